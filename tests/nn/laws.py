@@ -1,0 +1,38 @@
+"""The laws that maps of windows are measured against, on their whole Jacobian."""
+
+import torch
+
+
+def jacobian(f, x):
+    """d f / d x as one (n, n) matrix, for x of any shape."""
+    return torch.func.jacrev(f)(x).reshape(x.numel(), x.numel())
+
+
+def determinant_error(f, x):
+    """| |det Df(x)| - 1 |, by the logarithm of the determinant."""
+    sign, logarithm = torch.linalg.slogdet(jacobian(f, x))
+    return float((logarithm.exp() - 1).abs())
+
+
+def randomise(module, scale, seed):
+    """Weights far from the start near the identity."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_(scale * noise)
+    return module
+
+
+def sample(*shape, seed=0, scale=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def assert_close(actual, expected, tolerance=1e-10):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
+
+
+SIGN_FLIPS = [
+    torch.diag(torch.tensor(s)).tolist() for s in ([-1.0, 1, 1], [1, -1.0, 1], [1, 1, -1.0])
+]

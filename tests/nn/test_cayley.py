@@ -1,0 +1,113 @@
+import mpmath
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.nn.laws import assert_close, sample
+from vpintegrator.errors import InputError
+from vpintegrator.nn import cayley, skew_correlations, skew_matrix
+from vpintegrator.nn.cayley import cayley_increment
+
+
+def skew(size, seed, scale=1.0, batch=()):
+    return skew_matrix(sample(*batch, size * (size - 1) // 2, seed=seed, scale=scale), size)
+
+
+@given(st.integers(1, 8), st.integers(0, 10**6), st.sampled_from([1e-6, 1.0, 30.0]))
+def test_against_fifty_digits(size, seed, scale):
+    C = skew(size, seed, scale)
+    with mpmath.workdps(50):
+        exact = mpmath.matrix(C.tolist())
+        one = mpmath.eye(size)
+        L = (one - exact) * mpmath.inverse(one + exact)
+        expected = torch.tensor([[float(x) for x in L[i, :]] for i in range(size)]).double()
+        expected = torch.tensor(
+            [[float(L[i, j]) for j in range(size)] for i in range(size)], dtype=torch.float64
+        )
+    assert_close(cayley(C), expected, 1e-13)
+
+
+@given(st.integers(1, 8), st.integers(0, 10**6))
+def test_rotations(size, seed):
+    C = skew(size, seed, 3.0, batch=(2, 3))
+    L = cayley(C)
+    assert L.shape == C.shape
+    assert_close(L.mT @ L, torch.eye(size, dtype=L.dtype).expand_as(L), 1e-13)
+    assert_close(torch.linalg.det(L), torch.ones(2, 3, dtype=L.dtype), 1e-12)
+    X = sample(2, 3, size, 2, seed=seed)
+    assert_close(cayley_increment(C, X), L.mT @ X - X, 1e-13)
+    assert_close(cayley_increment(-C, X), L @ X - X, 1e-13)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 6])
+def test_every_mode_of_differentiation(size):
+    def f(entries):
+        return cayley(skew_matrix(entries, size))
+
+    entries = sample(2, size * (size - 1) // 2, seed=size).requires_grad_()
+    assert torch.autograd.gradcheck(f, (entries,), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(f, (entries,))
+    one = entries.detach()[0]
+    reverse, forward = torch.func.jacrev(f)(one), torch.func.jacfwd(f)(one)
+    assert_close(reverse, forward, 1e-13)
+    batched = torch.func.vmap(torch.func.jacrev(f))(entries.detach())
+    assert_close(batched[0], reverse, 1e-13)
+    # the law d cayley = -1/2 (I + L) dC (I + L)
+    direction = sample(*one.shape, seed=7)
+    tangent = torch.func.jvp(f, (one,), (direction,))[1]
+    shifted = torch.eye(size, dtype=one.dtype) + f(one)
+    assert_close(tangent, -0.5 * shifted @ skew_matrix(direction, size) @ shifted, 1e-13)
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_derivative_needs_no_second_solve(size):
+    C = skew(size, 1).requires_grad_()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        cayley(C).sum().backward()
+    names = [event.key for event in profile.key_averages()]
+    calls = sum(e.count for e in profile.key_averages() if e.key == "aten::linalg_inv_ex")
+    assert calls == (0 if size <= 3 else 1), names
+    assert not [name for name in names if "solve" in name and "linalg_solve_ex" not in name]
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_compiles(size):
+    C = skew(size, 3, batch=(4,))
+    try:
+        compiled = torch.compile(cayley, fullgraph=True)(C)
+    except RuntimeError as error:
+        if "compiler" in str(error).lower():
+            pytest.skip("no C++ compiler here")
+        raise
+    assert_close(compiled, cayley(C), 1e-13)
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_single_precision_and_nan(size):
+    C = skew(size, 4)
+    single = cayley(C.float())
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), cayley(C), rtol=0, atol=1e-6)
+    assert cayley(C * torch.nan).isnan().any()
+
+
+def test_correlations():
+    X, A = sample(4, 3, seed=1), sample(3, 3, seed=2)
+    C = skew_correlations(X, A)
+    assert_close(C, -C.mT, 0)
+    assert_close(C[2, 1], X[2] @ A @ X[1], 1e-14)
+    skew_A = A - A.mT
+    assert_close(skew_correlations(X, skew_A), X @ skew_A @ X.mT, 1e-14)
+
+
+def test_entries_row_by_row():
+    C = skew_matrix(torch.tensor([1.0, 2.0, 3.0]), 3)
+    assert C.tolist() == [[0, -1, -2], [1, 0, -3], [2, 3, 0]]
+
+
+def test_errors():
+    with pytest.raises(InputError, match="square"):
+        cayley(torch.zeros(2, 3))
+    with pytest.raises(InputError, match="entries"):
+        skew_matrix(torch.zeros(4), 3)

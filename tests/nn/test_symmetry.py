@@ -1,0 +1,62 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.nn.laws import SIGN_FLIPS, assert_close
+from vpintegrator.errors import InputError
+from vpintegrator.nn import generated_group, symmetry_group
+from vpintegrator.nn.symmetry import InvariantWeight, invariant_basis
+
+
+def test_rigid_body_group():
+    group = symmetry_group(np.array(SIGN_FLIPS), 3)
+    signs = {tuple(S.diagonal().tolist()) for S in group}
+    assert signs == {(1, 1, 1), (-1, -1, 1), (-1, 1, -1), (1, -1, -1)}
+    assert_close(group[0], torch.eye(3, dtype=torch.float64), 0)
+
+
+def test_one_reversing_symmetry_gives_no_symmetry():
+    assert len(symmetry_group([[[1, 0], [0, -1]]], 2)) == 1
+    assert len(symmetry_group([], 2)) == 1
+
+
+def test_non_commuting_reflections():
+    """Two mirrors at 60 degrees generate the rotations of a triangle."""
+    c, s = math.cos(2 * math.pi / 3), math.sin(2 * math.pi / 3)
+    group = symmetry_group([[[1, 0], [0, -1]], [[c, s], [s, -c]]], 2)
+    assert len(group) == 3
+    assert len(generated_group([[[1, 0], [0, -1]], [[c, s], [s, -c]]], 2)) == 6
+
+
+@given(st.sampled_from(["skew", "arbitrary"]), st.lists(st.permutations(range(4)), max_size=2))
+def test_invariant_weights(kind, permutations):
+    matrices = [torch.eye(4, dtype=torch.float64)[list(p)] for p in permutations]
+    group = generated_group(matrices, 4)
+    basis = invariant_basis(kind, group)
+    assert torch.linalg.matrix_rank(basis.flatten(1)) == len(basis) if len(basis) else True
+    if not len(basis):
+        with pytest.raises(InputError, match="other than zero"):
+            InvariantWeight(4, kind, group)
+        return
+    A = InvariantWeight(4, kind, group)().detach()
+    assert_close(group.mT @ A @ group, A.expand(len(group), 4, 4), 1e-12)
+    if kind == "skew":
+        assert_close(A, -A.mT, 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("matrices", "message"),
+    [
+        ([[[1.0, 0.0]]], "shape"),
+        ([[[1.0, 0.0], [0.0, 0.0]]], "regular"),
+        ("flip", "list of"),
+        ([[[math.cos(1), -math.sin(1)], [math.sin(1), math.cos(1)]]], "finite group"),
+    ],
+)
+def test_bad_matrices(matrices, message):
+    with pytest.raises(InputError, match=message):
+        generated_group(matrices, 2)

@@ -1,0 +1,236 @@
+"""Where trajectories start: the distributions that a system or a recipe can name.
+
+    distribution = "points"         points = [[...], ...]
+    distribution = "curves"         parameter = "a", start, stop, step, curves = [["sin(a)", ...], ...]
+    distribution = "uniform"        low, high
+    distribution = "normal"         mean, std
+    distribution = "sphere"         radius, centre
+    distribution = "energy-shell"   energy = [low, high], low, high (the box of proposals), invariant
+
+``low``, ``high``, ``mean``, ``std`` and ``centre`` are a number for all components or a list with
+one entry each; every number may be an expression of the system's parameters, such as ``"-pi"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy
+
+from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse
+from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics.system import System
+
+_MAXIMUM_PROPOSALS = 5_000_000
+_REQUIRED: dict[str, set[str]] = {
+    "points": {"points"},
+    "curves": {"parameter", "start", "stop", "step", "curves"},
+    "uniform": {"low", "high"},
+    "normal": set(),
+    "sphere": set(),
+    "energy-shell": {"energy", "low", "high"},
+}
+_OPTIONAL: dict[str, set[str]] = {
+    "normal": {"mean", "std"},
+    "sphere": {"radius", "centre"},
+    "energy-shell": {"invariant"},
+}
+
+
+class InitialConditions:
+    """A distribution of initial states of one system.
+
+    Parameters
+    ----------
+    system
+        The system whose states these are.
+    table
+        The table ``[initial_conditions]`` of a system file or recipe.
+    source
+        The file's name, for messages.
+
+    Attributes
+    ----------
+    available
+        How many states there are, for a distribution that is a list (points, curves); else None.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be understood.
+    """
+
+    def __init__(self, system: System, table: Mapping[str, Any], source: str) -> None:
+        self.system = system
+        self.where = f"{source}, [initial_conditions]"
+        self.table = dict(table)
+        name = self.table.get("distribution")
+        if name not in _REQUIRED:
+            raise InputError(
+                f"{self.where} distribution: {name!r} is none of {', '.join(_REQUIRED)}"
+                f"{nearest(str(name), _REQUIRED)}"
+            )
+        self.distribution: str = name
+        known = _REQUIRED[name] | _OPTIONAL.get(name, set())
+        for key in self.table.keys() - {"distribution"}:
+            if key not in known:
+                raise InputError(f"{self.where}: unknown key '{key}'{nearest(key, known)}")
+        if missing := _REQUIRED[name] - self.table.keys():
+            raise InputError(
+                f"{self.where}: distribution '{name}' needs {', '.join(sorted(missing))}"
+            )
+        make: Callable[[], None] = getattr(self, "_read_" + name.replace("-", "_"))
+        self._states: np.ndarray | None = None
+        self._draw: Callable[[int, np.random.Generator], np.ndarray]
+        make()
+        self.available = None if self._states is None else len(self._states)
+
+    def sample(self, count: int | None, generator: np.random.Generator) -> np.ndarray:
+        """Initial states of shape (count, dim).
+
+        From a list (points, curves), ``count`` of them in random order, all of them for None; from
+        a distribution, ``count`` independent draws.
+
+        Raises
+        ------
+        InputError
+            If a list holds fewer than ``count`` states, or no state with the energy is found.
+        """
+        if self._states is not None:
+            if count is None:
+                count = len(self._states)
+            if count > len(self._states):
+                raise InputError(
+                    f"{self.where}: {count} initial states are asked for, but the list of "
+                    f"{self.distribution} holds {len(self._states)}"
+                )
+            return self._states[generator.permutation(len(self._states))[:count]]
+        if count is None:
+            raise InputError(f"{self.where}: say how many states to draw")
+        return self._draw(count, generator)
+
+    # each reader sets _states, a list of states, or _draw, a function of count and generator
+
+    def _read_points(self) -> None:
+        points = self.table["points"]
+        if not isinstance(points, list) or not points:
+            raise InputError(f"{self.where} points: expected a list of states")
+        rows = [
+            self._vector(p if isinstance(p, list) else None, f"points, entry {i}")
+            for i, p in enumerate(points)
+        ]
+        self._states = np.array(rows)
+
+    def _read_curves(self) -> None:
+        start, stop, step = (self._number(self.table[k], k) for k in ("start", "stop", "step"))
+        if step <= 0 or stop <= start or (stop - start) / step > 1e7:
+            raise InputError(f"{self.where}: need start < stop and a positive step that fits")
+        parameter = check_name(str(self.table["parameter"]), f"{self.where} parameter")
+        values = start + step * np.arange(int(np.ceil((stop - start) / step)))
+        values = values[values < stop]
+        symbol = sympy.Symbol(parameter, real=True)
+        scope = Scope({**self._scope().values, parameter: symbol}, self._scope().integers)
+        curves = self.table["curves"]
+        rows = []
+        if not isinstance(curves, list) or not curves:
+            raise InputError(f"{self.where} curves: expected a list of curves")
+        for number, curve in enumerate(curves):
+            where = f"{self.where} curves, entry {number}"
+            if not isinstance(curve, list) or len(curve) != self.system.dim:
+                raise InputError(f"{where}: expected {self.system.dim} expressions of {parameter}")
+            expressions = [parse(text, scope, where) for text in curve]
+            numeric = [e.xreplace(self.system.equations.values) for e in expressions]
+            function = sympy.lambdify([symbol], numeric, "numpy")
+            rows.append(np.stack([np.broadcast_to(c, values.shape) for c in function(values)], -1))
+        self._states = np.concatenate(rows).astype(np.float64)
+
+    def _read_uniform(self) -> None:
+        low, high = self._box()
+        self._draw = lambda count, generator: generator.uniform(low, high, (count, len(low)))
+
+    def _read_normal(self) -> None:
+        mean, std = self._vector(self.table.get("mean", 0), "mean"), self._vector(
+            self.table.get("std", 1), "std"
+        )
+        if (std < 0).any():
+            raise InputError(f"{self.where} std: a standard deviation cannot be negative")
+        self._draw = lambda count, generator: generator.normal(mean, std, (count, len(mean)))
+
+    def _read_sphere(self) -> None:
+        radius = self._number(self.table.get("radius", 1), "radius")
+        centre = self._vector(self.table.get("centre", 0), "centre")
+
+        def draw(count: int, generator: np.random.Generator) -> np.ndarray:
+            directions = generator.normal(size=(count, len(centre)))
+            return centre + radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+        self._draw = draw
+
+    def _read_energy_shell(self) -> None:
+        low, high = self._box()
+        energy = self.table["energy"]
+        if not isinstance(energy, list) or len(energy) != 2:
+            raise InputError(f"{self.where} energy: expected [lowest, highest]")
+        lowest, highest = (self._number(e, "energy") for e in energy)
+        name = self.table.get("invariant", "energy")
+        if name not in self.system.invariants:
+            raise InputError(
+                f"{self.where} invariant: the system has no invariant '{name}'"
+                f"{nearest(name, self.system.invariants)}"
+            )
+        invariant = self.system.invariants[name]
+
+        def draw(count: int, generator: np.random.Generator) -> np.ndarray:
+            found: list[np.ndarray] = []
+            missing, proposed = count, 0
+            while missing > 0:
+                proposals = generator.uniform(low, high, (max(4 * missing, 1024), len(low)))
+                value = invariant(proposals)
+                accepted = proposals[(value >= lowest) & (value <= highest)][:missing]
+                found.append(accepted)
+                missing -= len(accepted)
+                proposed += len(proposals)
+                if proposed > _MAXIMUM_PROPOSALS and missing > 0:
+                    raise InputError(
+                        f"{self.where}: only {count - missing} of {proposed} states in the box "
+                        f"have an energy between {lowest:g} and {highest:g}; "
+                        "change low and high, or energy"
+                    )
+            return np.concatenate(found) if found else np.empty((0, len(low)))
+
+        self._draw = draw
+
+    def _box(self) -> tuple[np.ndarray, np.ndarray]:
+        low, high = self._vector(self.table["low"], "low"), self._vector(self.table["high"], "high")
+        if (low > high).any():
+            raise InputError(f"{self.where}: low is above high")
+        return low, high
+
+    def _scope(self) -> Scope:
+        scope = self.system.equations.scope
+        state = set(self.system.equations.symbols)
+        values = {
+            name: value
+            for name, value in scope.values.items()
+            if not state & set(value if isinstance(value, tuple) else (value,))
+        }
+        return Scope(values, scope.integers)
+
+    def _number(self, text: Any, key: str) -> float:
+        where = f"{self.where} {key}"
+        value = parse(text, self._scope(), where).xreplace(self.system.equations.values)
+        number = complex(value)
+        if number.imag or not np.isfinite(number.real):
+            raise InputError(f"{where}: {value} is not a finite real number")
+        return number.real
+
+    def _vector(self, value: Any, key: str) -> np.ndarray:
+        dim = self.system.dim
+        if value is None or (isinstance(value, list) and len(value) != dim):
+            raise InputError(f"{self.where} {key}: expected {dim} numbers")
+        entries = value if isinstance(value, list) else [value] * dim
+        return np.array([self._number(entry, key) for entry in entries])

@@ -1,0 +1,170 @@
+"""Accurate solutions of a system by SciPy, many trajectories at once.
+
+SciPy's solvers judge a step by the root mean square of the error over the whole state vector. With
+N trajectories stacked into one vector a single bad one would hide behind N - 1 good ones; dividing
+the tolerances by sqrt(N) bounds the error of every single trajectory by the tolerance asked for,
+whatever batch it is in:
+
+    1/(N d) sum_{n,i} (N e_{n,i}^2 / s_{n,i}^2) <= 1   =>   1/d sum_i e_{n,i}^2/s_{n,i}^2 <= 1 for all n.
+
+One-step methods are made to end a step at every output time: on the rigid body that is 20 to 100
+times more accurate than SciPy's interpolation at nearly the same cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.integrate
+
+from vpintegrator.dynamics.expression import nearest
+from vpintegrator.dynamics.system import System
+from vpintegrator.errors import InputError
+
+_ONE_STEP = {
+    "DOP853": scipy.integrate.DOP853,
+    "RK45": scipy.integrate.RK45,
+    "RK23": scipy.integrate.RK23,
+    "Radau": scipy.integrate.Radau,
+}
+METHODS = (*_ONE_STEP, "BDF", "LSODA")
+SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
+_LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
+# an implicit solver factorises the Jacobian of the whole stack, so it gets one trajectory at a time
+_IMPLICIT = ("Radau", "BDF", "LSODA")
+
+
+def solve(
+    system: System,
+    initial: np.ndarray,
+    times: np.ndarray,
+    method: str = "DOP853",
+    rtol: float = 1e-12,
+    atol: float = 1e-12,
+    progress: Callable[[int], None] | None = None,
+) -> np.ndarray:
+    """Solve z' = f(z) from many initial states.
+
+    Parameters
+    ----------
+    system
+        The system.
+    initial
+        Initial states at ``times[0]``, shape (trajectory, dim).
+    times
+        Output times, increasing, shape (time,).
+    method
+        One of :data:`METHODS`, as in :func:`scipy.integrate.solve_ivp`.
+    rtol, atol
+        Tolerances of the local error of every single trajectory.
+    progress
+        Called now and then with the number of states found since the last call.
+
+    Returns
+    -------
+    numpy.ndarray
+        States of shape (trajectory, time, dim), the initial states first.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong, or a solution cannot be continued to the last time; the message
+        names the initial state.
+    """
+    initial = np.asarray(initial, dtype=np.float64)
+    times = np.asarray(times, dtype=np.float64)
+    if initial.ndim != 2 or initial.shape[1] != system.dim:
+        raise InputError(
+            f"initial states of {system.name} have shape (trajectory, {system.dim}), "
+            f"but those given have shape {initial.shape}"
+        )
+    if not np.isfinite(initial).all():
+        raise InputError("an initial state is not finite")
+    if times.ndim != 1 or len(times) == 0 or not (np.diff(times) > 0).all():
+        raise InputError("the output times must increase")
+    if method not in METHODS:
+        raise InputError(
+            f"there is no solver '{method}'{nearest(method, METHODS) or '; there are ' + ', '.join(METHODS)}"
+        )
+    if not rtol >= SMALLEST_TOLERANCE or not atol > 0:
+        raise InputError(
+            f"rtol = {rtol:g}, atol = {atol:g}: rtol must be at least {SMALLEST_TOLERANCE:g}, "
+            "the limit of double precision, and atol positive"
+        )
+    states = np.empty((len(initial), len(times), system.dim))
+    batch = batch_size(method, rtol)
+    for start in range(0, len(initial), batch):
+        part = slice(start, start + batch)
+        with np.errstate(all="ignore"):  # a blow-up is reported once, below
+            _solve_stack(system, initial[part], times, method, rtol, atol, states[part], progress)
+    return states
+
+
+def batch_size(method: str, rtol: float) -> int:
+    """How many trajectories are stacked: no more than the smallest tolerance allows."""
+    if method in _IMPLICIT:
+        return 1
+    return int(np.clip((rtol / SMALLEST_TOLERANCE) ** 2, 1, _LARGEST_BATCH))
+
+
+def _solve_stack(
+    system: System,
+    initial: np.ndarray,
+    times: np.ndarray,
+    method: str,
+    rtol: float,
+    atol: float,
+    states: np.ndarray,
+    progress: Callable[[int], None] | None,
+) -> None:
+    count = len(initial)
+    shape = (system.dim, count)
+    share = np.sqrt(count)
+    tolerances = {"rtol": max(rtol / share, SMALLEST_TOLERANCE), "atol": atol / share}
+
+    def field(_: float, y: np.ndarray) -> np.ndarray:
+        return system.vector_field_by_component(y.reshape(shape)).ravel()
+
+    states[:, 0] = initial
+    y = initial.T.ravel()
+    if progress:
+        progress(count)
+    if method in _ONE_STEP:
+        step: float | None = None
+        for k, (start, end) in enumerate(zip(times[:-1], times[1:], strict=True), start=1):
+            first = None if step is None else min(step, end - start)
+            solver = _ONE_STEP[method](field, start, y, end, first_step=first, **tolerances)
+            while solver.status == "running":
+                solver.step()
+                if solver.status == "running":  # the last step is cut to end at the output time
+                    step = solver.step_size
+            y = solver.y
+            if solver.status == "failed" or not np.isfinite(y).all():
+                raise _breakdown(system, initial, y.reshape(shape), solver.t)
+            states[:, k] = y.reshape(shape).T
+            if progress:
+                progress(count)
+        return
+    # a multistep method starts again at low order, so it is not stopped at every output
+    solution = scipy.integrate.solve_ivp(
+        field, (times[0], times[-1]), y, method=method, t_eval=times, **tolerances
+    )
+    if not solution.success or not np.isfinite(solution.y).all():
+        last = solution.y[:, -1] if solution.y.size else y
+        raise _breakdown(system, initial, last.reshape(shape), float(solution.t[-1]))
+    states[:] = solution.y.reshape(*shape, -1).transpose(1, 2, 0)
+    if progress:
+        progress(count * (len(times) - 1))
+
+
+def _breakdown(system: System, initial: np.ndarray, last: np.ndarray, time: float) -> InputError:
+    """The error for a solution that ends early; the fastest trajectory is named as its cause."""
+    speed = np.abs(system.vector_field_by_component(last)).max(axis=0)
+    worst = int(np.argmax(np.where(np.isfinite(speed), speed, np.inf)))
+    state = ", ".join(f"{x:.6g}" for x in initial[worst, :8])
+    return InputError(
+        f"the solution of {system.name} from ({state}{', ...' if system.dim > 8 else ''}) cannot be "
+        f"continued beyond t = {time:.6g}: it grows without bound or leaves the domain of the "
+        "equations; choose other initial states or a shorter time"
+    )

@@ -1,0 +1,273 @@
+"""A dynamical system z' = f(z): its equations, and functions of them for NumPy and torch."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+import sympy
+
+from vpintegrator.dynamics.checks import check_claims
+from vpintegrator.dynamics.compile import (
+    as_array,
+    compile_expressions,
+    is_tensor,
+    stack_numpy,
+    stack_torch,
+)
+from vpintegrator.dynamics.equations import Equations, read_equations
+from vpintegrator.dynamics.expression import nearest
+from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.errors import InputError
+
+_DEFAULTS = {"step": float, "steps": int, "time": float}
+
+
+class System:
+    """An autonomous system of ordinary differential equations, described by a TOML text.
+
+    States and time are dimensionless. Every function takes a NumPy array or a torch tensor of
+    shape (..., dim) and returns the same kind; they are vectorised over the leading dimensions.
+    Use :func:`vpintegrator.load_system` to make one.
+
+    Parameters
+    ----------
+    text
+        The system file's text.
+    name
+        A short name, such as ``rigid-body``.
+    parameters
+        Values that replace those of the file.
+    source
+        Where the text comes from, for messages.
+
+    Attributes
+    ----------
+    name, title, reference, description, text
+        As given.
+    parameters
+        Parameter values by name: numbers, or lists for arrays.
+    equations
+        The same in SymPy.
+    invariants
+        Functions of the state that are constant along every solution, by name.
+    divergence_free
+        Whether the flow preserves phase-space volume.
+    reversing_symmetries
+        Matrices rho, (dim, dim), with f(rho z) = -rho f(z) and rho rho = identity.
+    defaults
+        ``step``, ``steps`` and ``time`` where the file suggests them.
+
+    Raises
+    ------
+    InputError
+        If the text is not a valid system or claims what does not hold.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        name: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        source: str | None = None,
+    ) -> None:
+        source = source or name or "system"
+        table = read_toml(text, source)
+        self.text = text
+        self.title = _string(table, "title", source) or (name or "untitled system")
+        self.name = name or "-".join(self.title.lower().split())
+        self.reference = _string(table, "reference", source)
+        self.description = _string(table, "description", source)
+        try:
+            self.equations, self.parameters = read_equations(table, source, parameters or {})
+            self.divergence_free = check_claims(self.equations, source)
+            self._field("numpy")  # constants that are no numbers are found here
+        except RecursionError:
+            raise InputError(f"{source}: the equations are nested too deeply") from None
+        self.defaults = _read_defaults(table, source)
+        self.reversing_symmetries = [
+            np.array(rho.tolist(), dtype=np.float64)
+            for rho in self.equations.reversing_symmetries
+        ]
+        self.invariants: dict[str, Callable[[Any], Any]] = {
+            name: _Scalar(self.equations, expression)
+            for name, expression in self.equations.invariants.items()
+        }
+        self._source = source
+        self._initial_table = table.get("initial_conditions")
+        if self._initial_table is not None:
+            _ = self.initial_conditions  # a mistake in them is told now
+
+    @property
+    def dim(self) -> int:
+        """Number of components of the state."""
+        return len(self.equations.components)
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the state's components, ``z1`` or ``q[0]``."""
+        return self.equations.components
+
+    @property
+    def is_hamiltonian(self) -> bool:
+        """Whether the system was given by a Hamiltonian over positions and momenta."""
+        return self.equations.hamiltonian is not None
+
+    def vector_field(self, state: Any) -> Any:
+        """Right-hand side f(z), shape (..., dim)."""
+        self._check(state)
+        if is_tensor(state):
+            return stack_torch(self._field("torch")(*state.unbind(-1)), state[..., 0])
+        state = as_array(state)
+        return stack_numpy(self._field("numpy")(*np.moveaxis(state, -1, 0)), state[..., 0])
+
+    def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
+        """The same with the components first, (dim, ...): contiguous, so the fastest for NumPy."""
+        result = np.empty_like(components)
+        for i, value in enumerate(self._field("numpy")(*components)):
+            result[i] = value
+        return result
+
+    def jacobian(self, state: Any) -> Any:
+        """Matrix df_i/dz_j, shape (..., dim, dim)."""
+        self._check(state)
+        positions, numpy_function, torch_function = self._jacobian
+        dim = self.dim
+        if is_tensor(state):
+            values = torch_function()(*state.unbind(-1))
+            zero = state[..., 0] * 0
+            entries: list[Any] = [zero] * (dim * dim)
+            for (i, j), value in zip(positions, values, strict=True):
+                entries[dim * i + j] = value
+            return stack_torch(entries, zero).unflatten(-1, (dim, dim))
+        state = as_array(state)
+        result = np.zeros((*state.shape, dim), dtype=state.dtype)
+        values = numpy_function(*np.moveaxis(state, -1, 0))
+        for (i, j), value in zip(positions, values, strict=True):
+            result[..., i, j] = value
+        return result
+
+    def hamiltonian(self, state: Any) -> Any:
+        """H(q, p), shape (...).
+
+        Raises
+        ------
+        InputError
+            If the system was not given by a Hamiltonian.
+        """
+        if self._hamiltonian is None:
+            raise InputError(f"{self.name} has no Hamiltonian: it is given by a vector field")
+        return self._hamiltonian(state)
+
+    def divergence(self, state: Any) -> Any:
+        """Sum of df_i/dz_i, shape (...)."""
+        return self._divergence(state)
+
+    @cached_property
+    def initial_conditions(self) -> InitialConditions:
+        """The distribution of initial states that the system file suggests."""
+        if self._initial_table is None:
+            raise InputError(
+                f"{self._source} suggests no initial states; add a table [initial_conditions]"
+            )
+        return InitialConditions(self, self._initial_table, self._source)
+
+    def sample_initial(self, count: int, generator: np.random.Generator) -> np.ndarray:
+        """Draw ``count`` initial states, (count, dim), from the suggested distribution."""
+        return self.initial_conditions.sample(count, generator)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{k}={v}" for k, v in self.parameters.items())
+        return f"<System {self.name}: {self.title}, dim {self.dim}{', ' + values if values else ''}>"
+
+    def _check(self, state: Any) -> None:
+        shape = np.shape(state)
+        if not shape or shape[-1] != self.dim:
+            raise InputError(
+                f"a state of {self.name} has {self.dim} components in its last dimension, "
+                f"but the array given has shape {tuple(shape)}"
+            )
+
+    @cached_property
+    def _field(self) -> Callable[[str], Callable[..., list[Any]]]:
+        e = self.equations
+        return cache(
+            lambda library: compile_expressions(e.vector_field, e.symbols, e.values, library)
+        )
+
+    @cached_property
+    def _jacobian(self) -> tuple[list[tuple[int, int]], Callable[..., Any], Callable[[], Any]]:
+        e = self.equations
+        positions, entries = list(e.jacobian), list(e.jacobian.values())
+        return (
+            positions,
+            compile_expressions(entries, e.symbols, e.values, "numpy"),
+            cache(lambda: compile_expressions(entries, e.symbols, e.values, "torch")),
+        )
+
+    @cached_property
+    def _hamiltonian(self) -> _Scalar | None:
+        h = self.equations.hamiltonian
+        return None if h is None else _Scalar(self.equations, h)
+
+    @cached_property
+    def _divergence(self) -> _Scalar:
+        return _Scalar(self.equations, self.equations.divergence)
+
+
+class _Scalar:
+    """A scalar function of the state, compiled when first called."""
+
+    def __init__(self, equations: Equations, expression: sympy.Expr) -> None:
+        self.expression = expression
+        self._compile = cache(
+            lambda library: compile_expressions(
+                [expression], equations.symbols, equations.values, library
+            )
+        )
+
+    def __call__(self, state: Any) -> Any:
+        if is_tensor(state):
+            values = self._compile("torch")(*state.unbind(-1))
+            return stack_torch(values, state[..., 0])[..., 0]
+        state = as_array(state)
+        values = self._compile("numpy")(*np.moveaxis(state, -1, 0))
+        return stack_numpy(values, state[..., 0])[..., 0]
+
+
+def read_toml(text: str, source: str) -> dict[str, Any]:
+    """Read TOML, or raise InputError with the line and column of the mistake."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{source} is not valid TOML: nested too deeply") from None
+
+
+def _string(table: Mapping[str, Any], key: str, source: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise InputError(f"{source}, {key}: expected text in quotes, found {value!r}")
+    return value
+
+
+def _read_defaults(table: Mapping[str, Any], source: str) -> dict[str, Any]:
+    defaults = table.get("defaults", {})
+    if not isinstance(defaults, Mapping):
+        raise InputError(f"{source}: 'defaults' must be a table, written [defaults]")
+    result = {}
+    for key, value in defaults.items():
+        if key not in _DEFAULTS:
+            raise InputError(f"{source}, [defaults]: unknown key '{key}'{nearest(key, _DEFAULTS)}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not value > 0 or (_DEFAULTS[key] is int and not isinstance(value, int)):
+            raise InputError(
+                f"{source}, [defaults] {key}: expected a positive "
+                f"{'whole number' if _DEFAULTS[key] is int else 'number'}, found {value!r}"
+            )
+        result[key] = _DEFAULTS[key](value)
+    return result

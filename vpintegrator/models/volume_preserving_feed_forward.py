@@ -1,0 +1,160 @@
+"""The volume-preserving feed-forward network: a one-step map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.models.base import Integrator
+from vpintegrator.nn.checks import one_of, positive
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.couplings import AdditiveCoupling
+from vpintegrator.nn.split import Split
+from vpintegrator.nn.symmetry import symmetry_group
+from vpintegrator.nn.triangular import TriangularFeedForward
+
+FEED_FORWARDS = ["coupling", "triangular"]
+
+
+def volume_preserving_feed_forward(
+    kind: str,
+    dim: int,
+    *,
+    width: int,
+    activation: str,
+    blocks: int,
+    linear: int,
+    split: Split,
+    symmetries: torch.Tensor,
+    initial_scale: float,
+    dtype: torch.dtype | str,
+) -> nn.Module:
+    """One sweep of couplings, or the published stack of triangular layers."""
+    if one_of("feed_forward", kind, FEED_FORWARDS) == "coupling":
+        return AdditiveCoupling(
+            dim,
+            width,
+            split=split,
+            symmetries=symmetries,
+            activation=activation,
+            initial_scale=initial_scale,
+            dtype=dtype,
+        )
+    return TriangularFeedForward(
+        dim,
+        blocks=blocks,
+        linear=linear,
+        activation=activation,
+        symmetries=symmetries,
+        dtype=dtype,
+    )
+
+
+class VolumePreservingFeedForward(Integrator):
+    """A one-step map made of couplings, or of triangular layers as published.
+
+    Exactly volume-preserving and explicitly invertible; with reversing symmetries also reversible.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state, at least 2.
+    window, prediction_window : int
+        1: the map takes one state to the next.
+    depth : int
+        Number of coupling sweeps, or of triangular stacks.
+    width : int
+        Hidden units of each coupling.
+    feed_forward : {"coupling", "triangular"}
+    blocks, linear : int
+        For "triangular": blocks in a stack, linear pairs in a block. The published network is
+        depth = 1 with its ``n_blocks`` and ``n_linear`` here.
+    split : "coordinates", "halves" or blocks of indices
+        What a coupling updates in turn.
+    activation : str
+    reversing_symmetries : sequence of (dim, dim)
+        Makes the map reversible for each of them; couplings are averaged over the group of
+        their products.
+    initial_scale : float
+        Size of the initial outer weights of couplings.
+    shift, scale : (dim,), optional
+        Normalisation, see ``Integrator``.
+
+    Raises
+    ------
+    InputError
+        For sizes that do not fit, or symmetries that mix blocks of the split.
+
+    References
+    ----------
+    Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 3.2; Dinh et al., arXiv 1410.8516.
+    """
+
+    name = "vpff"
+    description = (
+        "volume-preserving feed-forward network: one step by couplings or triangular layers"
+    )
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        window: int = 1,
+        prediction_window: int | None = None,
+        depth: int = 3,
+        width: int = 16,
+        feed_forward: str = "coupling",
+        blocks: int = 2,
+        linear: int = 1,
+        split: Split = "coordinates",
+        activation: str = "tanh",
+        reversing_symmetries: Any = (),
+        initial_scale: float = 1e-2,
+        shift: Any = None,
+        scale: Any = None,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        if window != 1:
+            raise InputError(
+                f"{type(self).__name__} is a one-step map: window must be 1, not {window!r}"
+            )
+        positive("dim", dim)
+        group = symmetry_group(reversing_symmetries, dim)
+        layers = [
+            volume_preserving_feed_forward(
+                feed_forward,
+                dim,
+                width=width,
+                activation=activation,
+                blocks=blocks,
+                linear=linear,
+                split=split,
+                symmetries=group,
+                initial_scale=initial_scale,
+                dtype=dtype,
+            )
+            for _ in range(positive("depth", depth))
+        ]
+        super().__init__(
+            Composition(*layers),
+            dim=dim,
+            window=window,
+            prediction_window=prediction_window,
+            arguments={
+                "depth": depth,
+                "width": width,
+                "feed_forward": feed_forward,
+                "blocks": blocks,
+                "linear": linear,
+                "split": split,
+                "activation": activation,
+                "initial_scale": initial_scale,
+            },
+            reversing_symmetries=reversing_symmetries,
+            shift=shift,
+            scale=scale,
+            dtype=dtype,
+        )

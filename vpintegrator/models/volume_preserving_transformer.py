@@ -1,0 +1,176 @@
+"""The volume-preserving transformer: attention by rotations, then a volume-preserving network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.models.base import Integrator
+from vpintegrator.models.volume_preserving_feed_forward import volume_preserving_feed_forward
+from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
+from vpintegrator.nn.checks import one_of, positive
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.split import Split
+from vpintegrator.nn.symmetry import invariant_basis, symmetry_group
+from vpintegrator.nn.time_mixing import TimeMixing
+
+
+class VolumePreservingTransformer(Integrator):
+    """``depth`` units of volume-preserving attention and a volume-preserving feed-forward network.
+
+    With the skew and the coupled weighting the map of windows is exactly volume-preserving and
+    explicitly invertible; with reversing symmetries it is also reversible. With the arbitrary
+    weighting (as published) it is none of these, and ``volume_preserving`` says so.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state, at least 2.
+    window, prediction_window : int
+        Time steps read (at least 2) and predicted (window by default).
+    depth : int
+        Number of units.
+    width : int
+        Hidden units of each coupling.
+    weighting : {"skew", "coupled", "arbitrary"}
+        The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
+        Where several reversing symmetries leave no skew weighting but zero (the sign flips
+        of the rigid body), "skew" becomes "coupled"; the attribute ``weighting`` tells.
+    attention_scale : float, optional
+        Factor of the correlations, for "skew" and "arbitrary"; 1 by default.
+    features : int
+        For "coupled": nonlinear features in the correlations, 0 for the components themselves.
+    time_mixing : bool
+        Also mix the time steps by a constant rotation in each unit.
+    feed_forward : {"coupling", "triangular"}
+    blocks, linear : int
+        For "triangular": blocks in a stack, linear pairs in a block. The published transformer is
+        weighting = "arbitrary", attention_scale = 1/sqrt(dim), depth = 3, blocks = 2, linear = 1.
+    split : "coordinates", "halves" or blocks of indices
+        What couplings update in turn.
+    activation : str
+    reversing_symmetries : sequence of (dim, dim)
+        Makes the map reversible for each of them; attention and couplings commute with the group
+        of their products.
+    initial_scale : float
+        Size of the initial weights of attention and of the outer weights of couplings.
+    shift, scale : (dim,), optional
+        Normalisation, see ``Integrator``.
+
+    Raises
+    ------
+    InputError
+        For sizes that do not fit, symmetries that mix blocks of the split, or reversing symmetries
+        with the arbitrary weighting.
+
+    References
+    ----------
+    Brantner, de Romemont, Kraus, Li, Volume-preserving transformers for learning time series data
+    with structure, arXiv 2312.11166.
+    """
+
+    name = "vpt"
+    description = "volume-preserving transformer: attention by rotations, then couplings"
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        window: int = 3,
+        prediction_window: int | None = None,
+        depth: int = 2,
+        width: int = 16,
+        weighting: str = "skew",
+        attention_scale: float | None = None,
+        features: int = 0,
+        time_mixing: bool = False,
+        feed_forward: str = "coupling",
+        blocks: int = 2,
+        linear: int = 1,
+        split: Split = "coordinates",
+        activation: str = "tanh",
+        reversing_symmetries: Any = (),
+        initial_scale: float = 1e-2,
+        shift: Any = None,
+        scale: Any = None,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        positive("dim", dim, 2)
+        positive("window", window, 2)
+        group = symmetry_group(reversing_symmetries, dim)
+        one_of("weighting", weighting, ["skew", "coupled", "arbitrary"])
+        if weighting == "arbitrary" and len(reversing_symmetries):
+            raise InputError(
+                'weighting = "arbitrary" has no explicit inverse, so it cannot be made reversible; '
+                "use skew or coupled, or no reversing_symmetries"
+            )
+        self.weighting = weighting
+        if weighting == "skew" and len(group) > 1 and len(invariant_basis("skew", group)) == 0:
+            self.weighting = "coupled"
+
+        def attention() -> nn.Module:
+            if self.weighting == "coupled":
+                return CoupledAttention(
+                    dim,
+                    window,
+                    features=features,
+                    split=split,
+                    symmetries=group,
+                    initial_scale=initial_scale,
+                    dtype=dtype,
+                )
+            return VolumePreservingAttention(
+                dim,
+                self.weighting,
+                scale=attention_scale,
+                symmetries=group,
+                initial_scale=initial_scale,
+                dtype=dtype,
+            )
+
+        layers: list[nn.Module] = []
+        for _ in range(positive("depth", depth)):
+            layers.append(attention())
+            if time_mixing:
+                layers.append(TimeMixing(window, initial_scale=initial_scale, dtype=dtype))
+            layers.append(
+                volume_preserving_feed_forward(
+                    feed_forward,
+                    dim,
+                    width=width,
+                    activation=activation,
+                    blocks=blocks,
+                    linear=linear,
+                    split=split,
+                    symmetries=group,
+                    initial_scale=initial_scale,
+                    dtype=dtype,
+                )
+            )
+        super().__init__(
+            Composition(*layers),
+            dim=dim,
+            window=window,
+            prediction_window=prediction_window,
+            arguments={
+                "depth": depth,
+                "width": width,
+                "weighting": weighting,
+                "attention_scale": attention_scale,
+                "features": features,
+                "time_mixing": time_mixing,
+                "feed_forward": feed_forward,
+                "blocks": blocks,
+                "linear": linear,
+                "split": split,
+                "activation": activation,
+                "initial_scale": initial_scale,
+            },
+            reversing_symmetries=reversing_symmetries,
+            shift=shift,
+            scale=scale,
+            dtype=dtype,
+        )

@@ -1,0 +1,226 @@
+"""Attention whose weights are rotations: volume-preserving, or published as such."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.cayley import cayley_increment, skew_correlations, skew_matrix
+from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
+from vpintegrator.nn.split import Split, as_blocks, check_compatible, others, placement
+from vpintegrator.nn.symmetry import InvariantWeight, generated_group
+
+
+class VolumePreservingAttention(nn.Module):
+    """Windows rotated in time by the Cayley transform of their own correlations.
+
+    X -> cayley(C)^T X for a window X (..., window, dim), a row per time step.
+
+    With the skew weighting, C = scale X A X^T with A = -A^T. The layer preserves the volume of the
+    space of windows exactly, for any A: with Y = cayley(C)^T X, Y A Y^T is again C, because
+    cayley(C) commutes with C. C is an invariant of the layer, and its inverse is
+    X = cayley(C(Y)) Y.
+
+    With the arbitrary weighting, C = scale (tril(S, -1) - tril(S, -1)^T) with S = X A X^T and any
+    A. This is the published form. It rotates every window, but by an angle that depends on the
+    window in a way that does **not** preserve volume (determinants between -10 and 200 are common
+    for weights of size one), and it has no explicit inverse. ``CoupledAttention`` is the
+    alternative that keeps an arbitrary weighting and the volume.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state, at least 2 (skew).
+    weighting : {"skew", "arbitrary"}
+    scale : float, optional
+        Factor of the correlations; by default 1. GeometricMachineLearning.jl takes 1/sqrt(dim) with
+        the arbitrary weighting and 1 with the skew one.
+    symmetries : sequence of (dim, dim), optional
+        Matrices S; A is kept invariant under the group they generate, A = S^T A S, so that the
+        layer commutes with every S.
+    initial_scale : float
+        Standard deviation of the initial weights; small, for a start near the identity.
+
+    Raises
+    ------
+    InputError
+        If the symmetries leave no weighting of the kind but zero.
+
+    References
+    ----------
+    Brantner, de Romemont, Kraus, Li, Volume-preserving transformers for learning time series data
+    with structure, arXiv 2312.11166.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        weighting: str = "skew",
+        *,
+        scale: float | None = None,
+        symmetries: Any = (),
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        self.weighting = one_of("weighting", weighting, ["skew", "arbitrary"])
+        self.dim = positive("dim", dim, 2 if weighting == "skew" else 1)
+        self.scale = 1.0 if scale is None else float(scale)
+        group = generated_group(symmetries, dim)
+        self.weight = InvariantWeight(
+            dim, weighting, group, initial_scale=initial_scale, dtype=dtype
+        )
+
+    @property
+    def volume_preserving(self) -> bool:
+        """True for the skew weighting, False for the arbitrary one."""
+        return self.weighting == "skew"
+
+    def correlations(self, X: torch.Tensor) -> torch.Tensor:
+        """The skew-symmetric C (..., window, window) of windows X (..., window, dim)."""
+        A = self.scale * self.weight()
+        if self.weighting == "skew":
+            return X @ A @ X.mT
+        return skew_correlations(X, A)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        last_size("X", X, {"dim": self.dim})
+        return X + cayley_increment(self.correlations(X), X)
+
+    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
+        """The windows that ``forward`` maps to Y; for the skew weighting only."""
+        if not self.volume_preserving:
+            raise InputError(
+                "attention with the arbitrary weighting has no explicit inverse; use "
+                'weighting="skew", or CoupledAttention'
+            )
+        return Y + cayley_increment(-self.correlations(Y), Y)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, weighting={self.weighting!r}, scale={self.scale:g}"
+
+
+class CoupledAttention(nn.Module):
+    """Attention inside a coupling: arbitrary weighting, volume preserved, explicitly invertible.
+
+    For each block of components in turn, the values of that block over the window, X_a (window x
+    size), are rotated in time by the correlations of the other components X_b:
+
+        X_a -> cayley(C_a)^T X_a,    C_a = B_a + skew_correlations(F(X_b), A_a).
+
+    B_a is a constant skew matrix, A_a is arbitrary, and F(X_b) are the components themselves or,
+    with ``features`` > 0, that many functions tanh(W z + b) of them. The Jacobian of each step is
+    block triangular with orthogonal blocks, so the determinant is exactly 1; the inverse takes the
+    steps backwards. Where symmetries leave no skew weighting (the sign flips of the rigid body),
+    this is the attention that remains.
+
+    Parameters
+    ----------
+    dim, window : int
+        Components of a state, time steps in a window (at least 2).
+    features : int
+        0 for the components themselves.
+    split : "coordinates", "halves" or blocks of indices
+    symmetries : sequence of (dim, dim), optional
+        The layer commutes with the group they generate: C_a is averaged over it.
+    initial_scale : float
+        Size of the initial A_a and B_a; small, for a start near the identity.
+
+    Raises
+    ------
+    InputError
+        If the symmetries mix blocks of the split.
+
+    References
+    ----------
+    The coupling of Dinh, Krueger, Bengio (NICE, arXiv 1410.8516), with the attention of Brantner et
+    al. (arXiv 2312.11166) in place of the shift.
+    """
+
+    volume_preserving = True
+
+    def __init__(
+        self,
+        dim: int,
+        window: int,
+        *,
+        features: int = 0,
+        split: Split = "coordinates",
+        symmetries: Any = (),
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        self.dim = positive("dim", dim)
+        self.window = positive("window", window, 2)
+        self.features = positive("features", features, 0)
+        self.blocks = as_blocks(split, dim)
+        group = generated_group(symmetries, dim)
+        check_compatible(self.blocks, group)
+        dtype = as_dtype(dtype)
+        angles = window * (window - 1) // 2
+        self.constants = nn.Parameter(
+            initial_scale * torch.randn(len(self.blocks), angles, dtype=dtype)
+        )
+        self.weights = nn.ModuleList()
+        self.inner_weights = nn.ParameterList()
+        self.inner_biases = nn.ParameterList()
+        for index, block in enumerate(self.blocks):
+            rest = others(block, dim)
+            restricted = group[:, rest][:, :, rest]
+            self.register_buffer(f"block_{index}", torch.tensor(block), persistent=False)
+            self.register_buffer(f"others_{index}", torch.tensor(rest), persistent=False)
+            self.register_buffer(
+                f"placement_{index}", placement(block, dim).to(dtype), persistent=False
+            )
+            if features:
+                weight = InvariantWeight(
+                    features, "arbitrary", initial_scale=initial_scale, dtype=dtype
+                )
+                inner = torch.randn(len(rest), features, dtype=dtype) / len(rest) ** 0.5
+                self.inner_weights.append(inner)
+                self.inner_biases.append(2 * torch.rand(features, dtype=dtype) - 1)
+                self.register_buffer(
+                    f"transposed_{index}", restricted.mT.to(dtype), persistent=False
+                )
+            else:
+                weight = InvariantWeight(
+                    len(rest), "arbitrary", restricted, initial_scale=initial_scale, dtype=dtype
+                )
+            self.weights.append(weight)
+
+    def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
+        rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
+        A = self.weights[index]()
+        constant = skew_matrix(self.constants[index], self.window)
+        if not self.features:
+            return constant + skew_correlations(rest, A)
+        # one wide layer for the whole group: features of S z for every S, side by side
+        inner = self.get_buffer(f"transposed_{index}") @ self.inner_weights[index]
+        wide = inner.movedim(0, 1).flatten(1)
+        bias = self.inner_biases[index].repeat(len(inner))
+        hidden = torch.tanh(rest @ wide + bias)
+        weighted = (hidden.unflatten(-1, (len(inner), -1)) @ A).flatten(-2)
+        lower = torch.tril(weighted @ hidden.mT, -1) / len(inner)
+        return constant + lower - lower.mT
+
+    def _sweep(self, X: torch.Tensor, order: range, sign: int) -> torch.Tensor:
+        last_size("X", X, {"window": self.window, "dim": self.dim})
+        for index in order:
+            block = X.index_select(-1, self.get_buffer(f"block_{index}"))
+            increment = cayley_increment(sign * self._correlations(X, index), block)
+            X = X + increment @ self.get_buffer(f"placement_{index}")
+        return X
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self._sweep(X, range(len(self.blocks)), 1)
+
+    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
+        """The windows that ``forward`` maps to Y."""
+        return self._sweep(Y, range(len(self.blocks) - 1, -1, -1), -1)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, window={self.window}, features={self.features}"

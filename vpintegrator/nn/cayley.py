@@ -1,0 +1,122 @@
+"""The Cayley transform of skew-symmetric matrices, and skew correlations of a window.
+
+All matrices act on the time axis: C is (..., window, window).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from vpintegrator.errors import InputError
+
+CLOSED_FORM = 3  # up to this size the transform is a polynomial of C
+
+
+def cayley(C: torch.Tensor) -> torch.Tensor:
+    r"""Cayley transform (I - C)(I + C)^-1 of skew-symmetric matrices: rotations.
+
+    Parameters
+    ----------
+    C : Tensor, (..., n, n)
+        Skew-symmetric matrices (not checked). No factor 1/2: cayley(C) has angles 2 atan of C's.
+
+    Returns
+    -------
+    Tensor, (..., n, n)
+        Orthogonal matrices of determinant 1.
+
+    Notes
+    -----
+    With L = cayley(C), d cayley = -1/2 (I + L) dC (I + L), so derivatives need no second solve:
+    L = 2 (I + C)^-1 - I, and the derivative of the inverse that torch uses in every mode of
+    differentiation (reverse, forward, twice, batched, compiled) is the product of matrices above.
+
+    For n <= 3 a skew matrix has C^3 = -|c|^2 C with |c|^2 = |C|_F^2 / 2, hence
+    L = I - 2 / (1 + |c|^2) (C - C^2); this holds for skew C alone. For n > 3 the
+    transform is that of any C for which I + C is regular, which it is for all skew C.
+
+    References
+    ----------
+    Hairer, Lubich, Wanner, Geometric Numerical Integration, IV.8.3;
+    Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 4.
+    """
+    size = _square(C)
+    identity = torch.eye(size, dtype=C.dtype, device=C.device)
+    if size <= CLOSED_FORM:
+        return identity - _closed_form_factor(C) * (C - C @ C)
+    # inv_ex and not inv: a trajectory that has run off to nan must stay nan, not raise
+    return 2 * torch.linalg.inv_ex(identity + C).inverse - identity
+
+
+def cayley_increment(C: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+    """cayley(C)^T X - X for skew C (..., n, n) and X (..., n, d): what the rotation changes in X.
+
+    The same as ``cayley(C).mT @ X - X`` in fewer operations, and without cancellation for small C.
+    cayley(-C) = cayley(C)^T, so ``cayley_increment(-C, X)`` belongs to the inverse rotation.
+    """
+    size = _square(C)
+    CX = C @ X
+    if size <= CLOSED_FORM:
+        return _closed_form_factor(C) * (CX + C @ CX)
+    # L^T - I = 2 (I - C)^-1 C
+    identity = torch.eye(size, dtype=C.dtype, device=C.device)
+    return 2 * (torch.linalg.inv_ex(identity - C).inverse @ CX)
+
+
+def skew_matrix(entries: torch.Tensor, size: int) -> torch.Tensor:
+    """Skew-symmetric matrices (..., size, size) from the entries below the diagonal, row by row.
+
+    Parameters
+    ----------
+    entries : Tensor, (..., size (size - 1) / 2)
+        C_10, C_20, C_21, C_30, ...; above the diagonal stand their negatives.
+    """
+    lower = lower_matrix(entries, size)
+    return lower - lower.mT
+
+
+def lower_matrix(entries: torch.Tensor, size: int) -> torch.Tensor:
+    """Strictly lower triangular matrices (..., size, size) from their entries, row by row."""
+    count = size * (size - 1) // 2
+    if entries.shape[-1] != count:
+        raise InputError(
+            f"entries must hold size (size - 1) / 2 = {count} numbers for size = {size}, "
+            f"not {entries.shape[-1]}"
+        )
+    rows, columns = torch.tril_indices(size, size, -1, device=entries.device)
+    flat = entries.new_zeros((*entries.shape[:-1], size * size))
+    return flat.index_copy(-1, rows * size + columns, entries).unflatten(-1, (size, size))
+
+
+def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
+    """Correlations z_i^T A z_j for i > j with their negatives above the diagonal.
+
+    Parameters
+    ----------
+    X : Tensor, (..., window, d)
+        Windows, a row z_t per time step.
+    A : Tensor, (d, d)
+        Any weighting. For skew A the result is X A X^T, which is skew by itself.
+
+    Returns
+    -------
+    Tensor, (..., window, window)
+        C = tril(S, -1) - tril(S, -1)^T with S = X A X^T.
+
+    References
+    ----------
+    Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 4.
+    """
+    lower = torch.tril(X @ A @ X.mT, -1)
+    return lower - lower.mT
+
+
+def _square(C: torch.Tensor) -> int:
+    if C.ndim < 2 or C.shape[-1] != C.shape[-2]:
+        raise InputError(f"C must be square in its last two axes, but has shape {tuple(C.shape)}")
+    return C.shape[-1]
+
+
+def _closed_form_factor(C: torch.Tensor) -> torch.Tensor:
+    """2 / (1 + |c|^2), shaped to multiply matrices."""
+    return 2 / (1 + 0.5 * (C * C).sum((-2, -1), keepdim=True))

@@ -1,0 +1,50 @@
+"""Checks of constructor arguments, so that every layer complains in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from vpintegrator.errors import InputError
+
+
+def positive(argument: str, value: int, least: int = 1) -> int:
+    """The integer ``value`` if it is at least ``least``, else InputError naming the argument."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{argument} must be an integer of at least {least}, not {value!r}")
+    return value
+
+
+def one_of(argument: str, value: str, choices: Iterable[str]) -> str:
+    """``value`` if it is among ``choices``, else InputError naming them."""
+    choices = list(choices)
+    if value not in choices:
+        raise InputError(f"{argument} must be one of {', '.join(choices)}, not {value!r}")
+    return value
+
+
+def divisible(argument: str, value: int, by: str, divisor: int) -> int:
+    """The quotient of two positive integers, or InputError when there is a remainder."""
+    positive(argument, value)
+    positive(by, divisor)
+    if value % divisor:
+        raise InputError(f"{argument} = {value} must be divisible by {by} = {divisor}")
+    return value // divisor
+
+
+def last_size(argument: str, x: torch.Tensor, sizes: dict[str, int]) -> None:
+    """InputError unless the last axes of ``x`` have the given sizes (names in order of axes)."""
+    expected = tuple(sizes.values())
+    if x.ndim < len(expected) or tuple(x.shape[-len(expected) :]) != expected:
+        axes = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InputError(f"{argument} must end in axes ({axes}), but has shape {tuple(x.shape)}")
+
+
+def as_dtype(dtype: Any) -> torch.dtype:
+    """A floating-point torch dtype from itself or its name ("float32", "float64")."""
+    value = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(value, torch.dtype) or not value.is_floating_point:
+        raise InputError(f"dtype must be float32 or float64, not {dtype!r}")
+    return value

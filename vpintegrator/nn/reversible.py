@@ -1,0 +1,129 @@
+"""Maps that are reversible by construction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.checks import as_dtype
+from vpintegrator.nn.composition import is_invertible
+from vpintegrator.nn.symmetry import as_reversing_symmetries, is_diagonal
+
+
+class Reflection(nn.Module):
+    """R: a reversing symmetry on every state, and the order of time turned round in a window.
+
+    Parameters
+    ----------
+    symmetry : (dim, dim)
+        rho with rho rho = identity.
+    time_reversal : bool
+        True for windows (..., window, dim); False for states (..., dim) without a time axis.
+    """
+
+    matrix: torch.Tensor | None
+    signs: torch.Tensor | None
+
+    def __init__(
+        self,
+        symmetry: Any,
+        *,
+        time_reversal: bool = True,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        dim = len(symmetry)
+        rho = as_reversing_symmetries([symmetry], dim)
+        dtype = as_dtype(dtype)
+        diagonal = is_diagonal(rho)
+        self.time_reversal = time_reversal
+        signs = rho[0].diagonal().to(dtype) if diagonal else None
+        self.register_buffer("signs", signs, persistent=False)
+        self.register_buffer("matrix", None if diagonal else rho[0].to(dtype), persistent=False)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        if self.time_reversal and X.shape[-2] > 1:
+            X = X.flip(-2)
+        if self.signs is not None:
+            return X * self.signs
+        assert self.matrix is not None
+        return X @ self.matrix.mT
+
+
+class Reversible(nn.Module):
+    """Phi = psi R psi^-1 R: reversible for any invertible psi, R Phi R = Phi^-1.
+
+    R is a ``Reflection``. Phi preserves volume when psi does, and its inverse R psi R psi^-1
+    is as explicit as that of psi. Orbits of Phi that cross the states fixed by R behave as those of
+    a reversible system: their invariants oscillate and do not drift.
+
+    Several reversing symmetries: if psi commutes with every product S = rho_i rho_j, then Phi is
+    reversible for all rho_i whichever of them R is made of, and commutes with every S. The
+    ``symmetries`` argument of the layers gives such a psi.
+
+    Parameters
+    ----------
+    psi : Module
+        A map of windows with ``inverse``.
+    symmetry : (dim, dim)
+        rho with f(rho z) = -rho f(z) and rho rho = identity.
+    time_reversal : bool
+        False for maps of states (..., dim) without a time axis.
+
+    Raises
+    ------
+    InputError
+        If psi has no explicit inverse, or rho is not its own inverse.
+
+    References
+    ----------
+    Hairer, Lubich, Wanner, Geometric Numerical Integration, V.1 and XI.3; McLachlan, Quispel,
+    Turner, Numerical integrators that preserve symmetries and reversing symmetries,
+    SIAM J. Numer. Anal. 35 (1998).
+    """
+
+    def __init__(
+        self,
+        psi: nn.Module,
+        symmetry: Any,
+        *,
+        time_reversal: bool = True,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        if not is_invertible(psi):
+            raise InputError(
+                f"a reversible map needs an explicitly invertible map, which {type(psi).__name__} "
+                "is not; use layers that preserve volume exactly, or no reversing symmetries"
+            )
+        self.psi = psi
+        self.reflection = Reflection(symmetry, time_reversal=time_reversal, dtype=dtype)
+
+    @property
+    def volume_preserving(self) -> bool:
+        """Whether psi preserves volume exactly."""
+        return bool(getattr(self.psi, "volume_preserving", False))
+
+    def _psi_inverse(self, X: torch.Tensor) -> torch.Tensor:
+        return self.psi.inverse(X)  # type: ignore[operator]
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.psi(self.reflection(self._psi_inverse(self.reflection(X))))
+
+    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
+        """The windows that ``forward`` maps to Y."""
+        return self.reflection(self.psi(self.reflection(self._psi_inverse(Y))))
+
+
+def reversible(
+    psi: nn.Module,
+    symmetry: Any,
+    *,
+    time_reversal: bool = True,
+    dtype: torch.dtype | str = torch.float64,
+) -> Reversible:
+    """The reversible map psi R psi^-1 R, see ``Reversible``."""
+    return Reversible(psi, symmetry, time_reversal=time_reversal, dtype=dtype)

@@ -1,0 +1,52 @@
+"""A constant rotation of the time steps of a window."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from vpintegrator.nn.cayley import cayley_increment, skew_matrix
+from vpintegrator.nn.checks import as_dtype, last_size, positive
+
+
+class TimeMixing(nn.Module):
+    """X -> cayley(B)^T X with a constant skew B: the time steps of a window mixed orthogonally.
+
+    Linear with determinant 1. Two such maps, or one and ``VolumePreservingAttention``, preserve
+    volume one after the other; cayley(C(X) + B) in one transform does not.
+
+    Parameters
+    ----------
+    window : int
+        Time steps, at least 2. Acts on (..., window, any).
+    initial_scale : float
+        Standard deviation of the initial entries of B.
+    """
+
+    volume_preserving = True
+
+    def __init__(
+        self,
+        window: int,
+        *,
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        self.window = positive("window", window, 2)
+        count = window * (window - 1) // 2
+        self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=as_dtype(dtype)))
+
+    def _increment(self, X: torch.Tensor, sign: int) -> torch.Tensor:
+        last_size("X", X[..., 0], {"window": self.window})
+        return cayley_increment(sign * skew_matrix(self.entries, self.window), X)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return X + self._increment(X, 1)
+
+    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
+        """The windows that ``forward`` maps to Y."""
+        return Y + self._increment(Y, -1)
+
+    def extra_repr(self) -> str:
+        return f"window={self.window}"

@@ -1,0 +1,171 @@
+"""Triangular layers and the feed-forward network that is published as volume-preserving."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.activations import activation as activation_of
+from vpintegrator.nn.cayley import lower_matrix
+from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.symmetry import generated_group, is_diagonal
+
+
+class TriangularLayer(nn.Module):
+    """z -> z + activation(L z + b) with L strictly lower or strictly upper triangular.
+
+    The Jacobian is triangular with ones on the diagonal, so the volume is kept exactly. The inverse
+    is found component by component, each from those before it.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state. The layer acts on the last axis of (..., dim).
+    shape : {"lower", "upper"}
+        The upper matrix is the transpose of the lower one with the same ``entries``.
+    activation : str
+        "identity" makes the layer linear.
+    bias : bool
+    symmetries : sequence of diagonal (dim, dim), optional
+        The layer commutes with the group they generate: it adds the mean over S of
+        S^-1 activation(L S z + b), which is still triangular for diagonal S.
+    initial_scale : float
+        Standard deviation of the initial entries and biases.
+
+    Raises
+    ------
+    InputError
+        If a symmetry is not diagonal.
+
+    References
+    ----------
+    Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 3.2.
+    """
+
+    volume_preserving = True
+    signs: torch.Tensor | None
+
+    def __init__(
+        self,
+        dim: int,
+        shape: str = "lower",
+        *,
+        activation: str = "tanh",
+        bias: bool = True,
+        symmetries: Any = (),
+        initial_scale: float = 0.1,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        self.dim = positive("dim", dim)
+        self.shape = one_of("shape", shape, ["lower", "upper"])
+        self.activation = activation
+        self._activation = activation_of(activation)
+        dtype = as_dtype(dtype)
+        group = generated_group(symmetries, dim)
+        if not is_diagonal(group):
+            raise InputError(
+                "triangular layers respect only symmetries that are diagonal matrices; use "
+                "couplings with a split whose blocks the symmetries map to themselves"
+            )
+        signs = group.diagonal(dim1=-2, dim2=-1).to(dtype) if len(group) > 1 else None
+        self.register_buffer("signs", signs, persistent=False)
+        self.entries = nn.Parameter(initial_scale * torch.randn(dim * (dim - 1) // 2, dtype=dtype))
+        self.bias = nn.Parameter(initial_scale * torch.randn(dim, dtype=dtype)) if bias else None
+
+    def matrix(self) -> torch.Tensor:
+        """The strictly triangular matrix L (dim, dim)."""
+        lower = lower_matrix(self.entries, self.dim)
+        return lower if self.shape == "lower" else lower.mT
+
+    def _shift(self, z: torch.Tensor, L: torch.Tensor) -> torch.Tensor:
+        if self.signs is None:
+            return self._activation(nn.functional.linear(z, L, self.bias))
+        images = z.unsqueeze(-2) * self.signs
+        return (self._activation(nn.functional.linear(images, L, self.bias)) / self.signs).mean(-2)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        last_size("z", z, {"dim": self.dim})
+        return z + self._shift(z, self.matrix())
+
+    def inverse(self, y: torch.Tensor) -> torch.Tensor:
+        """The states that ``forward`` maps to y."""
+        last_size("y", y, {"dim": self.dim})
+        L = self.matrix()
+        z = y
+        # the iteration z <- y - shift(z) gets one more component right each time: forward
+        # substitution on the whole batch, exact after dim rounds
+        for _ in range(self.dim):
+            z = y - self._shift(z, L)
+        return z
+
+    def extra_repr(self) -> str:
+        return (
+            f"dim={self.dim}, shape={self.shape!r}, activation={self.activation!r}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class TriangularFeedForward(Composition):
+    """Triangular layers in the published order: a volume-preserving feed-forward network.
+
+    Each of ``blocks`` blocks holds ``linear`` pairs of linear lower and upper layers, the last of
+    them with a bias, and one pair with the activation; a linear pair with a bias ends the network.
+
+    Parameters
+    ----------
+    dim : int
+    blocks, linear : int
+        Numbers of blocks, and of linear pairs in each.
+    upper_first : bool
+        Begin every pair with the upper layer.
+    activation, symmetries, initial_scale
+        As for ``TriangularLayer``.
+
+    References
+    ----------
+    Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 3.2;
+    GeometricMachineLearning.jl, ``VolumePreservingFeedForward``.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        blocks: int = 2,
+        linear: int = 1,
+        activation: str = "tanh",
+        upper_first: bool = False,
+        symmetries: Any = (),
+        initial_scale: float = 0.1,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        positive("blocks", blocks)
+        positive("linear", linear)
+        layers: list[nn.Module] = []
+
+        def pair(function: str, first_bias: bool, second_bias: bool) -> None:
+            shapes = ("upper", "lower") if upper_first else ("lower", "upper")
+            for shape, bias in zip(shapes, (first_bias, second_bias), strict=True):
+                layers.append(
+                    TriangularLayer(
+                        dim,
+                        shape,
+                        activation=function,
+                        bias=bias,
+                        symmetries=symmetries,
+                        initial_scale=initial_scale,
+                        dtype=dtype,
+                    )
+                )
+
+        for _ in range(blocks):
+            for index in range(linear):
+                pair("identity", False, index == linear - 1)
+            pair(activation, True, True)
+        pair("identity", False, True)
+        super().__init__(*layers)
