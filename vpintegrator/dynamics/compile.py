@@ -7,6 +7,7 @@ subexpressions are computed once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import scipy.special
 import sympy
 
+from vpintegrator.dynamics.expression import constant_value
 from vpintegrator.errors import InputError
 
 ComponentFunction = Callable[..., list[Any]]
@@ -71,10 +73,10 @@ def _fold(expression: sympy.Expr) -> sympy.Expr:
             max(int(expression.p).bit_length(), int(expression.q).bit_length()) < 1000
         ):
             return expression
-        try:
-            return sympy.Float(float(expression), 17)
-        except (OverflowError, TypeError):
-            raise InputError(f"the constant {expression} is not a finite real number") from None
+        value = constant_value(expression)
+        if not math.isfinite(value):
+            raise InputError(f"the constant {expression} is not a finite real number")
+        return sympy.Float(value, 17)
     if not expression.args:
         return expression
     return expression.func(*(_fold(argument) for argument in expression.args))
@@ -126,5 +128,3 @@ def high_precision(
         return 1 / (1 + mpmath.exp(-x))
 
     return sympy.lambdify(names, numeric, modules=[{"sigmoid": sigmoid}, "mpmath"], cse=True)
-
-

@@ -77,9 +77,7 @@ class Equations:
     @cached_property
     def divergence(self) -> sympy.Expr:
         """Sum of df_i/dz_i."""
-        return sympy.Add(
-            *(f.diff(z) for f, z in zip(self.vector_field, self.symbols, strict=True))
-        )
+        return sympy.Add(*(f.diff(z) for f, z in zip(self.vector_field, self.symbols, strict=True)))
 
     @cached_property
     def jacobian(self) -> dict[tuple[int, int], sympy.Expr]:
@@ -138,7 +136,8 @@ def read_equations(
         values[name] = tuple(symbols[i] for i in indices)
     if not arrays:
         values |= dict(zip(components, symbols, strict=True))
-    scope = Scope(values, integers)
+    numbers = {p.symbol: float(p.value) for p in _flatten(parameters)}
+    scope = Scope(values, integers, numbers)
 
     hamiltonian, vector_field = _read_vector_field(
         table, source, scope, components, symbols, arrays
@@ -152,16 +151,11 @@ def read_equations(
     claim = table.get("divergence_free")
     if claim is not None and not isinstance(claim, bool):
         raise InputError(f"{source}, divergence_free: expected true or false, found {claim!r}")
-    flat = [
-        p
-        for parameter in parameters.values()
-        for p in (parameter if isinstance(parameter, tuple) else (parameter,))
-    ]
     equations = Equations(
         components=components,
         symbols=symbols,
         arrays=arrays,
-        values={p.symbol: p.value for p in flat},
+        values={p.symbol: p.value for p in _flatten(parameters)},
         vector_field=vector_field,
         hamiltonian=hamiltonian,
         invariants=invariants,
@@ -176,6 +170,14 @@ def read_equations(
         for name, parameter in parameters.items()
     }
     return equations, plain
+
+
+def _flatten(parameters: Mapping[str, Parameter | tuple[Parameter, ...]]) -> list[Parameter]:
+    return [
+        single
+        for parameter in parameters.values()
+        for single in (parameter if isinstance(parameter, tuple) else (parameter,))
+    ]
 
 
 def _plain(value: sympy.Expr) -> int | float:
@@ -207,7 +209,10 @@ def _read_parameters(
         check_name(name, where)
         text = overrides.get(name, default)
         # a parameter may be computed from those before it, as in I3 = "2/3"
-        scope = Scope(known_values, {k: int(v) for k, v in known_values.items() if _whole(v)})
+        scope = Scope(
+            known_values,
+            {k: int(v) for k, v in known_values.items() if isinstance(v, sympy.Integer)},
+        )
         if isinstance(text, Sequence) and not isinstance(text, str):
             entries = tuple(
                 Parameter(sympy.Symbol(f"{name}_{i}", real=True), _constant(entry, scope, where))
@@ -220,10 +225,6 @@ def _read_parameters(
             parameters[name] = single
             known_values[name] = single.value
     return parameters
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, sympy.Integer)
 
 
 def _constant(text: Any, scope: Scope, where: str) -> sympy.Expr:
@@ -248,7 +249,9 @@ def _read_state(
     if isinstance(state, Mapping):
         for name, length in state.items():
             check_name(name, where)
-            count = parse(length, Scope({}, integers) if isinstance(length, str) else Scope(), where)
+            count = parse(
+                length, Scope({}, integers) if isinstance(length, str) else Scope(), where
+            )
             if not count.is_Integer or not 1 <= count <= MAXIMUM_DIMENSION:
                 raise InputError(
                     f"{where}: the length of '{name}' is {count}, not a whole number between "
@@ -302,7 +305,7 @@ def _read_components(
             if "i" in scope.values or "i" in scope.integers:
                 raise InputError(f"{here}: 'i' is the component's index; rename the parameter 'i'")
             for i, (index, entry) in enumerate(zip(indices, texts, strict=True)):
-                local = Scope(scope.values, {**scope.integers, "i": i})
+                local = Scope(scope.values, {**scope.integers, "i": i}, scope.numbers)
                 new[index] = parse(entry, local, here)
         elif key in components:
             new[components.index(key)] = parse(text, scope, here)
@@ -329,7 +332,7 @@ def _read_vector_field(
 ) -> tuple[sympy.Expr | None, tuple[sympy.Expr, ...]]:
     if ("hamiltonian" in table) == ("vector_field" in table):
         raise InputError(
-            f"{source}: give either hamiltonian = \"...\" or a table [vector_field]"
+            f'{source}: give either hamiltonian = "..." or a table [vector_field]'
             + (", not both" if "hamiltonian" in table else "")
         )
     if "hamiltonian" in table:
@@ -383,5 +386,3 @@ def _read_symmetries(
             raise InputError(f"{where[:-1]}: applied twice, the map must give the state back")
         matrices.append(sympy.ImmutableMatrix(matrix))
     return tuple(matrices)
-
-

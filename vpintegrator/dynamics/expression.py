@@ -17,7 +17,7 @@ import keyword
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import sympy
 
@@ -26,9 +26,10 @@ from vpintegrator.errors import InputError
 MAXIMUM_LENGTH = 20_000  # characters of one expression
 MAXIMUM_NODES = 500_000  # nodes visited while sums are written out
 MAXIMUM_BITS = 4096  # of an exact number
+LARGEST_CONSTANT = 1e300
 
 
-class sigmoid(sympy.Function):  # noqa: N801 - the name that users write and SymPy prints
+class sigmoid(sympy.Function):
     """The logistic function 1/(1 + exp(-x)), kept whole so that it is computed without overflow."""
 
     nargs = 1
@@ -63,6 +64,37 @@ FUNCTIONS: dict[str, Callable[[sympy.Expr], sympy.Expr]] = {
     "sigmoid": sigmoid,
 }
 RESERVED = frozenset(FUNCTIONS) | {"pi", "sum", "range", "t"}
+
+_FLOAT_FUNCTIONS: dict[Any, Callable[..., float]] = {
+    sympy.sin: math.sin,
+    sympy.cos: math.cos,
+    sympy.tan: math.tan,
+    sympy.exp: math.exp,
+    sympy.log: math.log,
+    sympy.tanh: math.tanh,
+    sigmoid: lambda x: 0.5 * (1 + math.tanh(0.5 * x)),
+    sympy.Pow: math.pow,
+    sympy.Add: lambda *terms: math.fsum(terms),
+    sympy.Mul: lambda *factors: math.prod(factors),
+}
+
+
+def constant_value(
+    expression: sympy.Expr, numbers: Mapping[sympy.Symbol, float] | None = None
+) -> float:
+    """Value of a constant in floating-point arithmetic; nan where it overflows or is not real."""
+    if numbers and expression in numbers:
+        return numbers[expression]
+    try:
+        if not expression.args or expression.is_Rational:
+            return float(expression)
+        function = _FLOAT_FUNCTIONS.get(expression.func)
+        if function is None:  # a form that SymPy chose itself, such as coth; it is small
+            return float(expression.xreplace(dict(numbers or {})))
+        return function(*(constant_value(argument, numbers) for argument in expression.args))
+    except (ArithmeticError, ValueError, TypeError):
+        return math.nan
+
 
 _FORBIDDEN = {
     ast.Attribute: "attribute access (a dot)",
@@ -109,10 +141,13 @@ class Scope:
         A SymPy expression for a scalar, a tuple of them for an array.
     integers
         Names that may also stand in an index or a range: loop indices and integer parameters.
+    numbers
+        Values of the symbols that stand for parameters, to find constants that overflow.
     """
 
     values: Mapping[str, sympy.Expr | tuple[sympy.Expr, ...]] = field(default_factory=dict)
     integers: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[sympy.Symbol, float] = field(default_factory=dict)
 
 
 def parse(text: str | int | float, scope: Scope, where: str) -> sympy.Expr:
@@ -149,6 +184,7 @@ class _Parser:
         self.offset = len(flat) - len(flat.lstrip())
         self.values = dict(scope.values)
         self.integers = dict(scope.integers)
+        self.numbers = scope.numbers
         self.where = where
         self.visited = 0
 
@@ -178,6 +214,7 @@ class _Parser:
             ) from None
         if value.has(sympy.I, sympy.zoo, sympy.oo, sympy.nan):
             raise InputError(f"{self.where}: '{self.text}' is not real and finite")
+        self.finite(tree.body, value)
         return value
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
@@ -297,7 +334,16 @@ class _Parser:
                 self.fail(node, f"the exponent {exponent} is too large")
             if base.is_zero and exponent < 0:
                 self.fail(node, "division by zero")
+        self.finite(node, base, exponent)
         return base**exponent
+
+    def finite(self, node: ast.AST, *arguments: sympy.Expr) -> None:
+        """Refuse constants that overflow: exact arithmetic would try to hold exp(exp(100))."""
+        for argument in arguments:
+            if argument.free_symbols <= self.numbers.keys():
+                size = constant_value(argument, self.numbers)
+                if not abs(size) <= LARGEST_CONSTANT:
+                    self.fail(node, f"the constant {argument} is too large, or no real number")
 
     def call(self, node: ast.Call) -> sympy.Expr:
         if not isinstance(node.func, ast.Name):
@@ -314,7 +360,9 @@ class _Parser:
             )
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"'{name}' takes one argument, as in {name}(x)")
-        return FUNCTIONS[name](self.value(node.args[0]))
+        argument = self.value(node.args[0])
+        self.finite(node, argument)
+        return FUNCTIONS[name](argument)
 
     def sum(self, node: ast.Call) -> sympy.Expr:
         if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.GeneratorExp):

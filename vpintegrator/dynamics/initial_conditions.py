@@ -1,11 +1,13 @@
 """Where trajectories start: the distributions that a system or a recipe can name.
 
     distribution = "points"         points = [[...], ...]
-    distribution = "curves"         parameter = "a", start, stop, step, curves = [["sin(a)", ...], ...]
+    distribution = "curves"         parameter = "a", start, stop, step,
+                                    curves = [["sin(a)", ...], ...]
     distribution = "uniform"        low, high
     distribution = "normal"         mean, std
     distribution = "sphere"         radius, centre
-    distribution = "energy-shell"   energy = [low, high], low, high (the box of proposals), invariant
+    distribution = "energy-shell"   energy = [lowest, highest], low, high (the box of proposals),
+                                    invariant
 
 ``low``, ``high``, ``mean``, ``std`` and ``centre`` are a number for all components or a list with
 one entry each; every number may be an expression of the system's parameters, such as ``"-pi"``.
@@ -133,7 +135,8 @@ class InitialConditions:
         values = start + step * np.arange(int(np.ceil((stop - start) / step)))
         values = values[values < stop]
         symbol = sympy.Symbol(parameter, real=True)
-        scope = Scope({**self._scope().values, parameter: symbol}, self._scope().integers)
+        known = self._scope()
+        scope = Scope({**known.values, parameter: symbol}, known.integers, known.numbers)
         curves = self.table["curves"]
         rows = []
         if not isinstance(curves, list) or not curves:
@@ -153,8 +156,9 @@ class InitialConditions:
         self._draw = lambda count, generator: generator.uniform(low, high, (count, len(low)))
 
     def _read_normal(self) -> None:
-        mean, std = self._vector(self.table.get("mean", 0), "mean"), self._vector(
-            self.table.get("std", 1), "std"
+        mean, std = (
+            self._vector(self.table.get("mean", 0), "mean"),
+            self._vector(self.table.get("std", 1), "std"),
         )
         if (std < 0).any():
             raise InputError(f"{self.where} std: a standard deviation cannot be negative")
@@ -218,7 +222,7 @@ class InitialConditions:
             for name, value in scope.values.items()
             if not state & set(value if isinstance(value, tuple) else (value,))
         }
-        return Scope(values, scope.integers)
+        return Scope(values, scope.integers, scope.numbers)
 
     def _number(self, text: Any, key: str) -> float:
         where = f"{self.where} {key}"

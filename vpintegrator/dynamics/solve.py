@@ -5,7 +5,7 @@ N trajectories stacked into one vector a single bad one would hide behind N - 1 
 the tolerances by sqrt(N) bounds the error of every single trajectory by the tolerance asked for,
 whatever batch it is in:
 
-    1/(N d) sum_{n,i} (N e_{n,i}^2 / s_{n,i}^2) <= 1   =>   1/d sum_i e_{n,i}^2/s_{n,i}^2 <= 1 for all n.
+    1/(N d) sum_{n,i} N (e_{n,i}/s_{n,i})^2 <= 1   =>   1/d sum_i (e_{n,i}/s_{n,i})^2 <= 1, all n.
 
 One-step methods are made to end a step at every output time: on the rigid body that is 20 to 100
 times more accurate than SciPy's interpolation at nearly the same cost.
@@ -13,6 +13,7 @@ times more accurate than SciPy's interpolation at nearly the same cost.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -84,9 +85,8 @@ def solve(
     if times.ndim != 1 or len(times) == 0 or not (np.diff(times) > 0).all():
         raise InputError("the output times must increase")
     if method not in METHODS:
-        raise InputError(
-            f"there is no solver '{method}'{nearest(method, METHODS) or '; there are ' + ', '.join(METHODS)}"
-        )
+        hint = nearest(method, METHODS) or f"; there are {', '.join(METHODS)}"
+        raise InputError(f"there is no solver '{method}'{hint}")
     if not rtol >= SMALLEST_TOLERANCE or not atol > 0:
         raise InputError(
             f"rtol = {rtol:g}, atol = {atol:g}: rtol must be at least {SMALLEST_TOLERANCE:g}, "
@@ -132,7 +132,7 @@ def _solve_stack(
         progress(count)
     if method in _ONE_STEP:
         step: float | None = None
-        for k, (start, end) in enumerate(zip(times[:-1], times[1:], strict=True), start=1):
+        for k, (start, end) in enumerate(itertools.pairwise(times), start=1):
             first = None if step is None else min(step, end - start)
             solver = _ONE_STEP[method](field, start, y, end, first_step=first, **tolerances)
             while solver.status == "running":
@@ -164,7 +164,7 @@ def _breakdown(system: System, initial: np.ndarray, last: np.ndarray, time: floa
     worst = int(np.argmax(np.where(np.isfinite(speed), speed, np.inf)))
     state = ", ".join(f"{x:.6g}" for x in initial[worst, :8])
     return InputError(
-        f"the solution of {system.name} from ({state}{', ...' if system.dim > 8 else ''}) cannot be "
-        f"continued beyond t = {time:.6g}: it grows without bound or leaves the domain of the "
+        f"the solution of {system.name} from ({state}{', ...' if system.dim > 8 else ''}) cannot "
+        f"be continued beyond t = {time:.6g}: it grows without bound or leaves the domain of the "
         "equations; choose other initial states or a shorter time"
     )

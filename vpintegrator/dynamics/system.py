@@ -89,8 +89,7 @@ class System:
             raise InputError(f"{source}: the equations are nested too deeply") from None
         self.defaults = _read_defaults(table, source)
         self.reversing_symmetries = [
-            np.array(rho.tolist(), dtype=np.float64)
-            for rho in self.equations.reversing_symmetries
+            np.array(rho.tolist(), dtype=np.float64) for rho in self.equations.reversing_symmetries
         ]
         self.invariants: dict[str, Callable[[Any], Any]] = {
             name: _Scalar(self.equations, expression)
@@ -181,7 +180,9 @@ class System:
 
     def __repr__(self) -> str:
         values = ", ".join(f"{k}={v}" for k, v in self.parameters.items())
-        return f"<System {self.name}: {self.title}, dim {self.dim}{', ' + values if values else ''}>"
+        return (
+            f"<System {self.name}: {self.title}, dim {self.dim}{', ' + values if values else ''}>"
+        )
 
     def _check(self, state: Any) -> None:
         shape = np.shape(state)

@@ -1,0 +1,117 @@
+"""What the commands share: errors, parameters given as NAME=VALUE, progress bars.
+
+Nothing slow is imported here or at the top of a command, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import click
+
+from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """Turn the user's mistakes into one sentence and exit code 2, and a full disk into one too."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except InputError as error:
+            raise _BadInput(str(error)) from None
+        except OSError as error:
+            name = f": {error.filename}" if error.filename else ""
+            raise click.ClickException(f"{error.strerror or error}{name}") from None
+
+    return wrapped
+
+
+class _BadInput(click.ClickException):
+    exit_code = 2
+
+
+def read_parameters(entries: tuple[str, ...]) -> dict[str, Any]:
+    """``("I1=3", "m=2,1")`` as ``{"I1": 3.0, "m": [2.0, 1.0]}``; other values stay expressions."""
+    parameters = {}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InputError(f"'{entry}': a parameter is given as NAME=VALUE, such as I1=3")
+        parts = [_number(part.strip()) for part in value.split(",")]
+        parameters[name.strip()] = parts if len(parts) > 1 else parts[0]
+    return parameters
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+parameter_option = click.option(
+    "-p",
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a parameter of the system; repeat for several; commas for an array (m=2,1).",
+)
+overwrite_option = click.option(
+    "--overwrite", is_flag=True, help="Replace output that exists already."
+)
+
+
+def version_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--version``, looked up only when asked for."""
+    return click.version_option(package_name="vpintegrator")(command)
+
+
+def console() -> Console:
+    """The terminal, for results."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+@contextmanager
+def progress_bar(*columns: Any) -> Iterator[Progress]:
+    """A progress bar on standard error with time taken and time left; silent in a pipe."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    terminal = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        *columns,
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=terminal,
+        disable=not terminal.is_terminal,
+    ) as progress:
+        yield progress

@@ -1,0 +1,273 @@
+"""A recipe: which trajectories of which system a dataset holds, and how they are computed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vpintegrator.dynamics import System, load_system
+from vpintegrator.dynamics.catalogue import catalogue, is_path, is_text, list_systems, read_text
+from vpintegrator.dynamics.expression import nearest
+from vpintegrator.dynamics.solve import METHODS, SMALLEST_TOLERANCE
+from vpintegrator.dynamics.system import read_toml
+from vpintegrator.errors import InputError
+
+GROUPS = ("train", "validation", "test")
+_DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
+_KEYS = (
+    "title",
+    "reference",
+    "system",
+    "parameters",
+    "step",
+    "steps",
+    "seed",
+    "trajectories",
+    "initial_conditions",
+    "solver",
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What it takes to make a dataset again.
+
+    Attributes
+    ----------
+    system
+        The system, with its parameters.
+    step
+        Time between the states of a trajectory.
+    steps
+        Number of steps; a trajectory has ``steps + 1`` states.
+    trajectories
+        Number of trajectories in each of the groups train, validation and test.
+    initial_conditions
+        Table of the distribution; empty for the system's own.
+    method, rtol, atol
+        Solver and tolerances, see :func:`vpintegrator.dynamics.solve`.
+    seed
+        Of the random initial states.
+    title, reference
+        For the reader.
+    source
+        The file's name, for messages.
+    """
+
+    system: System
+    step: float
+    steps: int
+    trajectories: Mapping[str, int] = field(default_factory=lambda: dict(_DEFAULT_TRAJECTORIES))
+    initial_conditions: Mapping[str, Any] = field(default_factory=dict)
+    method: str = "DOP853"
+    rtol: float = 1e-12
+    atol: float = 1e-12
+    seed: int = 0
+    title: str = ""
+    reference: str = ""
+    source: str = "recipe"
+
+    def __post_init__(self) -> None:
+        where = self.source
+        _require_number(self.step, f"{where}, step", positive=True)
+        _require_whole(self.steps, f"{where}, steps", 1)
+        _require_whole(self.seed, f"{where}, seed", 0)
+        unknown = [key for key in self.trajectories if key not in GROUPS]
+        if unknown:
+            raise InputError(
+                f"{where}, [trajectories]: unknown group '{unknown[0]}'"
+                f"{nearest(unknown[0], GROUPS)}; the groups are {', '.join(GROUPS)}"
+            )
+        for group in GROUPS:
+            _require_whole(self.trajectories.get(group, 0), f"{where}, [trajectories] {group}", 0)
+        if self.trajectories.get("train", 0) < 1:
+            raise InputError(f"{where}, [trajectories] train: at least one trajectory is needed")
+        if self.method not in METHODS:
+            raise InputError(
+                f"{where}, [solver] method: there is no solver '{self.method}'"
+                f"{nearest(self.method, METHODS)}; there are {', '.join(METHODS)}"
+            )
+        _require_number(self.rtol, f"{where}, [solver] rtol", positive=True)
+        _require_number(self.atol, f"{where}, [solver] atol", positive=True)
+        if self.rtol < SMALLEST_TOLERANCE:
+            raise InputError(
+                f"{where}, [solver] rtol: {self.rtol:g} is below {SMALLEST_TOLERANCE:g}, the limit "
+                "of double precision"
+            )
+
+    @property
+    def count(self) -> int:
+        """Number of trajectories in all groups together."""
+        return sum(self.trajectories.get(group, 0) for group in GROUPS)
+
+    def with_count(self, count: int) -> Recipe:
+        """The same recipe for ``count`` trajectories in all, in the same proportions."""
+        _require_whole(count, "count", 3)
+        total = self.count
+        counts = {
+            group: max(round(count * self.trajectories.get(group, 0) / total), 1)
+            if self.trajectories.get(group, 0)
+            else 0
+            for group in GROUPS
+        }
+        counts["train"] += count - sum(counts.values())
+        return dataclasses.replace(self, trajectories=counts)
+
+    @property
+    def text(self) -> str:
+        """The recipe as TOML, with every value it was run with."""
+        lines = [f"title = {_toml(self.title)}"] if self.title else []
+        lines += [f"reference = {_toml(self.reference)}"] if self.reference else []
+        lines += [
+            f"system = {_toml(self.system.name)}",
+            f"step = {_toml(self.step)}",
+            f"steps = {self.steps}",
+            f"seed = {self.seed}",
+        ]
+        tables: dict[str, Mapping[str, Any]] = {
+            "parameters": self.system.parameters,
+            "trajectories": self.trajectories,
+            "initial_conditions": self.initial_conditions,
+            "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol},
+        }
+        for name, table in tables.items():
+            if table:
+                lines += ["", f"[{name}]"]
+                lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
+        return "\n".join(lines) + "\n"
+
+
+def list_recipes() -> list[str]:
+    """Names of the dataset recipes in the catalogue."""
+    return list(catalogue("vpintegrator.datasets"))
+
+
+def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) -> Recipe:
+    """Load a recipe, or make one for a system.
+
+    Parameters
+    ----------
+    source
+        A name in the catalogue (:func:`list_recipes`), the path of a TOML file, TOML text, or the
+        same for a system, whose defaults then make the recipe.
+    **overrides
+        ``step``, ``steps``, ``seed``, ``method``, ``rtol``, ``atol``, ``trajectories``,
+        ``initial_conditions``: values that replace the recipe's; ``count``: trajectories in all;
+        ``parameters``: a dictionary of the system's parameters.
+
+    Raises
+    ------
+    InputError
+        If there is no such recipe or system, or it cannot be understood.
+    """
+    overrides = {key: value for key, value in overrides.items() if value is not None}
+    count = overrides.pop("count", None)
+    parameters = overrides.pop("parameters", {})
+    if isinstance(source, Recipe):
+        if parameters:
+            system = System(
+                source.system.text, source.system.name, {**source.system.parameters, **parameters}
+            )
+            overrides["system"] = system
+        recipe = dataclasses.replace(source, **overrides)
+    else:
+        text, name, folder = _find(source)
+        label = f"{name}.toml" if folder is not None else name
+        table = read_toml(text, label)
+        if "state" in table or "system" not in table:
+            recipe = _for_system(System(text, name, parameters, source=label), label, overrides)
+        else:
+            recipe = _read(table, label, folder, parameters, overrides)
+    return recipe if count is None else recipe.with_count(count)
+
+
+def _find(source: str | os.PathLike[str]) -> tuple[str, str, Path | None]:
+    """Text, name and folder (of a file) of what the user means."""
+    if is_text(source):
+        return str(source), "text", None
+    if is_path(source):
+        path = Path(source)
+        return read_text(path), path.stem, path.parent
+    name = str(source)
+    recipes, systems = catalogue("vpintegrator.datasets"), catalogue("vpintegrator.systems")
+    entry = recipes.get(name) or systems.get(name)
+    if entry is None:
+        names = sorted({*recipes, *systems})
+        hint = nearest(name, names) or f"; there are {', '.join(names)}"
+        raise InputError(
+            f"there is no dataset or system '{name}' in the catalogue{hint} (a file of your own "
+            "is given by its path, ending in .toml)"
+        )
+    return entry.read_text(encoding="utf-8"), name, None
+
+
+def _for_system(system: System, label: str, overrides: Mapping[str, Any]) -> Recipe:
+    step = overrides.get("step", system.defaults.get("step"))
+    if step is None:
+        raise InputError(f"{label} suggests no step; give one with --step (step=... in Python)")
+    rest = {key: value for key, value in overrides.items() if key != "step"}
+    rest.setdefault("steps", system.defaults.get("steps", 100))
+    return Recipe(system=system, step=step, title=system.title, source=label, **rest)
+
+
+def _read(
+    table: Mapping[str, Any],
+    label: str,
+    folder: Path | None,
+    parameters: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+) -> Recipe:
+    for key in table:
+        if key not in _KEYS:
+            raise InputError(f"{label}: unknown key '{key}'{nearest(key, _KEYS)}")
+    for key in ("parameters", "trajectories", "initial_conditions", "solver"):
+        if not isinstance(table.get(key, {}), Mapping):
+            raise InputError(f"{label}: '{key}' must be a table, written [{key}]")
+    for key in ("title", "reference", "system"):
+        if not isinstance(table.get(key, ""), str):
+            raise InputError(f"{label}, {key}: expected text in quotes, found {table[key]!r}")
+    solver = table.get("solver", {})
+    for key in solver:
+        if key not in ("method", "rtol", "atol"):
+            raise InputError(f"{label}, [solver]: unknown key '{key}'; use method, rtol, atol")
+    name = table["system"]
+    # a path in a recipe is meant from the recipe's own folder
+    target: str | Path = folder / name if folder is not None and is_path(name) else name
+    if is_path(name) or name in list_systems():
+        system = load_system(target, **{**table.get("parameters", {}), **parameters})
+    else:
+        hint = nearest(name, list_systems()) or f"; there are {', '.join(list_systems())}"
+        raise InputError(f"{label}, system: there is no system '{name}' in the catalogue{hint}")
+    values: dict[str, Any] = {
+        "title": table.get("title", ""),
+        "reference": table.get("reference", ""),
+        "step": table.get("step", system.defaults.get("step")),
+        "steps": table.get("steps", system.defaults.get("steps", 100)),
+        "seed": table.get("seed", 0),
+        "initial_conditions": table.get("initial_conditions", {}),
+        "trajectories": table.get("trajectories", _DEFAULT_TRAJECTORIES),
+        **solver,
+        **overrides,
+    }
+    return Recipe(system=system, source=label, **values)
+
+
+def _require_number(value: Any, where: str, positive: bool = False) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not abs(value) < float("inf") or (positive and value <= 0):
+        raise InputError(f"{where}: expected a positive number, found {value!r}")
+
+
+def _require_whole(value: Any, where: str, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{where}: expected a whole number of at least {least}, found {value!r}")
+
+
+def _toml(value: Any) -> str:
+    # TOML writes numbers, text and lists of them as JSON does
+    return json.dumps(value, ensure_ascii=False)
