@@ -1,0 +1,91 @@
+"""Neural networks that step dynamical systems forward in time and keep their geometry.
+
+    import vpintegrator as vp
+
+    dataset = vp.generate("rigid-body", "rigid-body.h5")
+    model = vp.models.VolumePreservingTransformer(
+        dim=3, window=3, reversing_symmetries=dataset.system.reversing_symmetries
+    )
+    vp.train(model, dataset, seconds=60)
+    report = vp.compare(model, against=["implicit-midpoint", "rk4"], time=120.0)
+
+States and times are dimensionless. NumPy arrays go in and come out for systems and classical
+methods, torch tensors for models. Names are imported when they are first used, so that importing
+the package, and the commands' ``--help``, are instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vpintegrator import models, nn
+    from vpintegrator.data import generate, list_recipes, load_recipe, open_dataset, windows
+    from vpintegrator.dynamics import System, list_systems, load_system, solve
+    from vpintegrator.errors import InputError
+    from vpintegrator.models import load, save
+    from vpintegrator.plotting import draw
+    from vpintegrator.rollout import compare, integrate, open_rollout, rollout
+    from vpintegrator.training import train
+
+__version__ = "0.1.0"
+
+# the module vpintegrator.rollout is itself callable, so that vp.rollout(model, ...) is the function
+_MODULES = ("models", "nn", "rollout")
+_NAMES = {
+    "InputError": "errors",
+    "System": "dynamics",
+    "compare": "rollout",
+    "draw": "plotting",
+    "generate": "data",
+    "integrate": "rollout",
+    "list_recipes": "data",
+    "list_systems": "dynamics",
+    "load": "models",
+    "load_recipe": "data",
+    "load_system": "dynamics",
+    "open_dataset": "data",
+    "open_rollout": "rollout",
+    "save": "models",
+    "solve": "dynamics",
+    "train": "training",
+    "windows": "data",
+}
+
+__all__ = [
+    "InputError",
+    "System",
+    "compare",
+    "draw",
+    "generate",
+    "integrate",
+    "list_recipes",
+    "list_systems",
+    "load",
+    "load_recipe",
+    "load_system",
+    "models",
+    "nn",
+    "open_dataset",
+    "open_rollout",
+    "rollout",
+    "save",
+    "solve",
+    "train",
+    "windows",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"vpintegrator.{name}")
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f"vpintegrator.{_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'vpintegrator' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,12 +5,12 @@ import torch
 
 def jacobian(f, x):
     """d f / d x as one (n, n) matrix, for x of any shape."""
-    return torch.func.jacrev(f)(x).reshape(x.numel(), x.numel())
+    return torch.func.jacrev(f)(x).detach().reshape(x.numel(), x.numel())
 
 
 def determinant_error(f, x):
     """| |det Df(x)| - 1 |, by the logarithm of the determinant."""
-    sign, logarithm = torch.linalg.slogdet(jacobian(f, x))
+    _, logarithm = torch.linalg.slogdet(jacobian(f, x))
     return float((logarithm.exp() - 1).abs())
 
 

@@ -17,9 +17,16 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.split import as_blocks
 
 
+def dense(inputs, outputs):
+    return torch.nn.Sequential(
+        torch.nn.Linear(inputs, 8, dtype=torch.float64),
+        torch.nn.Tanh(),
+        torch.nn.Linear(8, outputs, dtype=torch.float64),
+    )
+
+
 def shears(dim, window):
-    functions = [torch.nn.Linear(dim - 1, 1, dtype=torch.float64) for _ in range(dim)]
-    return nn.Coupling(dim, [torch.nn.Sequential(f, torch.nn.Tanh()) for f in functions])
+    return nn.Coupling(dim, [dense(dim - 1, 1) for _ in range(dim)])
 
 
 LAYERS = {
@@ -30,6 +37,7 @@ LAYERS = {
     "additive coupling": lambda d, T: nn.AdditiveCoupling(d, 5),
     "coupling in two blocks": lambda d, T: nn.AdditiveCoupling(d, 5, split=[range(1), range(1, d)]),
     "coupling of any functions": shears,
+    "attention coupling": lambda d, T: nn.AttentionCoupling(d, T, width=4, heads=2),
     "lower": lambda d, T: nn.TriangularLayer(d, "lower"),
     "upper, linear": lambda d, T: nn.TriangularLayer(d, "upper", activation="identity"),
     "triangular feed-forward": lambda d, T: nn.TriangularFeedForward(d, blocks=1),
@@ -53,7 +61,7 @@ def test_volume_and_inverse(name, sizes, seed, scale):
     # rounding is judged against the size that intermediate states reach
     size = max(1.0, float(Y.detach().abs().max()))
     assert_close(layer.inverse(Y), X, 1e-10 * size)
-    assert_close(layer(layer.inverse(X)), X, 1e-10 * max(1.0, float(layer.inverse(X).abs().max())))
+    assert_close(layer(layer.inverse(X)), X, 1e-9)
 
 
 @given(SIZES, st.integers(0, 10**6))
@@ -123,12 +131,12 @@ EQUIVARIANT = {
     "coupled attention": lambda rhos, d, T, **k: nn.CoupledAttention(d, T, split=rhos, **k),
     "features": lambda rhos, d, T, **k: nn.CoupledAttention(d, T, features=3, split=rhos, **k),
     "additive coupling": lambda rhos, d, T, **k: nn.AdditiveCoupling(d, 5, split=rhos, **k),
+    "attention coupling": lambda rhos, d, T, **k: nn.AttentionCoupling(
+        d, T, width=4, heads=2, split=rhos, **k
+    ),
     "any coupling": lambda rhos, d, T, **k: nn.Coupling(
         d,
-        [
-            torch.nn.Linear(d - len(block), len(block), dtype=torch.float64)
-            for block in as_blocks(rhos, d)
-        ],
+        [dense(d - len(block), len(block)) for block in as_blocks(rhos, d)],
         split=rhos,
         **k,
     ),
@@ -225,10 +233,16 @@ def test_functional_jacobians(name):
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_starts_near_the_identity_in_any_dtype(name):
+    torch.manual_seed(0)
     layer = LAYERS[name](3, 4)
-    X = sample(2, 4, 3)
-    if "triangular" not in name and "any" not in name and name not in ("lower", "upper, linear"):
-        assert (layer(X) - X).abs().max() < 0.3
+    X = sample(2, 4, 3, scale=0.5)
+    if name not in (
+        "coupling of any functions",
+        "lower",
+        "upper, linear",
+        "triangular feed-forward",
+    ):
+        assert (layer(X) - X).abs().max() < 0.2
     layer = layer.float()
     assert layer(X.float()).dtype == torch.float32
 

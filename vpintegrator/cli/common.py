@@ -92,7 +92,10 @@ def console() -> Console:
 
 @contextmanager
 def progress_bar(*columns: Any) -> Iterator[Progress]:
-    """A progress bar on standard error with time taken and time left; silent in a pipe."""
+    """A progress bar on standard error with time taken and time left; silent in a pipe.
+
+    ``columns`` replace the percentage.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -105,9 +108,8 @@ def progress_bar(*columns: Any) -> Iterator[Progress]:
     terminal = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        *columns,
+        BarColumn(bar_width=16),
+        *(columns or (TextColumn("{task.percentage:>3.0f}%"),)),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),

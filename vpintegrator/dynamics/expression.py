@@ -200,7 +200,7 @@ class _Parser:
             tree = ast.parse(self.text, mode="eval")
             value = self.value(tree.body)
         except SyntaxError as error:
-            column = (error.offset or 1) + self.offset
+            column = (error.offset or len(self.text) + 1) + self.offset
             raise InputError(
                 f"{self.where}, column {column}: '{self.text}' is not a valid expression "
                 f"({error.msg})"

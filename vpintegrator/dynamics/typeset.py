@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import sympy
 
@@ -38,11 +39,12 @@ def equations_latex(system: System) -> str:
 
 def expression_unicode(name: str, expression: sympy.Expr, width: int = 100) -> str:
     """``name = expression`` in Unicode, over several lines where it has fractions."""
-    return sympy.pretty(
+    text = sympy.pretty(
         sympy.Eq(sympy.Symbol(name.replace("_", " ")), expression, evaluate=False),
         use_unicode=True,
         num_columns=width,
     )
+    return unicodedata.normalize("NFC", text)  # one character for a dotted letter
 
 
 def component_latex(name: str) -> str:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.residual_network import ResidualNetwork
+from vpintegrator.models.standard_transformer import StandardTransformer
 from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
+from vpintegrator.models.volume_preserving_multihead_transformer import (
+    VolumePreservingMultiheadTransformer,
+)
 from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
 
 ARCHITECTURES: dict[str, type[Integrator]] = {
@@ -11,5 +16,8 @@ ARCHITECTURES: dict[str, type[Integrator]] = {
     for architecture in (
         VolumePreservingTransformer,
         VolumePreservingFeedForward,
+        VolumePreservingMultiheadTransformer,
+        StandardTransformer,
+        ResidualNetwork,
     )
 }

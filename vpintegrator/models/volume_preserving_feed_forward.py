@@ -27,6 +27,7 @@ def volume_preserving_feed_forward(
     activation: str,
     blocks: int,
     linear: int,
+    upper_first: bool,
     split: Split,
     symmetries: torch.Tensor,
     initial_scale: float,
@@ -47,6 +48,7 @@ def volume_preserving_feed_forward(
         dim,
         blocks=blocks,
         linear=linear,
+        upper_first=upper_first,
         activation=activation,
         symmetries=symmetries,
         dtype=dtype,
@@ -69,15 +71,17 @@ class VolumePreservingFeedForward(Integrator):
     width : int
         Hidden units of each coupling.
     feed_forward : {"coupling", "triangular"}
-    blocks, linear : int
-        For "triangular": blocks in a stack, linear pairs in a block. The published network is
-        depth = 1 with its ``n_blocks`` and ``n_linear`` here.
+    blocks, linear, upper_first : int, int, bool
+        For "triangular": blocks in a stack, linear pairs in a block, which layer begins each pair.
+        The published network is depth = 1 with its ``n_blocks`` and ``n_linear`` here.
     split : "coordinates", "halves" or blocks of indices
         What a coupling updates in turn.
     activation : str
     reversing_symmetries : sequence of (dim, dim)
         Makes the map reversible for each of them; couplings are averaged over the group of
-        their products.
+        their products. Triangular layers only respect diagonal matrices, and in few components
+        little of them survives the average (of three, under all sign flips, one never moves):
+        use couplings where there are several.
     initial_scale : float
         Size of the initial outer weights of couplings.
     shift, scale : (dim,), optional
@@ -109,6 +113,7 @@ class VolumePreservingFeedForward(Integrator):
         feed_forward: str = "coupling",
         blocks: int = 2,
         linear: int = 1,
+        upper_first: bool = False,
         split: Split = "coordinates",
         activation: str = "tanh",
         reversing_symmetries: Any = (),
@@ -131,6 +136,7 @@ class VolumePreservingFeedForward(Integrator):
                 activation=activation,
                 blocks=blocks,
                 linear=linear,
+                upper_first=upper_first,
                 split=split,
                 symmetries=group,
                 initial_scale=initial_scale,
@@ -149,6 +155,7 @@ class VolumePreservingFeedForward(Integrator):
                 "feed_forward": feed_forward,
                 "blocks": blocks,
                 "linear": linear,
+                "upper_first": upper_first,
                 "split": split,
                 "activation": activation,
                 "initial_scale": initial_scale,

@@ -46,9 +46,10 @@ class VolumePreservingTransformer(Integrator):
     time_mixing : bool
         Also mix the time steps by a constant rotation in each unit.
     feed_forward : {"coupling", "triangular"}
-    blocks, linear : int
-        For "triangular": blocks in a stack, linear pairs in a block. The published transformer is
-        weighting = "arbitrary", attention_scale = 1/sqrt(dim), depth = 3, blocks = 2, linear = 1.
+    blocks, linear, upper_first : int, int, bool
+        For "triangular": blocks in a stack, linear pairs in a block, which layer begins each pair.
+        The published transformer is weighting = "arbitrary", attention_scale = 1/sqrt(dim),
+        depth = 3, blocks = 2, linear = 1.
     split : "coordinates", "halves" or blocks of indices
         What couplings update in turn.
     activation : str
@@ -90,6 +91,7 @@ class VolumePreservingTransformer(Integrator):
         feed_forward: str = "coupling",
         blocks: int = 2,
         linear: int = 1,
+        upper_first: bool = False,
         split: Split = "coordinates",
         activation: str = "tanh",
         reversing_symmetries: Any = (),
@@ -144,6 +146,7 @@ class VolumePreservingTransformer(Integrator):
                     activation=activation,
                     blocks=blocks,
                     linear=linear,
+                    upper_first=upper_first,
                     split=split,
                     symmetries=group,
                     initial_scale=initial_scale,
@@ -165,6 +168,7 @@ class VolumePreservingTransformer(Integrator):
                 "feed_forward": feed_forward,
                 "blocks": blocks,
                 "linear": linear,
+                "upper_first": upper_first,
                 "split": split,
                 "activation": activation,
                 "initial_scale": initial_scale,

@@ -6,29 +6,46 @@ symmetries come in as matrices. A layer that preserves volume exactly says
 """
 
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
+from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
 from vpintegrator.nn.cayley import cayley, skew_correlations, skew_matrix
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
+from vpintegrator.nn.encoder import EncoderBlock
+from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
+from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.reversible import Reflection, Reversible, reversible
+from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
+from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
 from vpintegrator.nn.time_mixing import TimeMixing
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
 
 __all__ = [
+    "AdditiveAttention",
     "AdditiveCoupling",
+    "AttentionCoupling",
     "Composition",
     "CoupledAttention",
     "Coupling",
+    "EncoderBlock",
+    "GeneralMultiHeadAttention",
+    "MultiHeadAttention",
+    "MultiplicativeAttention",
+    "PointwiseFeedForward",
     "Reflection",
+    "ResidualLayer",
     "Reversible",
     "TimeMixing",
     "TriangularFeedForward",
     "TriangularLayer",
     "VolumePreservingAttention",
+    "WindowAttention",
     "cayley",
     "generated_group",
+    "orthonormality_error",
     "reversible",
     "skew_correlations",
     "skew_matrix",
+    "stiefel",
     "symmetry_group",
 ]

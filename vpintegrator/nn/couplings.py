@@ -12,7 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.checks import as_dtype, last_size, positive
 from vpintegrator.nn.split import Split, as_blocks, check_compatible, others, placement
-from vpintegrator.nn.symmetry import generated_group
+from vpintegrator.nn.symmetry import generated_group, is_diagonal
 
 
 class AdditiveCoupling(nn.Module):
@@ -54,7 +54,7 @@ class AdditiveCoupling(nn.Module):
     place: torch.Tensor
     mask: torch.Tensor
     group: torch.Tensor | None
-    inverse_group: torch.Tensor | None
+    back: torch.Tensor
 
     def __init__(
         self,
@@ -76,13 +76,14 @@ class AdditiveCoupling(nn.Module):
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
-        folded = len(group) > 1
-        self.register_buffer("group", group.to(dtype) if folded else None, persistent=False)
-        self.register_buffer(
-            "inverse_group",
-            (torch.linalg.inv(group) / len(group)).to(dtype) if folded else None,
-            persistent=False,
-        )
+        back = torch.linalg.inv(group).mT / len(group)
+        if is_diagonal(group):
+            group, back = (matrices.diagonal(dim1=-2, dim2=-1) for matrices in (group, back))
+        if len(group) == 1:
+            self.register_buffer("group", None, persistent=False)
+        else:
+            self.register_buffer("group", group.to(dtype), persistent=False)
+            self.register_buffer("back", back.to(dtype), persistent=False)
         # all W_a below one another; `place` says where their rows stand among all components
         rows = [(a, index) for a, block in enumerate(self.blocks) for index in others(block, dim)]
         self.register_buffer(
@@ -100,28 +101,42 @@ class AdditiveCoupling(nn.Module):
         # every component is in one block, so one row each: the A_a below one another
         self.outer_weight = nn.Parameter(initial_scale * torch.randn(dim, width, dtype=dtype))
 
-    def _matrices(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Inner (block, dim, hidden), bias (block, hidden), outer (block, hidden, dim) weights.
+    def _matrices(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Inner (dim, hidden), bias (hidden,) and outer (hidden, dim) weights of each block.
 
         Zeros stand where a block must not be read or written, which costs less than indexing.
         """
-        blocks = len(self.blocks)
-        empty = self.inner_weight.new_zeros(blocks * self.dim, self.width)
-        inner = empty.index_copy(0, self.place, self.inner_weight).view(blocks, self.dim, -1)
+        empty = self.inner_weight.new_zeros(len(self.blocks) * self.dim, self.width)
+        inner = empty.index_copy(0, self.place, self.inner_weight)
         outer = self.mask * self.outer_weight
+        # unbind and not inner[a]: its derivative is one stack, not a sum of padded zeros; and only
+        # then the group, which makes the matrices wider
+        steps = zip(
+            inner.view(-1, self.dim, self.width).unbind(),
+            self.inner_bias.unbind(),
+            outer.unbind(),
+            strict=True,
+        )
         if self.group is None:
-            return inner, self.inner_bias, outer.mT
-        inner = torch.einsum("sde,adw->aesw", self.group, inner).flatten(2)
-        outer = torch.einsum("sed,adw->aswe", self.inverse_group, outer).flatten(1, 2)
-        return inner, self.inner_bias.repeat(1, len(self.group)), outer
+            return [(W, b, A.mT) for W, b, A in steps]
+        return [
+            (self._folded(W, self.group), b.repeat(len(self.group)), self._folded(A, self.back).mT)
+            for W, b, A in steps
+        ]
+
+    @staticmethod
+    def _folded(W: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
+        """S^T W (dim, hidden) side by side for all S; for diagonal S given by its diagonal."""
+        if group.ndim == 2:
+            return (group.mT.unsqueeze(-1) * W.unsqueeze(1)).flatten(1)
+        return (group.mT @ W).transpose(0, 1).flatten(1)
 
     def _sweep(self, z: torch.Tensor, order: range, sign: int) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
-        inner, bias, outer = self._matrices()
-        if sign < 0:
-            outer = -outer
+        steps = self._matrices()
         for a in order:
-            z = z + self._activation(z @ inner[a] + bias[a]) @ outer[a]
+            W, b, A = steps[a]
+            z = torch.add(z, self._activation(z @ W + b) @ A, alpha=sign)
         return z
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:

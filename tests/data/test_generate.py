@@ -1,0 +1,119 @@
+"""Generation and the file: accuracy, format, determinism, mistakes."""
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+from vpintegrator.data import generate, list_recipes, open_dataset
+from vpintegrator.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "body.h5"
+    return generate("rigid-body", path, count=60, steps=20)
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_every_recipe_generates_accurately(name, tmp_path):
+    dataset = generate(name, tmp_path / "a.h5", count=40, steps=50)
+    assert max(dataset.accuracy["invariant_drift"].values()) < 1e-12
+    assert dataset.accuracy["estimated_error"] < 1e-10
+    assert sum(shape[0] for shape in dataset.shapes.values()) == 40
+
+
+def test_round_trip(body):
+    assert body.step == 0.2
+    assert body.states("train").shape == body.shapes["train"] == (46, 21, 3)
+    assert body.system.name == "rigid-body"
+    assert 'system = "rigid-body"' in body.recipe
+    again = open_dataset(body.path)
+    assert again.fingerprint == body.fingerprint
+    norms = np.linalg.norm(body.states("test"), axis=-1)
+    np.testing.assert_allclose(norms, 1, rtol=1e-13)
+
+
+def test_the_same_recipe_gives_the_same_bytes(body, tmp_path):
+    again = generate("rigid-body", tmp_path / "again.h5", count=60, steps=20)
+    assert again.fingerprint == body.fingerprint
+    other = generate("rigid-body", tmp_path / "other.h5", count=60, steps=20, seed=9)
+    assert other.fingerprint != body.fingerprint
+
+
+def test_groups_share_no_trajectory(body):
+    initial = np.concatenate([body.states(group)[:, 0] for group in body.shapes])
+    assert len(np.unique(initial, axis=0)) == 60
+
+
+def test_xarray_opens_it(body):
+    with xarray.open_dataset(body.path, group="train", engine="h5netcdf") as data:
+        assert data.state.dims == ("trajectory", "time", "component")
+        assert data.component.values.tolist() == ["z1", "z2", "z3"]
+        np.testing.assert_allclose(data.time.values, 0.2 * np.arange(21))
+        np.testing.assert_array_equal(data.state.values, body.states("train"))
+
+
+def test_the_file_is_checksummed(body, tmp_path):
+    with h5py.File(body.path) as file:
+        state = file["train/state"]
+        assert state.fletcher32
+        offset, size = state.id.get_chunk_info(0).byte_offset, state.id.get_chunk_info(0).size
+    damaged = tmp_path / "damaged.h5"
+    content = bytearray(body.path.read_bytes())
+    content[offset + size // 2] ^= 1
+    damaged.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        open_dataset(damaged).states("train")
+
+
+def test_an_existing_file_is_kept(body):
+    before = body.path.read_bytes()
+    with pytest.raises(InputError, match="exists already"):
+        generate("pendulum", body.path)
+    with pytest.raises(InputError):
+        generate("no-such-system", body.path, overwrite=True)
+    assert body.path.read_bytes() == before
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path):
+    text = """
+    state = ["x"]
+    [vector_field]
+    x = "x**2"
+    [initial_conditions]
+    distribution = "uniform"
+    low = 1
+    high = 2
+    """
+    with pytest.raises(InputError, match="cannot be continued beyond t = "):
+        generate(text, tmp_path / "a.h5", step=0.1, steps=50, count=10)
+    with pytest.raises(InputError, match=r"suggests no initial states; add a table"):
+        generate('state = ["x"]\n[vector_field]\nx = "1"', tmp_path / "a.h5", step=0.1)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match="folder .* does not exist"):
+        generate("pendulum", tmp_path / "no" / "a.h5")
+
+
+def test_files_that_are_no_dataset(tmp_path):
+    text = tmp_path / "a.h5"
+    text.write_text("hello")
+    with pytest.raises(InputError, match="is not an HDF5 file"):
+        open_dataset(text)
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["x"] = 1
+    with pytest.raises(InputError, match="an HDF5 file of another kind"):
+        open_dataset(tmp_path / "b.h5")
+    with pytest.raises(InputError, match="there is no file"):
+        open_dataset(tmp_path / "c.h5")
+    with pytest.raises(InputError, match="is a folder"):
+        open_dataset(tmp_path)
+
+
+def test_a_newer_format_is_refused(body, tmp_path):
+    path = tmp_path / "new.h5"
+    path.write_bytes(body.path.read_bytes())
+    with h5py.File(path, "a") as file:
+        file.attrs["format_version"] = 99
+    with pytest.raises(InputError, match="format version 99"):
+        open_dataset(path)

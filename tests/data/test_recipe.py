@@ -1,0 +1,88 @@
+"""Recipes: from the catalogue, from files, for systems, with overrides."""
+
+import pytest
+
+from vpintegrator.data import list_recipes, load_recipe
+from vpintegrator.errors import InputError
+
+SYSTEM = """
+title = "Duffing oscillator"
+state = ["q", "p"]
+hamiltonian = "p**2/2 - q**2/2 + b*q**4/4"
+[parameters]
+b = 1
+[initial_conditions]
+distribution = "uniform"
+low = -1
+high = 1
+"""
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_the_catalogue_loads(name):
+    recipe = load_recipe(name)
+    assert recipe.title
+    assert recipe.step == recipe.system.defaults["step"]
+
+
+def test_the_text_makes_the_same_recipe_again():
+    first = load_recipe("rigid-body-circles", seed=5, parameters={"I1": 3.0}, rtol=1e-10)
+    again = load_recipe(first.text)
+    assert again.text == first.text
+    assert again.system.parameters["I1"] == 3
+    assert again.initial_conditions["distribution"] == "curves"
+
+
+def test_a_system_makes_a_recipe():
+    recipe = load_recipe("pendulum", steps=7, count=100)
+    assert recipe.steps == 7
+    assert recipe.step == 0.2
+    with pytest.raises(InputError, match="suggests no step; give one with --step"):
+        load_recipe(SYSTEM)
+    assert load_recipe(SYSTEM, step=0.1, parameters={"b": 2}).system.parameters["b"] == 2
+
+
+def test_count_keeps_proportions():
+    recipe = load_recipe("rigid-body", count=130)
+    assert recipe.trajectories == {"train": 100, "validation": 10, "test": 20}
+    for count in (3, 17, 99):
+        assert load_recipe("rigid-body", count=count).count == count
+
+
+def test_a_recipe_file_finds_its_system_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "duffing.toml").write_text(SYSTEM)
+    (tmp_path / "sub").mkdir()
+    path = tmp_path / "sub" / "data.toml"
+    path.write_text('system = "../duffing.toml"\nstep = 0.1\nsteps = 5\n')
+    monkeypatch.chdir(tmp_path / "sub")
+    assert load_recipe(path).system.title == "Duffing oscillator"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('system = "rigid-bod"\nstep = 1', "system: there is no system 'rigid-bod'.*'rigid-body'"),
+        ('system = "pendulum"\nstep = -1', "step: expected a positive number, found -1"),
+        ('system = "pendulum"\nstep = "a"', "step: expected a positive number, found 'a'"),
+        ('system = "pendulum"\nsteps = 0', "steps: expected a whole number of at least 1"),
+        ('system = "pendulum"\nsped = 1', "unknown key 'sped'"),
+        ('system = "pendulum"\nsolver = 1', "'solver' must be a table"),
+        ('system = "pendulum"\n[solver]\nmethod = "RK44"', "no solver 'RK44'"),
+        ('system = "pendulum"\n[solver]\nrtol = 1e-16', "limit of double precision"),
+        ('system = "pendulum"\n[solver]\ntol = 1e-6', "unknown key 'tol'"),
+        ('system = "pendulum"\n[trajectories]\ntran = 6', "unknown group 'tran'.*'train'"),
+        ('system = "pendulum"\n[trajectories]\ntest = 6', "at least one trajectory"),
+        ('system = "pendulum"\n[parameters]\nq = 6', "no parameter 'q'"),
+        ("system = pendulum", "not valid TOML"),
+    ],
+)
+def test_mistakes(text, message):
+    with pytest.raises(InputError, match=message):
+        load_recipe(text + "\n")
+
+
+def test_unknown_names():
+    with pytest.raises(InputError, match="no dataset or system 'rigid-bdy'.*'rigid-body'"):
+        load_recipe("rigid-bdy")
+    with pytest.raises(InputError, match="there is no file"):
+        load_recipe("no/such.toml")

@@ -1,0 +1,112 @@
+"""The expression language: what it means, and that it can do nothing but mean."""
+
+import math
+
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.errors import InputError
+
+x, y = sympy.symbols("x y", real=True)
+q = sympy.symbols("q_0:4", real=True)
+SCOPE = Scope({"x": x, "y": y, "q": q}, {"n": 4})
+
+
+def read(text):
+    return parse(text, SCOPE, "my.toml, [vector_field] x")
+
+
+def test_operations_and_functions():
+    expected = x**2 / 2 - sympy.sin(y) * sympy.sqrt(x) + sympy.pi
+    assert read("x**2/2 - sin(y)*sqrt(x) + pi") == expected
+
+
+def test_decimals_are_exact():
+    assert read("0.1*x") == x / 10
+    assert read(0.1) == sympy.Rational(1, 10)
+
+
+def test_sums_and_indices():
+    assert read("sum(q[i]**2 for i in range(n))") == sum(c**2 for c in q)
+    assert read("sum(q[(i + 1) % n] for i in range(1, n))") == q[2] + q[3] + q[0]
+    nested = read("sum(q[i]*q[j] for i in range(n) for j in range(i))")
+    assert sympy.expand(nested - sum(q[i] * q[j] for i in range(4) for j in range(i))) == 0
+
+
+def test_a_loop_index_is_a_number_in_the_summand():
+    assert read("sum(i*x for i in range(n))") == 6 * x
+
+
+leaves = st.one_of(
+    st.sampled_from(["x", "y"]), st.integers(0, 99).map(str), st.sampled_from(["0.5", "1.25"])
+)
+expressions = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        inner.map(lambda e: f"(-{e})"),
+        inner.map(lambda e: f"sin({e})"),
+        inner.map(lambda e: f"tanh({e})"),
+        inner.map(lambda e: f"({e})**2"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(expressions)
+def test_agrees_with_python(text):
+    """Python's own arithmetic on the same text is the oracle."""
+    values = {"x": 0.375, "y": -0.625}
+    expected = eval(text, {"sin": math.sin, "tanh": math.tanh}, values)
+    found = float(read(text).subs({x: values["x"], y: values["y"]}).evalf(30))
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("__import__('os')", 1, "unknown function '__import__'"),
+        ("x + y.real", 5, "attribute access"),
+        ("lambda: x", 1, "lambda"),
+        ("x if y else x", 1, "if/else"),
+        ("x < y", 1, "a comparison"),
+        ("[x][0]", 1, "a list"),
+        ("'x'", 1, "text in quotes"),
+        ("f'{x}'", 1, "a string"),
+        ("(x := 2)", 2, "an assignment"),
+        ("x^2", 1, "write \\*\\* instead of \\^"),
+        ("sin(x, y)", 1, "one argument"),
+        ("open(x)", 1, "unknown function 'open'"),
+        ("x + z", 5, "unknown name 'z'"),
+        ("q + 1", 1, "'q' is an array"),
+        ("q[4]", 3, "index 4 of 'q' is outside 0 ... 3"),
+        ("q[x]", 3, "cannot be used in an index"),
+        ("q[0:2]", 3, "an index is made of whole numbers"),
+        ("x[0]", 1, "takes no index"),
+        ("x/0", 3, "division by zero"),
+        ("True", 1, "True and False"),
+        ("1j", 1, "not allowed"),
+        ("  x + * 2", 7, "not a valid expression"),
+        ("x +", 4, "not a valid expression"),
+        ("sum(x)", 1, "a sum is written"),
+        ("sum(x for x in range(3))", 11, "has a meaning already"),
+        ("sum(x for i in q)", 16, "expected range"),
+        ("9**9**9", 1, "too large"),
+        ("2**(2**99)", 1, "too large"),
+        ("exp(exp(exp(9)))", 1, "too large"),
+        ("1e999", 1, "too large"),
+        ("sum(i for i in range(99999999))", 11, "more than 500000"),
+    ],
+)
+def test_refusals_name_the_column(text, column, message):
+    with pytest.raises(InputError, match=f"column {column}: .*{message}"):
+        read(text)
+
+
+def test_refusals_without_a_column():
+    for text in ("", "(" * 500 + "x" + ")" * 500, "x" * 30_000, "sqrt(-1)*x", None, [1], True):
+        with pytest.raises(InputError, match=r"^my.toml, \[vector_field\] x"):
+            read(text)

@@ -1,0 +1,101 @@
+"""Distributions of initial states."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vpintegrator.dynamics import InitialConditions, load_system
+from vpintegrator.errors import InputError
+
+BODY = load_system("rigid-body")
+PENDULUM = load_system("pendulum")
+
+
+def draw(table, count=50, system=BODY, seed=0):
+    conditions = InitialConditions(system, table, "test")
+    return conditions.sample(count, np.random.default_rng(seed))
+
+
+def test_points_are_dealt_out_without_repetition():
+    points = [[i, 0, 0] for i in range(20)]
+    found = draw({"distribution": "points", "points": points}, None)
+    assert sorted(found[:, 0]) == list(range(20))
+    with pytest.raises(InputError, match="21 initial states are asked for"):
+        draw({"distribution": "points", "points": points}, 21)
+
+
+def test_the_great_circles_of_the_published_study():
+    table = {
+        "distribution": "curves",
+        "parameter": "a",
+        "start": 0.1,
+        "stop": "2*pi",
+        "step": 0.01,
+        "curves": [["sin(a)", "0", "cos(a)"], ["0", "sin(a)", "cos(a)"]],
+    }
+    found = draw(table, None)
+    a = np.arange(0.1, 2 * np.pi, 0.01)
+    circle, zero = np.sin(a), np.zeros_like(a)
+    expected = np.concatenate(
+        [np.stack([circle, zero, np.cos(a)], -1), np.stack([zero, circle, np.cos(a)], -1)]
+    )
+    assert len(found) == 1238
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(expected, axis=0), atol=1e-14)
+
+
+@given(st.floats(-5, 5), st.floats(0, 5))
+def test_uniform_stays_in_its_box(low, size):
+    found = draw({"distribution": "uniform", "low": low, "high": [low + size] * 3})
+    assert (found >= low).all()
+    assert (found <= low + size).all()
+
+
+def test_normal_has_its_moments():
+    found = draw({"distribution": "normal", "mean": [1, 2, 3], "std": 0.5}, 20_000)
+    np.testing.assert_allclose(found.mean(0), [1, 2, 3], atol=0.02)
+    np.testing.assert_allclose(found.std(0), 0.5, atol=0.02)
+
+
+def test_sphere_is_uniform_on_its_surface():
+    found = draw({"distribution": "sphere", "radius": 2, "centre": [1, 0, 0]}, 20_000)
+    np.testing.assert_allclose(np.linalg.norm(found - [1, 0, 0], axis=1), 2, rtol=1e-14)
+    # Archimedes: every coordinate of a uniform point on a sphere is uniform
+    height = np.sort((found[:, 2] + 2) / 4)
+    assert np.abs(height - np.linspace(0, 1, len(height))).max() < 0.02
+
+
+def test_energy_shell():
+    table = {"distribution": "energy-shell", "energy": [-0.5, "0.5*m"], "low": "-pi", "high": "pi"}
+    energy = PENDULUM.hamiltonian(draw(table, 500, PENDULUM))
+    assert len(energy) == 500
+    assert energy.min() >= -0.5
+    assert energy.max() <= 0.5
+    with pytest.raises(InputError, match="only 0 of"):
+        draw({**table, "energy": [100, 101]}, 5, PENDULUM)
+
+
+def test_the_same_seed_gives_the_same_states():
+    table = {"distribution": "sphere"}
+    np.testing.assert_array_equal(draw(table, seed=3), draw(table, seed=3))
+    assert (draw(table, seed=3) != draw(table, seed=4)).any()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, "is none of points, curves"),
+        ({"distribution": "sphre"}, "did you mean 'sphere'"),
+        ({"distribution": "uniform", "low": 0}, "needs high"),
+        ({"distribution": "uniform", "low": 1, "high": 0}, "low is above high"),
+        ({"distribution": "uniform", "low": [0, 0], "high": 1}, "expected 3 numbers"),
+        ({"distribution": "uniform", "low": "z1", "high": 1}, "unknown name 'z1'"),
+        ({"distribution": "normal", "std": -1}, "cannot be negative"),
+        ({"distribution": "normal", "sigma": 1}, "unknown key 'sigma'"),
+        ({"distribution": "points", "points": []}, "expected a list of states"),
+        ({"distribution": "points", "points": [[1, 2]]}, "entry 0: expected 3 numbers"),
+    ],
+)
+def test_mistakes(table, message):
+    with pytest.raises(InputError, match=message):
+        draw(table)

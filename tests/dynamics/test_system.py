@@ -1,0 +1,200 @@
+"""Systems: derived functions against oracles, claims that are checked, mistakes that are told."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vpintegrator.dynamics import list_systems, load_system
+from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
+from vpintegrator.errors import InputError
+
+CHAIN = """
+title = "Periodic chain"
+state = {q = "n", p = "n"}
+hamiltonian = "sum(p[i]**2/2 + (q[(i+1)%n]-q[i])**2/2 + a*(q[(i+1)%n]-q[i])**3/3 for i in range(n))"
+[parameters]
+n = 3
+a = 0.25
+[invariants]
+momentum = "sum(p[i] for i in range(n))"
+[[reversing_symmetry]]
+p = "-p[i]"
+"""
+
+
+@pytest.fixture(params=list_systems())
+def system(request):
+    return load_system(request.param)
+
+
+def states(system, *shape):
+    return np.random.default_rng(7).uniform(-1, 1, (*shape, system.dim))
+
+
+def test_numpy_and_torch_agree(system):
+    z = states(system, 3, 5)
+    t = torch.tensor(z)
+    # two libraries may round a sine differently in the last digit
+    close = {"rtol": 1e-14, "atol": 1e-14}
+    np.testing.assert_allclose(system.vector_field(t).numpy(), system.vector_field(z), **close)
+    np.testing.assert_allclose(system.jacobian(t).numpy(), system.jacobian(z), **close)
+    for invariant in system.invariants.values():
+        assert invariant(z).shape == (3, 5)
+        np.testing.assert_allclose(invariant(t).numpy(), invariant(z), **close)
+    by_component = system.vector_field_by_component(np.moveaxis(z, -1, 0))
+    np.testing.assert_array_equal(np.moveaxis(by_component, 0, -1), system.vector_field(z))
+
+
+def test_jacobian_is_the_derivative(system):
+    z = torch.tensor(states(system, 6))
+    expected = torch.func.vmap(torch.func.jacrev(system.vector_field))(z)
+    torch.testing.assert_close(system.jacobian(z), expected, rtol=1e-13, atol=1e-13)
+    trace = np.trace(system.jacobian(z.numpy()), axis1=-2, axis2=-1)
+    np.testing.assert_allclose(system.divergence(z.numpy()), trace, atol=1e-14)
+
+
+def test_complex_step_derivative(system):
+    """Functions are analytic in code too: an imaginary step gives the Jacobian to rounding."""
+    z = states(system)
+    columns = [
+        system.vector_field(z + 1e-30j * unit).imag / 1e-30 for unit in np.eye(system.dim)
+    ]
+    np.testing.assert_allclose(np.stack(columns, -1), system.jacobian(z), rtol=1e-13, atol=1e-13)
+
+
+def test_hamiltons_equations(system):
+    if not system.is_hamiltonian:
+        with pytest.raises(InputError, match="has no Hamiltonian"):
+            system.hamiltonian(states(system))
+        return
+    z = torch.tensor(states(system, 6))
+    gradient = torch.func.vmap(torch.func.grad(system.hamiltonian))(z)
+    q, p = gradient.chunk(2, -1)
+    expected = torch.cat([p, -q], -1)
+    torch.testing.assert_close(system.vector_field(z), expected, rtol=1e-13, atol=1e-13)
+
+
+def test_reversing_symmetries(system):
+    z = states(system, 6)
+    assert system.reversing_symmetries
+    for rho in system.reversing_symmetries:
+        np.testing.assert_allclose(
+            system.vector_field(z @ rho.T), -system.vector_field(z) @ rho.T, atol=1e-14
+        )
+
+
+def test_rigid_body_values():
+    """Euler's equations by hand at one state."""
+    body = load_system("rigid-body")
+    field = body.vector_field([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(field, [0.5 * 6, -1.0 * 3, 0.5 * 2], rtol=1e-15)
+    assert body.divergence_free
+    assert body.invariants["squared_momentum"]([1.0, 2.0, 3.0]) == 14.0
+    assert load_system("rigid-body", I1=4).vector_field([0.0, 0, 0]).tolist() == [0, 0, 0]
+
+
+def test_coupled_oscillators_values():
+    """The Hamiltonian as the literature writes it."""
+    q1, q2, p1, p2 = z = np.array([0.3, -0.7, 0.2, 1.1])
+    sigmoid = 1 / (1 + np.exp(-q1))
+    expected = p1**2 / 4 + p2**2 / 2 + 1.5 * q1**2 / 2 + 0.3 * q2**2 / 2
+    expected += sigmoid * (q2 - q1) ** 2 / 2
+    assert load_system("coupled-oscillators").hamiltonian(z) == pytest.approx(expected, rel=1e-15)
+
+
+@given(st.integers(2, 7))
+def test_lengths_from_parameters(n):
+    chain = load_system(CHAIN, n=n)
+    assert chain.dim == 2 * n
+    z = np.random.default_rng(n).normal(size=2 * n)
+    assert chain.vector_field(z)[n:].sum() == pytest.approx(0, abs=1e-12)
+
+
+def test_parameters_override():
+    m = load_system("coupled-oscillators", m=[4, 1], k="2*pi").parameters
+    assert m["m"] == [4, 1]
+    assert m["k"] == pytest.approx(2 * np.pi)
+
+
+def test_stored_text_and_parameters_make_the_same_system():
+    first = load_system("rigid-body", I1=3.3)
+    again = load_system(first.text, **first.parameters)
+    z = states(first, 5)
+    np.testing.assert_allclose(again.vector_field(z), first.vector_field(z), rtol=1e-15)
+
+
+def test_typesetting():
+    body = load_system("rigid-body")
+    assert "ż₁ = z₂⋅z₃⋅" in equations_unicode(body)
+    assert r"\dot{z}_{1} &= z_{2} z_{3}" in equations_latex(body)
+    assert "and 8 more" in equations_unicode(load_system(CHAIN, n=10))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("p[i] for", "i*p[i] for", r"\[invariants\] momentum: this is not constant"),
+        ('p = "-p[i]"', 'q = "2*q[i]"', "reversing_symmetry.* 1: applied twice"),
+        ('p = "-p[i]"', 'p = "p[i]**2"', "reversing_symmetry.* 1: the map must be linear"),
+        ('p = "-p[i]"', 'p = "p[i]"', "reversing_symmetry.* 1: this does not reverse"),
+        ('p = "-p[i]"', 'r = "p[i]"', "the state has no component 'r'"),
+        ("title =", "titel =", "unknown key 'titel'; did you mean 'title'"),
+        ('q = "n"', 'q = "n+1"', "as many momenta, but it has 7"),
+        ('q = "n"', "q = 2.5", "the length of 'q'"),
+        ("a = 0.25", "a = inf", "not a finite number"),
+        ("a = 0.25", "a = 'b'", r"\[parameters\] a, column 1: unknown name 'b'"),
+        ("a = 0.25", "sin = 1", "'sin' is reserved"),
+        ("a = 0.25", "q = 1", "'q' is used twice"),
+        ("[invariants]", "[vector_field]\nq = 'p[i]'\n[invariants]", "not both"),
+        ("title =", "divergence_free = false\ntitle =", "the file says false"),
+        ("title =", "title", "not valid TOML"),
+    ],
+)
+def test_mistakes_in_a_file(old, new, message):
+    assert old in CHAIN
+    with pytest.raises(InputError, match=message):
+        load_system(CHAIN.replace(old, new))
+
+
+def test_a_divergence_that_is_not_zero():
+    text = 'state = ["x"]\ndivergence_free = true\n[vector_field]\nx = "-x"\n'
+    with pytest.raises(InputError, match="divergence of the vector field is 1.0, not zero"):
+        load_system(text)
+    assert not load_system(text.replace("divergence_free = true\n", "")).divergence_free
+
+
+def test_an_identity_too_long_to_expand():
+    """sin^2 + cos^2 hides the invariance from expanding, so it is found numerically."""
+    text = """
+    state = ["x", "y"]
+    [vector_field]
+    x = "y*(sin(x*y)**2 + cos(x*y)**2)"
+    y = "-x"
+    [invariants]
+    radius = "x**2 + y**2"
+    """
+    assert "radius" in load_system(text).invariants
+    with pytest.raises(InputError, match="radius: this is not constant"):
+        load_system(text.replace("cos(x*y)**2", "1.000000000001*cos(x*y)**2"))
+
+
+def test_unknown_names_get_a_suggestion():
+    with pytest.raises(InputError, match="did you mean 'rigid-body'"):
+        load_system("rigid-bdy")
+    with pytest.raises(InputError, match="no parameter 'I4'"):
+        load_system("rigid-body", I4=1.0)
+    with pytest.raises(InputError, match=r"there is no file .*missing.toml"):
+        load_system("missing.toml")
+    with pytest.raises(InputError, match="3 components in its last dimension"):
+        load_system("rigid-body").vector_field(np.zeros(4))
+
+
+def test_files_that_are_no_text(tmp_path):
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not a text file"):
+        load_system(path)
+    with pytest.raises(InputError, match="is a folder"):
+        load_system(tmp_path)

@@ -1,0 +1,188 @@
+"""Structure of the volume-preserving models, whatever their weights."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.nn.laws import SIGN_FLIPS, assert_close, determinant_error, randomise, sample
+from vpintegrator.errors import InputError
+from vpintegrator.models import (
+    ARCHITECTURES,
+    StandardTransformer,
+    VolumePreservingFeedForward,
+    VolumePreservingMultiheadTransformer,
+    VolumePreservingTransformer,
+)
+
+MOMENTA = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
+POSITIONS = torch.diag(torch.tensor([-1.0, -1, 1, 1])).tolist()
+
+MODELS = {
+    "vpt": lambda **k: VolumePreservingTransformer(**k),
+    "vpt, two units, time mixing": lambda **k: VolumePreservingTransformer(time_mixing=True, **k),
+    "vpt, triangular": lambda **k: VolumePreservingTransformer(feed_forward="triangular", **k),
+    "vpt, coupled": lambda **k: VolumePreservingTransformer(weighting="coupled", **k),
+    "vpt, features": lambda **k: VolumePreservingTransformer(weighting="coupled", features=3, **k),
+    "vpmt": lambda **k: VolumePreservingMultiheadTransformer(depth=1, attention_width=4, **k),
+    "vpff": lambda window, **k: VolumePreservingFeedForward(**k),
+    "vpff, triangular": lambda window, **k: VolumePreservingFeedForward(
+        feed_forward="triangular", **k
+    ),
+}
+
+
+def reflect(model, rho, X):
+    return X.flip(-2) @ torch.tensor(rho).double().mT
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(
+    st.integers(2, 6), st.integers(2, 8), st.integers(0, 10**6), st.sampled_from([None, 0.2, 0.5])
+)
+def test_volume_and_inverse(name, dim, window, seed, scale):
+    torch.manual_seed(seed)
+    model = MODELS[name](dim=dim, window=window)
+    if scale is not None:
+        randomise(model, scale, seed)
+    model.set_normalisation(sample(dim, seed=seed), sample(dim, seed=seed).abs() + 0.5)
+    X = sample(model.window, dim, seed=seed)
+    assert model.volume_preserving
+    # with weights this large the Jacobian's own conditioning costs a digit
+    assert determinant_error(model, X) <= (1e-9 if scale == 0.5 else 1e-10)
+    Y = model(X)
+    assert_close(model.inverse(Y), X, 1e-10 * max(1.0, float(Y.detach().abs().max())))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("system", ["flips", "one flip", "hamiltonian"])
+@given(st.integers(0, 10**6))
+def test_reversible_for_every_symmetry(name, system, seed):
+    dim, rhos, split = {
+        "flips": (3, SIGN_FLIPS, "coordinates"),
+        "one flip": (3, SIGN_FLIPS[:1], "coordinates"),
+        "hamiltonian": (4, [MOMENTA, POSITIONS], "halves"),
+    }[system]
+    model = MODELS[name](dim=dim, window=3, width=5, split=split, reversing_symmetries=rhos)
+    randomise(model, 0.3, seed)
+    model.set_normalisation(sample(dim, seed=seed), sample(dim, seed=seed).abs() + 0.5)
+    X = sample(model.window, dim, seed=seed)
+    phi = model(X)
+    assert not torch.equal(phi, X)
+    for rho in rhos:
+        assert_close(reflect(model, rho, model(reflect(model, rho, phi))), X)
+        for sigma in rhos:
+            S = torch.tensor(rho).double() @ torch.tensor(sigma).double()
+            assert_close(model(X @ S.mT), phi @ S.mT)
+    assert determinant_error(model, X) <= 1e-10
+    assert_close(model.inverse(phi), X)
+
+
+def test_the_attention_that_survives():
+    assert VolumePreservingTransformer(dim=3).weighting == "skew"
+    one = VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS[:1])
+    assert one.weighting == "skew"
+    assert (
+        VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS).weighting == "coupled"
+    )
+
+
+def test_published_size():
+    """The transformer of the paper has 180 parameters in 33 layers."""
+    model = VolumePreservingTransformer(
+        dim=3, weighting="arbitrary", attention_scale=3**-0.5, depth=3, feed_forward="triangular"
+    )
+    assert sum(p.numel() for p in model.parameters()) == 180
+    assert not model.volume_preserving
+    with pytest.raises(InputError, match="no explicit inverse"):
+        model.inverse(sample(3, 3))
+
+
+def test_normalisation_respects_symmetries():
+    swap = [[0.0, 1, 0], [1, 0, 0], [0, 0, -1]]
+    model = VolumePreservingFeedForward(
+        dim=3,
+        split=[[0, 1], [2]],
+        reversing_symmetries=[swap],
+        shift=[1.0, 3, 5],
+        scale=[1.0, 4, 3],
+    )
+    assert_close(model.shift, torch.tensor([2.0, 2, 0], dtype=torch.float64))
+    assert_close(model.scale, torch.tensor([2.0, 2, 3], dtype=torch.float64))
+    with pytest.raises(InputError, match="positive"):
+        model.set_normalisation([0, 0, 0], [1, 0, 1])
+    with pytest.raises(InputError, match="3 finite numbers"):
+        model.set_normalisation([0, 0], [1, 1, 1])
+
+
+def test_prediction_window():
+    model = VolumePreservingTransformer(dim=2, window=4, prediction_window=1)
+    X = sample(5, 4, 2)
+    assert_close(model.predict(X), model(X)[:, 3:])
+    with pytest.raises(InputError, match="prediction_window = 5"):
+        VolumePreservingTransformer(dim=2, window=4, prediction_window=5)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture(name):
+    torch.manual_seed(0)
+    model = ARCHITECTURES[name](dim=4)
+    assert (model.name, bool(model.description)) == (name, True)
+    X = sample(6, model.window, 4)
+    assert model(X).shape == X.shape
+    assert model.predict(X).shape == (6, model.prediction_window, 4)
+    json.dumps(model.arguments)
+    again = type(model)(**model.arguments)
+    again.load_state_dict(model.state_dict())
+    assert_close(again(X), model(X), 0)
+    with pytest.raises(InputError, match="dim 4"):
+        model(X[..., :3])
+    # Jacobians with respect to the weights, as Levenberg-Marquardt takes them
+    parameters = {key: value.detach() for key, value in model.named_parameters()}
+    jacobian = torch.func.vmap(
+        torch.func.jacrev(lambda p, x: torch.func.functional_call(model, p, (x,))), (None, 0)
+    )(parameters, X)
+    assert all(torch.isfinite(block).all() for block in jacobian.values())
+    if model.volume_preserving:
+        assert determinant_error(model, X[0]) <= 1e-10
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: VolumePreservingTransformer(dim=3, window=1), "window"),
+        (lambda: VolumePreservingTransformer(dim=1), "dim"),
+        (lambda: VolumePreservingFeedForward(dim=3, window=2), "window must be 1"),
+        (lambda: VolumePreservingMultiheadTransformer(dim=3, heads=3), "dim = 8 .* heads = 3"),
+        (lambda: StandardTransformer(dim=3, heads=2), "dim = 3 .* heads = 2"),
+        (lambda: VolumePreservingFeedForward(dim=3, feed_forward="dense"), "feed_forward"),
+        (lambda: VolumePreservingFeedForward(dim=3, depth=0), "depth"),
+        (lambda: VolumePreservingFeedForward(dim=3, split="halves"), "even dim"),
+        (lambda: VolumePreservingFeedForward(dim=3, activation="step"), "activation"),
+        (lambda: VolumePreservingFeedForward(dim=3, dtype="int32"), "dtype"),
+        (
+            lambda: VolumePreservingTransformer(
+                dim=3, weighting="arbitrary", reversing_symmetries=SIGN_FLIPS
+            ),
+            "cannot be made reversible",
+        ),
+        (
+            lambda: VolumePreservingFeedForward(dim=2, reversing_symmetries=[[[0, 1], [1, 0]]] * 2),
+            None,
+        ),
+        (
+            lambda: VolumePreservingFeedForward(
+                dim=2, reversing_symmetries=[[[0, 1], [1, 0]], [[1, 0], [0, -1]]]
+            ),
+            "choose a split",
+        ),
+    ],
+)
+def test_mistakes(make, message):
+    if message is None:
+        make()
+        return
+    with pytest.raises(InputError, match=message):
+        make()

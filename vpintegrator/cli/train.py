@@ -1,0 +1,272 @@
+"""vp-train: train a neural integrator on a dataset."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vpintegrator.cli.common import (
+    SETTINGS,
+    console,
+    overwrite_option,
+    plain_errors,
+    progress_bar,
+    read_parameters,
+    version_option,
+)
+from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from vpintegrator.data import Dataset
+    from vpintegrator.models import Integrator
+    from vpintegrator.training import History
+
+
+# said again here because importing the architectures imports torch, too slow for --help;
+# a test holds the two together
+MODELS = {
+    "vpt": "volume-preserving transformer: attention by rotations, then couplings",
+    "vpff": "volume-preserving feed-forward network: one step by couplings or triangular layers",
+    "vpmt": "volume-preserving multihead transformer: softmax attention inside couplings",
+    "transformer": "standard transformer: multihead attention and residual layers, no structure",
+    "resnet": "residual network: the plain baseline, no structure",
+}
+
+
+class _Command(click.Command):
+    """Adds the list of architectures to the help."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Models"):
+            formatter.write_dl(list(MODELS.items()))
+
+
+@click.command(context_settings=SETTINGS, cls=_Command)
+@click.argument("dataset", type=click.Path(path_type=Path), metavar="DATASET.h5")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Model file to write.  [default: SYSTEM-MODEL.safetensors]",
+)
+@overwrite_option
+@click.option("--model", default="vpt", show_default=True, help="Architecture, see below.")
+@click.option("--start", type=click.Path(path_type=Path), help="Go on from a trained model.")
+@click.option("--window", type=int, help="Time steps that the model reads.")
+@click.option(
+    "--prediction-window", type=int, help="How many of its output are new.  [default: window]"
+)
+@click.option("--depth", type=int, help="Blocks.")
+@click.option("--width", type=int, help="Hidden units.")
+@click.option("--heads", type=int, help="Attention heads.")
+@click.option("--weighting", help="Attention weighting: skew, coupled, arbitrary.")
+@click.option("--feed-forward", help="Feed-forward layers: coupling, triangular.")
+@click.option("--activation", help="Activation function, such as tanh.")
+@click.option(
+    "--option",
+    "extra",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other argument of the architecture's class, such as split=halves.",
+)
+@click.option(
+    "--reversible/--no-reversible",
+    default=True,
+    help="Build in the system's reversing symmetries.  [default: yes, where the model can]",
+)
+@click.option(
+    "--optimizer",
+    default="auto",
+    show_default=True,
+    help="levenberg-marquardt, adam, or auto, which picks by size.",
+)
+@click.option("--seconds", type=float, help="Seconds to train.  [default: 150]")
+@click.option("--epochs", type=int, help="Epochs (iterations of Levenberg-Marquardt) to train.")
+@click.option("--batch", type=int, help="Windows in a step.")
+@click.option("--learning-rate", type=float, help="Of Adam, at the start.  [default: 0.005]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True
+)
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, mps or auto.")
+@version_option
+@plain_errors
+def main(
+    dataset: Path,
+    output: Path | None,
+    overwrite: bool,
+    model: str,
+    start: Path | None,
+    extra: tuple[str, ...],
+    reversible: bool,
+    optimizer: str,
+    seconds: float | None,
+    epochs: int | None,
+    batch: int | None,
+    learning_rate: float | None,
+    seed: int,
+    dtype: str,
+    device: str,
+    **sizes: Any,
+) -> None:
+    """Train a neural integrator on the trajectories of a dataset.
+
+    Ctrl-C ends the training and keeps the best model found so far.
+
+    \b
+    Examples:
+      vp-train rigid-body.h5 --model vpt -o vpt.safetensors
+      vp-train rigid-body.h5 --model vpff --depth 4 --width 8 --seconds 60
+    """
+    from vpintegrator.data import open_dataset
+    from vpintegrator.files import check_output
+    from vpintegrator.models import load, save
+    from vpintegrator.training import train
+
+    data = open_dataset(dataset)
+    path = output or Path(f"{data.system.name}-{model}.safetensors")
+    check_output(path, overwrite)
+    given = {key: value for key, value in sizes.items() if value is not None}
+    given |= read_parameters(extra)
+    if start is not None:
+        if given:
+            raise InputError(f"--start takes the sizes from {start}; leave out {_flags(given)}")
+        network = load(start)
+    else:
+        network = build(data, model, given, reversible, seed, dtype)
+    _announce(network, data)
+    signal.signal(signal.SIGTERM, _interrupt)
+    history = _with_bar(
+        lambda progress: train(
+            network,
+            data,
+            optimizer=optimizer,
+            seconds=seconds,
+            epochs=epochs,
+            batch=batch,
+            learning_rate=learning_rate,
+            seed=seed,
+            normalise=start is None,
+            device=_device(device),
+            progress=progress,
+        ),
+        seconds,
+        epochs,
+    )
+    save(network.cpu(), path, overwrite=overwrite)
+    _report(history, path)
+
+
+def build(
+    data: Dataset, name: str, sizes: dict[str, Any], reversible: bool, seed: int, dtype: str
+) -> Integrator:
+    """The untrained network for a dataset, with the reversing symmetries of its system."""
+    import torch
+
+    from vpintegrator.dynamics.expression import nearest
+    from vpintegrator.models import ARCHITECTURES
+
+    if name not in ARCHITECTURES:
+        hint = nearest(name, ARCHITECTURES) or f"; there are {', '.join(ARCHITECTURES)}"
+        raise InputError(f"there is no model '{name}'{hint}")
+    architecture = ARCHITECTURES[name]
+    accepted = inspect.signature(architecture).parameters
+    for key in sizes:
+        if key not in accepted:
+            raise InputError(f"the model {name} has no option {_flags([key])}")
+    options: dict[str, Any] = dict(sizes)
+    if reversible and "reversing_symmetries" in accepted:
+        options["reversing_symmetries"] = data.system.reversing_symmetries
+    torch.manual_seed(seed)
+    return architecture(dim=data.dim, dtype=getattr(torch, dtype), **options)
+
+
+def _flags(names: Any) -> str:
+    return ", ".join("--" + name.replace("_", "-") for name in names)
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError):
+        raise InputError(f"--device {name}: this device is not available here") from None
+    return name
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _announce(model: Integrator, data: Dataset) -> None:
+    count = sum(p.numel() for p in model.parameters())
+    traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
+    if len(model.reversing_symmetries):
+        traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
+    out = console()
+    out.print(f"[bold]{model.name}[/bold]: {', '.join(traits)}; {count} parameters", soft_wrap=True)
+    out.print(
+        f"  window {model.window}, predicting {model.prediction_window}; step {data.step:g}; "
+        f"{data.shapes['train'][0]} training trajectories of {data.system.title}",
+        soft_wrap=True,
+    )
+
+
+def _with_bar(run: Any, seconds: float | None, epochs: int | None) -> History:
+    from rich.progress import TextColumn
+
+    from vpintegrator.training.train import DEFAULT_SECONDS
+
+    if seconds is None and epochs is None:
+        seconds = DEFAULT_SECONDS
+    columns = (
+        TextColumn("epoch {task.fields[epoch]}"),
+        TextColumn("error {task.fields[training]}, validation {task.fields[validation]}"),
+    )
+    with progress_bar(*columns) as bar:
+        task = bar.add_task("training", total=1.0, epoch=0, training="", validation="")
+
+        def show(history: History) -> None:
+            shares = [history.seconds[-1] / seconds] if seconds else []
+            shares += [history.epoch[-1] / epochs] if epochs else []
+            bar.update(
+                task,
+                completed=min(max(shares), 1.0),
+                epoch=history.epoch[-1],
+                training=f"{history.training_error[-1]:.1e}",
+                validation=f"{history.validation_error[-1]:.1e}",
+            )
+
+        return run(show)
+
+
+def _report(history: History, path: Path) -> None:
+    out = console()
+    used = history.seconds[-1] if history.seconds else 0.0
+    ending = {
+        "interrupt": "interrupted; the best model so far is kept",
+        "divergence": "the error became infinite; the best model before is kept",
+    }.get(history.stopped_by, f"stopped by {history.stopped_by}")
+    out.print(
+        f"  {history.optimizer}: {len(history.epoch)} epochs in {used:.0f} s, {ending}",
+        soft_wrap=True,
+    )
+    out.print(
+        f"  relative error one window ahead: validation {history.best_validation_error:.2e} "
+        f"(epoch {history.best_epoch}), test {history.test_error:.2e}",
+        soft_wrap=True,
+    )
+    out.print(f"  written to {path}", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

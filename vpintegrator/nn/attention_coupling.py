@@ -1,0 +1,123 @@
+"""Multihead softmax attention inside additive couplings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.nn.checks import as_dtype, last_size, positive
+from vpintegrator.nn.couplings import Coupling
+from vpintegrator.nn.multihead import MultiHeadAttention
+from vpintegrator.nn.split import Split, as_blocks
+
+
+class WindowAttention(nn.Module):
+    """A function of a whole window by multihead attention: the g of a coupling.
+
+    h = E z_t + p_t with a learned vector p_t per time step, then h + MHA(h) over the window, then
+    A tanh(W h + b) at every time step.
+
+    Parameters
+    ----------
+    inputs, outputs : int
+        Components of the vectors it reads and writes: (..., window, inputs) to
+        (..., window, outputs).
+    window : int
+    width : int
+        Components of h, divisible by ``heads``.
+    heads : int
+    stiefel : bool
+        Keep the projections of the heads on the Stiefel manifold.
+    initial_scale : float
+        Size of the initial A.
+    """
+
+    volume_preserving = False
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        window: int,
+        width: int,
+        heads: int,
+        stiefel: bool = False,
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        dtype = as_dtype(dtype)
+        self.window = positive("window", window)
+        self.attention = MultiHeadAttention(
+            width, heads, residual=True, stiefel=stiefel, dtype=dtype
+        )
+        self.embedding = nn.Parameter(torch.randn(inputs, width, dtype=dtype) / inputs**0.5)
+        self.positions = nn.Parameter(torch.randn(window, width, dtype=dtype) / 2)
+        self.inner_weight = nn.Parameter(torch.randn(width, width, dtype=dtype) / width**0.5)
+        self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=dtype) - 1)
+        self.outer_weight = nn.Parameter(initial_scale * torch.randn(width, outputs, dtype=dtype))
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        last_size("X", X, {"window": self.window, "components": self.embedding.shape[0]})
+        h = self.attention(X @ self.embedding + self.positions)
+        return torch.tanh(h @ self.inner_weight + self.inner_bias) @ self.outer_weight
+
+
+class AttentionCoupling(Coupling):
+    """A sweep of couplings whose functions are multihead softmax attention over the window.
+
+    For each block a of components in turn, X_a -> X_a + g_a(X_b) with ``WindowAttention`` g_a of
+    the other components X_b. Softmax weights may be singular, yet every step is a shear: the
+    volume is kept exactly, and the inverse takes the steps backwards.
+
+    Parameters
+    ----------
+    dim, window : int
+        Components of a state, time steps of a window.
+    width, heads : int
+        Width of the attention, divisible by its heads.
+    split, symmetries
+        As for ``AdditiveCoupling``.
+    stiefel, initial_scale
+        As for ``WindowAttention``.
+
+    Raises
+    ------
+    InputError
+        If width is not divisible by heads, or symmetries mix blocks of the split.
+
+    References
+    ----------
+    Dinh, Krueger, Bengio, NICE, arXiv 1410.8516; Vaswani et al., arXiv 1706.03762.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        window: int,
+        *,
+        width: int = 8,
+        heads: int = 2,
+        split: Split = "coordinates",
+        symmetries: Any = (),
+        stiefel: bool = False,
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        functions = [
+            WindowAttention(
+                dim - len(block),
+                len(block),
+                window=window,
+                width=width,
+                heads=heads,
+                stiefel=stiefel,
+                initial_scale=initial_scale,
+                dtype=dtype,
+            )
+            for block in as_blocks(split, dim)
+        ]
+        super().__init__(dim, functions, split=split, symmetries=symmetries, dtype=dtype)

@@ -1,0 +1,92 @@
+"""The encoder block of the transformer."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from vpintegrator.nn.checks import as_dtype, one_of
+from vpintegrator.nn.feed_forward import PointwiseFeedForward
+from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
+
+NORMS = ["layer", "batch", "none"]
+
+
+class Norm(nn.Module):
+    """torch's layer norm, batch norm over all positions, or none, for sequences (..., dim).
+
+    Parameters
+    ----------
+    dim : int
+    kind : {"layer", "batch", "none"}
+        Batch norm keeps running means, so in training mode it cannot be used under vmap.
+    """
+
+    def __init__(self, dim: int, kind: str, dtype: torch.dtype | str = torch.float64) -> None:
+        super().__init__()
+        dtype = as_dtype(dtype)
+        one_of("norm", kind, NORMS)
+        self.norm: nn.Module = {
+            "layer": lambda: nn.LayerNorm(dim, dtype=dtype),
+            "batch": lambda: nn.BatchNorm1d(dim, dtype=dtype),
+            "none": nn.Identity,
+        }[kind]()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if isinstance(self.norm, nn.BatchNorm1d):
+            return self.norm(x.reshape(-1, x.shape[-1])).view(x.shape)
+        return self.norm(x)
+
+
+class EncoderBlock(nn.Module):
+    """z* = Norm(z + MHA(z)), y* = Norm(z* + PFF(z*)): an encoder block with the norm last.
+
+    Parameters
+    ----------
+    dim : int
+        Components of the vectors of a sequence (..., length, dim), divisible by ``heads``.
+    heads : int
+    inner : int, optional
+        Hidden units of the pointwise network; by default 4 dim.
+    norm : {"layer", "batch", "none"}
+    stiefel : bool
+        Multihead attention by projections with orthonormal rows (without biases and output
+        projection) instead of the general one.
+    activation : str
+
+    Notes
+    -----
+    With the layer norm and stiefel=False it is ``torch.nn.TransformerEncoderLayer`` without
+    dropout.
+
+    References
+    ----------
+    Vaswani et al., arXiv 1706.03762, section 3.1.
+    """
+
+    volume_preserving = False
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        inner: int | None = None,
+        norm: str = "layer",
+        stiefel: bool = False,
+        activation: str = "relu",
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        self.attention: nn.Module
+        if stiefel:
+            self.attention = MultiHeadAttention(dim, heads, stiefel=True, dtype=dtype)
+        else:
+            self.attention = GeneralMultiHeadAttention(dim, heads, dtype=dtype)
+        self.feed_forward = PointwiseFeedForward(dim, inner, activation=activation, dtype=dtype)
+        self.attention_norm = Norm(dim, norm, dtype)
+        self.feed_forward_norm = Norm(dim, norm, dtype)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        z = self.attention_norm(z + self.attention(z))
+        return self.feed_forward_norm(z + self.feed_forward(z))

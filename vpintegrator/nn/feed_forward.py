@@ -1,0 +1,89 @@
+"""Pointwise and residual feed-forward layers, which preserve nothing."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from vpintegrator.nn.activations import activation as activation_of
+from vpintegrator.nn.checks import as_dtype, positive
+
+
+class PointwiseFeedForward(nn.Module):
+    """z -> W2 activation(W1 z + b1) + b2, the same weights at every position of a window.
+
+    Parameters
+    ----------
+    dim : int
+    inner : int, optional
+        Hidden units, usually more than dim; by default 4 dim.
+    activation : str
+
+    References
+    ----------
+    Vaswani et al., arXiv 1706.03762, section 3.3.
+    """
+
+    volume_preserving = False
+
+    def __init__(
+        self,
+        dim: int,
+        inner: int | None = None,
+        *,
+        activation: str = "relu",
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        dtype = as_dtype(dtype)
+        positive("dim", dim)
+        inner = positive("inner", 4 * dim if inner is None else inner)
+        self.inner = nn.Linear(dim, inner, dtype=dtype)
+        self.outer = nn.Linear(inner, dim, dtype=dtype)
+        self._activation = activation_of(activation)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return self.outer(self._activation(self.inner(z)))
+
+
+class ResidualLayer(nn.Module):
+    """z -> z + activation(W z + b), or z + V activation(W z + b) with a width of its own.
+
+    Parameters
+    ----------
+    dim : int
+    width : int, optional
+        Hidden units of the second form; V starts small, so that the layer starts near the identity.
+    activation : str
+        "identity" makes the first form linear.
+    bias : bool
+
+    References
+    ----------
+    He, Zhang, Ren, Sun, arXiv 1512.03385; the first form as in GeometricMachineLearning.jl.
+    """
+
+    volume_preserving = False
+
+    def __init__(
+        self,
+        dim: int,
+        width: int | None = None,
+        *,
+        activation: str = "tanh",
+        bias: bool = True,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        dtype = as_dtype(dtype)
+        positive("dim", dim)
+        hidden = dim if width is None else positive("width", width)
+        self.linear = nn.Linear(dim, hidden, bias=bias, dtype=dtype)
+        self.outer = None if width is None else nn.Linear(hidden, dim, bias=False, dtype=dtype)
+        if self.outer is not None:
+            nn.init.normal_(self.outer.weight, std=1e-2)
+        self._activation = activation_of(activation)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        shift = self._activation(self.linear(z))
+        return z + (shift if self.outer is None else self.outer(shift))

@@ -1,0 +1,194 @@
+"""Multihead attention: projections onto subspaces, and the general form."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from vpintegrator.nn.checks import as_dtype, divisible, last_size, positive
+from vpintegrator.nn.stiefel import stiefel as on_stiefel
+
+
+class MultiHeadAttention(nn.Module):
+    """Self-attention in several subspaces at once, without output projection.
+
+    Head i projects Z = X^T to Q_i = P_i^Q Z, K_i = P_i^K Z, V_i = P_i^V Z with P in
+    R^{dim/heads x dim} and gives V_i softmax(scale K_i^T Q_i), softmax over each column; the heads
+    stand one above the other. It has no inverse and does not preserve volume by itself; inside a
+    ``Coupling`` it does.
+
+    Parameters
+    ----------
+    dim : int
+        Components of the vectors of a window (..., window, dim), divisible by ``heads``.
+    heads : int
+    residual : bool
+        Add the input to the output ("add connection").
+    stiefel : bool
+        Keep every P on the Stiefel manifold (orthonormal rows), see ``vpintegrator.nn.stiefel``.
+    scale : float, optional
+        Factor of the scores; by default 1/sqrt(dim/heads).
+
+    Raises
+    ------
+    InputError
+        If dim is not divisible by heads.
+
+    References
+    ----------
+    Vaswani et al., arXiv 1706.03762, section 3.2.2; Brantner, arXiv 2305.16901, section 6.
+    """
+
+    volume_preserving = False
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        residual: bool = False,
+        stiefel: bool = False,
+        scale: float | None = None,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        width = divisible("dim", dim, "heads", heads)
+        self.dim, self.heads, self.residual = dim, heads, residual
+        self.scale = width**-0.5 if scale is None else float(scale)
+        for name in ("query", "key", "value"):
+            weight = torch.empty(heads, width, dim, dtype=as_dtype(dtype))
+            for projection in weight:
+                nn.init.orthogonal_(projection)
+            self.register_parameter(name, nn.Parameter(weight))
+            if stiefel:
+                on_stiefel(self, name)
+
+    def _project(self, X: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """(..., window, dim) to (..., head, window, dim/heads), all heads in one product."""
+        stacked = X @ weight.flatten(0, 1).mT
+        return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        last_size("X", X, {"dim": self.dim})
+        queries, keys, values = (
+            self._project(X, weight) for weight in (self.query, self.key, self.value)
+        )
+        # rows are queries here, the transpose of the formula above; written out because windows
+        # are short and all derivatives of these operations are plain ones
+        weights = torch.softmax(self.scale * queries @ keys.mT, -1)
+        output = (weights @ values).transpose(-2, -3).flatten(-2)
+        return X + output if self.residual else output
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, heads={self.heads}, residual={self.residual}"
+
+
+class GeneralMultiHeadAttention(nn.Module):
+    """Multihead attention between two sequences, of any widths, with output projection.
+
+    Queries come from M vectors of c_q components, keys and values from N vectors of c_k and c_v
+    components. Head h: c_hj = sum_k softmax_k(q_hj . k_hk / sqrt(d_k)) v_hk with projections to d_k
+    and d_v components; the output is W_o applied to the stacked heads, which is the sum over the
+    heads of their own projections W_h^o c_hj. It does not preserve volume.
+
+    Parameters
+    ----------
+    query_dim : int
+        c_q.
+    key_dim, value_dim : int, optional
+        c_k and c_v; by default c_q and c_k.
+    heads : int
+    key_width, value_width : int, optional
+        d_k and d_v of each head; by default c_q / heads (which must be whole) and d_k.
+    output_dim : int, optional
+        d_o; by default c_q.
+    bias : bool
+        Whether the projections of queries, keys, values and output have biases.
+
+    Raises
+    ------
+    InputError
+        If query_dim is not divisible by heads and no key_width is given.
+
+    Notes
+    -----
+    ``torch.nn.MultiheadAttention`` is the special case heads d_k = heads d_v = d_o = c_q.
+
+    References
+    ----------
+    Vaswani et al., arXiv 1706.03762, section 3.2.2; Phuong, Hutter, Formal algorithms for
+    transformers, arXiv 2207.09238, algorithm 5.
+    """
+
+    volume_preserving = False
+
+    def __init__(
+        self,
+        query_dim: int,
+        heads: int = 1,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        key_width: int | None = None,
+        value_width: int | None = None,
+        output_dim: int | None = None,
+        bias: bool = True,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        dtype = as_dtype(dtype)
+        self.query_dim = positive("query_dim", query_dim)
+        self.heads = positive("heads", heads)
+        self.key_dim = positive("key_dim", query_dim if key_dim is None else key_dim)
+        self.value_dim = positive("value_dim", self.key_dim if value_dim is None else value_dim)
+        if key_width is None:
+            key_width = divisible("query_dim", query_dim, "heads", heads)
+        value_width = key_width if value_width is None else value_width
+        stacked_keys = heads * positive("key_width", key_width)
+        stacked_values = heads * positive("value_width", value_width)
+        output_dim = positive("output_dim", query_dim if output_dim is None else output_dim)
+        self.query = nn.Linear(query_dim, stacked_keys, bias=bias, dtype=dtype)
+        self.key = nn.Linear(self.key_dim, stacked_keys, bias=bias, dtype=dtype)
+        self.value = nn.Linear(self.value_dim, stacked_values, bias=bias, dtype=dtype)
+        self.output = nn.Linear(stacked_values, output_dim, bias=bias, dtype=dtype)
+
+    def heads_of(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor | None = None,
+        value: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The heads c_hj (..., head, M, d_v) before the output projection."""
+        key = query if key is None else key
+        value = key if value is None else value
+        last_size("query", query, {"query_dim": self.query_dim})
+        last_size("key", key, {"key_dim": self.key_dim})
+        last_size("value", value, {"sequence": key.shape[-2], "value_dim": self.value_dim})
+        return nn.functional.scaled_dot_product_attention(
+            *(
+                projection(sequence).unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+                for projection, sequence in (
+                    (self.query, query),
+                    (self.key, key),
+                    (self.value, value),
+                )
+            )
+        )
+
+    def forward(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor | None = None,
+        value: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Queries (..., M, c_q), keys (..., N, c_k), values (..., N, c_v) to (..., M, d_o).
+
+        Without keys the queries' sequence is used, without values that of the keys.
+        """
+        return self.output(self.heads_of(query, key, value).transpose(-2, -3).flatten(-2))
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}"

@@ -1,0 +1,121 @@
+"""Single-head attention: multiplicative and additive scores, stochastic or orthogonal weights."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from vpintegrator.nn.cayley import cayley_increment
+from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
+
+
+class _SelfAttention(nn.Module):
+    """What both layers share: scores S (..., window, window), keys by rows and queries by columns,
+    become weights, softmax down each column or the Cayley transform of the skew correlations."""
+
+    volume_preserving = False
+
+    def __init__(self, dim: int, weights: str, residual: bool) -> None:
+        super().__init__()
+        self.dim = positive("dim", dim)
+        self.weights = one_of("weights", weights, ["softmax", "cayley"])
+        self.residual = residual
+
+    def scores(self, X: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        last_size("X", X, {"dim": self.dim})
+        S = self.scores(X)
+        if self.weights == "softmax":
+            output = torch.softmax(S, -2).mT @ X
+        else:
+            lower = torch.tril(S, -1)
+            output = X + cayley_increment(lower - lower.mT, X)
+        return X + output if self.residual else output
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, weights={self.weights!r}, residual={self.residual}"
+
+
+class MultiplicativeAttention(_SelfAttention):
+    """Z -> Z softmax(Z^T W Z), softmax over each column; Z = X^T for a window X (..., window, dim).
+
+    The weights are a stochastic matrix, which may be near singular; the layer has no inverse and
+    does not preserve volume. With ``weights="cayley"`` they are orthogonal: the Cayley transform of
+    the skew correlations, which is ``VolumePreservingAttention`` with the arbitrary weighting
+    and is not volume-preserving either.
+
+    Parameters
+    ----------
+    dim : int
+    weights : {"softmax", "cayley"}
+    residual : bool
+        Add the input to the output.
+    initial_scale : float, optional
+        Standard deviation of the initial W; by default 1/dim.
+
+    References
+    ----------
+    Luong, Pham, Manning, arXiv 1508.04025 ("general" score); Brantner, arXiv 2305.16901.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        weights: str = "softmax",
+        residual: bool = False,
+        initial_scale: float | None = None,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__(dim, weights, residual)
+        size = 1 / dim if initial_scale is None else initial_scale
+        self.weight = nn.Parameter(size * torch.randn(dim, dim, dtype=as_dtype(dtype)))
+
+    def scores(self, X: torch.Tensor) -> torch.Tensor:
+        """z_k^T W z_q (..., window, window), keys k by rows, queries q by columns."""
+        return X @ self.weight @ X.mT
+
+
+class AdditiveAttention(_SelfAttention):
+    """Attention with the scores v^T tanh(W z_q + U z_k) of queries q and keys k.
+
+    Each z_q becomes the mean of all z_k, weighted by softmax over k of the scores; or the window
+    is rotated by the Cayley transform of the scores, see ``MultiplicativeAttention``. It has no
+    inverse and does not preserve volume.
+
+    Parameters
+    ----------
+    dim : int
+    width : int, optional
+        Rows of W and U; by default dim.
+    weights : {"softmax", "cayley"}
+    residual : bool
+        Add the input to the output.
+
+    References
+    ----------
+    Bahdanau, Cho, Bengio, arXiv 1409.0473, appendix A.1.2.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        width: int | None = None,
+        *,
+        weights: str = "softmax",
+        residual: bool = False,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__(dim, weights, residual)
+        dtype = as_dtype(dtype)
+        width = positive("width", dim if width is None else width)
+        self.query = nn.Parameter(torch.randn(width, dim, dtype=dtype) / dim**0.5)
+        self.key = nn.Parameter(torch.randn(width, dim, dtype=dtype) / dim**0.5)
+        self.vector = nn.Parameter(torch.randn(width, dtype=dtype) / width**0.5)
+
+    def scores(self, X: torch.Tensor) -> torch.Tensor:
+        """v^T tanh(W z_q + U z_k) (..., window, window), keys k by rows, queries q by columns."""
+        queries, keys = X @ self.query.mT, X @ self.key.mT
+        return torch.tanh(keys.unsqueeze(-2) + queries.unsqueeze(-3)) @ self.vector

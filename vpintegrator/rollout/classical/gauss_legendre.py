@@ -1,0 +1,168 @@
+"""Gauss-Legendre collocation, the implicit midpoint rule among it, solved to rounding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.rollout.classical.base import OneStepMethod
+
+_MAXIMUM_ITERATIONS = 60
+_SLOW = 1e-2  # an update shrinking by less asks for a new Jacobian
+_ROUNDING = 1e-9  # updates this small (relative) that shrink no more are rounding errors
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GaussLegendre(OneStepMethod):
+    """Collocation at the Gauss points: y_i = h sum_j a_ij f(z + y_j), z + h sum_i b_i f(z + y_i).
+
+    Newton's method on the stages y, with the system's exact Jacobian at all stages, is iterated
+    until the updates stop shrinking, that is to rounding and to no chosen tolerance. The matrix is
+    renewed whenever an update shrinks less than a hundredfold. A trajectory on which it does not
+    converge gets NaN. Each trajectory stops by itself, so its states do not depend on the others.
+
+    Attributes
+    ----------
+    matrix, weights
+        a_ij and b_i.
+    """
+
+    matrix: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]
+
+    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        slopes = self._slopes(system, state, step)
+        return np.matmul(step * np.array(self.weights), slopes)
+
+    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        # differentiating the stage equations: (I - h A (x) J) dZ = (I, ..., I)^T
+        stages, dim = len(self.weights), system.dim
+        slopes = self._slopes(system, state, step)
+        points = state[:, None, :] + np.matmul(step * np.array(self.matrix), slopes)
+        jacobian = system.jacobian(points)
+        identity = np.broadcast_to(np.tile(np.eye(dim), (stages, 1)), (len(state), stages * dim, dim))
+        inner = _inverse(self._newton_matrix(jacobian, step)) @ identity
+        slopes_derivative = jacobian @ inner.reshape(len(state), stages, dim, dim)
+        weighted = np.tensordot(slopes_derivative, step * np.array(self.weights), axes=(1, 0))
+        return np.eye(dim) + weighted
+
+    def _slopes(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        """f at the stages, shape (trajectory, stage, dim)."""
+        matrix = step * np.array(self.matrix)
+        count, stages, dim = len(state), len(matrix), system.dim
+        base = state[:, None, :]
+        nodes = matrix.sum(axis=1)[:, None]
+        stage = nodes * system.vector_field(base)
+        scale = np.abs(state).max(axis=-1)
+        inverse = _inverse(self._newton_matrix(system.jacobian(base + stage), step))
+        running = np.ones(count, dtype=bool)
+        previous = np.full(count, np.inf)
+        for _ in range(_MAXIMUM_ITERATIONS):
+            slopes = system.vector_field(base + stage)
+            residual = (np.matmul(matrix, slopes) - stage).reshape(count, stages * dim, 1)
+            update = np.matmul(inverse, residual).reshape(count, stages, dim)
+            size = np.abs(update).max(axis=(1, 2))
+            # not "size >= previous": a NaN must end here too
+            stalled = ~(size < previous)
+            small = size <= _ROUNDING * (scale + np.abs(stage).max(axis=(1, 2)))
+            running &= ~(stalled & small) & (size > 0)
+            if not running.any():
+                return slopes
+            stage += np.where(running[:, None, None], update, 0.0)
+            finite = np.isfinite(size)
+            slow = running & finite & ~small & ~(size <= _SLOW * previous)
+            slow &= np.isfinite(previous)  # the first update has nothing to be compared with
+            if slow.any():
+                inverse = _inverse(self._newton_matrix(system.jacobian(base + stage), step))
+            if not finite.all():
+                running &= finite
+                stage[~finite] = np.nan
+                if not running.any():
+                    return system.vector_field(base + stage)
+            previous = size
+        stage[running] = np.nan
+        return system.vector_field(base + stage)
+
+    def _newton_matrix(self, jacobian: np.ndarray, step: float) -> np.ndarray:
+        """I - h A (x) J, shape (trajectory, stage * dim, stage * dim)."""
+        count, stages, dim, _ = jacobian.shape
+        matrix = -step * np.array(self.matrix)
+        product = matrix[:, None, :, None] * jacobian.transpose(0, 2, 1, 3)[:, None]
+        product = product.reshape(count, stages * dim, stages * dim)
+        product += np.eye(stages * dim)
+        return product
+
+
+def _inverse(matrices: np.ndarray) -> np.ndarray:
+    """Inverses of a batch; NaN for those that have none."""
+    try:
+        return np.linalg.inv(matrices)
+    except np.linalg.LinAlgError:
+        result = np.full_like(matrices, np.nan)
+        for i, matrix in enumerate(matrices):
+            try:
+                result[i] = np.linalg.inv(matrix)
+            except np.linalg.LinAlgError:
+                continue
+        return result
+
+
+def _two_stages() -> tuple[tuple[float, ...], ...]:
+    # a_21 and then a_12 = 1/2 - a_21, which is exact: b_1 a_12 + b_2 a_21 = b_1 b_2 holds to the
+    # last digit, so that quadratic invariants do not drift by the rounding of the coefficients
+    lower = 1 / 4 + math.sqrt(3) / 6
+    return ((1 / 4, 1 / 2 - lower), (lower, 1 / 4))
+
+
+_SOURCE = "Butcher, Math. Comp. 18 (1964) 50-64; Hairer, Lubich, Wanner, GNI, section II.1.3"
+_ROOT = math.sqrt(15)
+
+IMPLICIT_MIDPOINT = GaussLegendre(
+    name="implicit-midpoint",
+    title="Implicit midpoint",
+    order=2,
+    symplectic=True,
+    symmetric=True,
+    source="Hairer, Lubich, Wanner, Geometric Numerical Integration, eq. (I.1.7)",
+    matrix=((1 / 2,),),
+    weights=(1.0,),
+)
+GAUSS_LEGENDRE_2 = GaussLegendre(
+    name="gauss-legendre-2",
+    title="Gauss–Legendre 2",
+    order=2,
+    symplectic=True,
+    symmetric=True,
+    source=f"{_SOURCE}; one stage, the implicit midpoint rule",
+    matrix=((1 / 2,),),
+    weights=(1.0,),
+)
+GAUSS_LEGENDRE_4 = GaussLegendre(
+    name="gauss-legendre-4",
+    title="Gauss–Legendre 4",
+    order=4,
+    symplectic=True,
+    symmetric=True,
+    source=f"{_SOURCE}; two stages (Hammer and Hollingsworth)",
+    matrix=_two_stages(),
+    weights=(1 / 2, 1 / 2),
+)
+GAUSS_LEGENDRE_6 = GaussLegendre(
+    name="gauss-legendre-6",
+    title="Gauss–Legendre 6",
+    order=6,
+    symplectic=True,
+    symmetric=True,
+    source=f"{_SOURCE}; three stages (Kuntzmann and Butcher)",
+    matrix=(
+        (5 / 36, 2 / 9 - _ROOT / 15, 5 / 36 - _ROOT / 30),
+        (5 / 36 + _ROOT / 24, 2 / 9, 5 / 36 - _ROOT / 24),
+        (5 / 36 + _ROOT / 30, 2 / 9 + _ROOT / 15, 5 / 36),
+    ),
+    weights=(5 / 18, 4 / 9, 5 / 18),
+)
