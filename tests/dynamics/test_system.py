@@ -58,9 +58,7 @@ def test_jacobian_is_the_derivative(system):
 def test_complex_step_derivative(system):
     """Functions are analytic in code too: an imaginary step gives the Jacobian to rounding."""
     z = states(system)
-    columns = [
-        system.vector_field(z + 1e-30j * unit).imag / 1e-30 for unit in np.eye(system.dim)
-    ]
+    columns = [system.vector_field(z + 1e-30j * unit).imag / 1e-30 for unit in np.eye(system.dim)]
     np.testing.assert_allclose(np.stack(columns, -1), system.jacobian(z), rtol=1e-13, atol=1e-13)
 
 

@@ -1,5 +1,6 @@
 """Structure of the volume-preserving models, whatever their weights."""
 
+import copy
 import json
 
 import pytest
@@ -98,6 +99,32 @@ def test_published_size():
     assert not model.volume_preserving
     with pytest.raises(InputError, match="no explicit inverse"):
         model.inverse(sample(3, 3))
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_any_device(name):
+    """Nothing is left behind when a model moves: the meta device stands for any other one."""
+    options = {} if name in ("transformer", "resnet") else {"reversing_symmetries": SIGN_FLIPS}
+    model = ARCHITECTURES[name](dim=3, **options).to("meta")
+    X = torch.zeros(2, model.window, 3, dtype=torch.float64, device="meta")
+    assert model(X).device.type == "meta"
+    if options:
+        assert model.inverse(X).device.type == "meta"
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_compiles_and_copies(name):
+    options = {} if name in ("transformer", "resnet") else {"reversing_symmetries": SIGN_FLIPS}
+    model = ARCHITECTURES[name](dim=3, depth=1, **options)
+    X = sample(2, model.window, 3)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    assert_close(compiled(X), model(X), 1e-13)
+    assert_close(copy.deepcopy(model)(X), model(X), 0)
+
+
+def test_split_as_any_sequence():
+    model = VolumePreservingFeedForward(dim=4, split=[range(2), (3, 2)])
+    assert json.loads(json.dumps(model.arguments))["split"] == [[0, 1], [3, 2]]
 
 
 def test_normalisation_respects_symmetries():

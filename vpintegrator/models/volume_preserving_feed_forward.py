@@ -12,7 +12,7 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling
-from vpintegrator.nn.split import Split
+from vpintegrator.nn.split import Split, as_argument
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.nn.triangular import TriangularFeedForward
 
@@ -156,7 +156,7 @@ class VolumePreservingFeedForward(Integrator):
                 "blocks": blocks,
                 "linear": linear,
                 "upper_first": upper_first,
-                "split": split,
+                "split": as_argument(split, dim),
                 "activation": activation,
                 "initial_scale": initial_scale,
             },

@@ -12,7 +12,7 @@ from vpintegrator.nn.attention_coupling import AttentionCoupling
 from vpintegrator.nn.checks import positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling
-from vpintegrator.nn.split import Split
+from vpintegrator.nn.split import Split, as_argument
 from vpintegrator.nn.symmetry import symmetry_group
 
 
@@ -120,7 +120,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
                 "width": width,
                 "attention_width": attention_width,
                 "heads": heads,
-                "split": split,
+                "split": as_argument(split, dim),
                 "stiefel": stiefel,
                 "activation": activation,
                 "initial_scale": initial_scale,

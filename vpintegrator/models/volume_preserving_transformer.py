@@ -13,7 +13,7 @@ from vpintegrator.models.volume_preserving_feed_forward import volume_preserving
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.split import Split
+from vpintegrator.nn.split import Split, as_argument
 from vpintegrator.nn.symmetry import invariant_basis, symmetry_group
 from vpintegrator.nn.time_mixing import TimeMixing
 
@@ -169,7 +169,7 @@ class VolumePreservingTransformer(Integrator):
                 "blocks": blocks,
                 "linear": linear,
                 "upper_first": upper_first,
-                "split": split,
+                "split": as_argument(split, dim),
                 "activation": activation,
                 "initial_scale": initial_scale,
             },

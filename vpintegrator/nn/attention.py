@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.cayley import cayley_increment, skew_correlations, skew_matrix
+from vpintegrator.nn.cayley import cayley_increment, lower_places, skew_correlations, skew_matrix
 from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
 from vpintegrator.nn.split import Split, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
@@ -79,6 +79,11 @@ class VolumePreservingAttention(nn.Module):
         """True for the skew weighting, False for the arbitrary one."""
         return self.weighting == "skew"
 
+    @property
+    def _rank(self) -> int | None:
+        """A bound on the rank of C: that of X A X^T is at most dim, however long the window."""
+        return self.dim if self.weighting == "skew" else None
+
     def correlations(self, X: torch.Tensor) -> torch.Tensor:
         """The skew-symmetric C (..., window, window) of windows X (..., window, dim)."""
         A = self.scale * self.weight()
@@ -88,7 +93,7 @@ class VolumePreservingAttention(nn.Module):
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"dim": self.dim})
-        return X + cayley_increment(self.correlations(X), X)
+        return X + cayley_increment(self.correlations(X), X, self._rank)
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
         """The windows that ``forward`` maps to Y; for the skew weighting only."""
@@ -97,7 +102,7 @@ class VolumePreservingAttention(nn.Module):
                 "attention with the arbitrary weighting has no explicit inverse; use "
                 'weighting="skew", or CoupledAttention'
             )
-        return Y + cayley_increment(-self.correlations(Y), Y)
+        return Y + cayley_increment(-self.correlations(Y), Y, self._rank)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, weighting={self.weighting!r}, scale={self.scale:g}"
@@ -141,6 +146,7 @@ class CoupledAttention(nn.Module):
     """
 
     volume_preserving = True
+    places: torch.Tensor
 
     def __init__(
         self,
@@ -161,6 +167,7 @@ class CoupledAttention(nn.Module):
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
         dtype = as_dtype(dtype)
+        self.register_buffer("places", lower_places(window), persistent=False)
         angles = window * (window - 1) // 2
         self.constants = nn.Parameter(
             initial_scale * torch.randn(len(self.blocks), angles, dtype=dtype)
@@ -195,7 +202,7 @@ class CoupledAttention(nn.Module):
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
         rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
         A = self.weights[index]()
-        constant = skew_matrix(self.constants[index], self.window)
+        constant = skew_matrix(self.constants[index], self.window, self.places)
         if not self.features:
             return constant + skew_correlations(rest, A)
         # one wide layer for the whole group: features of S z for every S, side by side

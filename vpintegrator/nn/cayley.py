@@ -32,8 +32,7 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     differentiation (reverse, forward, twice, batched, compiled) is the product of matrices above.
 
     For n <= 3 a skew matrix has C^3 = -|c|^2 C with |c|^2 = |C|_F^2 / 2, hence
-    L = I - 2 / (1 + |c|^2) (C - C^2); this holds for skew C alone. For n > 3 the
-    transform is that of any C for which I + C is regular, which it is for all skew C.
+    L = I - 2 / (1 + |c|^2) (C - C^2); this holds for skew C alone. For n > 3 the transform is that of any C for which I + C is regular, which it is for all skew C.
 
     References
     ----------
@@ -48,34 +47,43 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     return 2 * torch.linalg.inv_ex(identity + C).inverse - identity
 
 
-def cayley_increment(C: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) -> torch.Tensor:
     """cayley(C)^T X - X for skew C (..., n, n) and X (..., n, d): what the rotation changes in X.
 
     The same as ``cayley(C).mT @ X - X`` in fewer operations, and without cancellation for small C.
     cayley(-C) = cayley(C)^T, so ``cayley_increment(-C, X)`` belongs to the inverse rotation.
+
+    ``rank`` is a bound on the rank of C, if there is one. The rank of a skew matrix is even, and
+    C^3 = -|c|^2 C holds for rank 2 in any size, so up to a bound of 3 no system is solved.
     """
     size = _square(C)
     CX = C @ X
-    if size <= CLOSED_FORM:
+    if min(size, size if rank is None else rank) <= CLOSED_FORM:
         return _closed_form_factor(C) * (CX + C @ CX)
     # L^T - I = 2 (I - C)^-1 C
     identity = torch.eye(size, dtype=C.dtype, device=C.device)
     return 2 * (torch.linalg.inv_ex(identity - C).inverse @ CX)
 
 
-def skew_matrix(entries: torch.Tensor, size: int) -> torch.Tensor:
+def skew_matrix(
+    entries: torch.Tensor, size: int, places: torch.Tensor | None = None
+) -> torch.Tensor:
     """Skew-symmetric matrices (..., size, size) from the entries below the diagonal, row by row.
 
     Parameters
     ----------
     entries : Tensor, (..., size (size - 1) / 2)
         C_10, C_20, C_21, C_30, ...; above the diagonal stand their negatives.
+    places : Tensor, optional
+        ``lower_places(size)``, for callers that keep it.
     """
-    lower = lower_matrix(entries, size)
+    lower = lower_matrix(entries, size, places)
     return lower - lower.mT
 
 
-def lower_matrix(entries: torch.Tensor, size: int) -> torch.Tensor:
+def lower_matrix(
+    entries: torch.Tensor, size: int, places: torch.Tensor | None = None
+) -> torch.Tensor:
     """Strictly lower triangular matrices (..., size, size) from their entries, row by row."""
     count = size * (size - 1) // 2
     if entries.shape[-1] != count:
@@ -83,9 +91,16 @@ def lower_matrix(entries: torch.Tensor, size: int) -> torch.Tensor:
             f"entries must hold size (size - 1) / 2 = {count} numbers for size = {size}, "
             f"not {entries.shape[-1]}"
         )
-    rows, columns = torch.tril_indices(size, size, -1, device=entries.device)
+    if places is None:
+        places = lower_places(size).to(entries.device)
     flat = entries.new_zeros((*entries.shape[:-1], size * size))
-    return flat.index_copy(-1, rows * size + columns, entries).unflatten(-1, (size, size))
+    return flat.index_copy(-1, places, entries).unflatten(-1, (size, size))
+
+
+def lower_places(size: int) -> torch.Tensor:
+    """Where the entries below the diagonal stand in a flattened (size, size) matrix."""
+    rows, columns = torch.tril_indices(size, size, -1)
+    return rows * size + columns
 
 
 def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:

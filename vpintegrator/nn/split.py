@@ -47,6 +47,11 @@ def as_blocks(split: Split, dim: int) -> list[list[int]]:
     return blocks
 
 
+def as_argument(split: Split, dim: int) -> Split:
+    """A split as it can be stored as JSON: its name, or lists of integers."""
+    return split if isinstance(split, str) else as_blocks(split, dim)
+
+
 def _given_blocks(split: Any, dim: int) -> list[list[int]]:
     try:
         blocks = [[int(index) for index in block] for block in split]

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.cayley import skew_matrix
+from vpintegrator.nn.cayley import lower_places, skew_matrix
 from vpintegrator.nn.checks import as_dtype, one_of, positive
 
 LARGEST_GROUP = 128  # elements; coordinate sign flips and permutations stay far below
@@ -136,6 +136,7 @@ class InvariantWeight(nn.Module):
     """
 
     basis: torch.Tensor | None
+    places: torch.Tensor
 
     def __init__(
         self,
@@ -162,6 +163,7 @@ class InvariantWeight(nn.Module):
                 )
         # without symmetries the basis is the unit matrices, and placing entries is cheaper
         self.register_buffer("basis", basis, persistent=False)
+        self.register_buffer("places", lower_places(dim), persistent=False)
         self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=dtype))
 
     def forward(self) -> torch.Tensor:
@@ -169,7 +171,7 @@ class InvariantWeight(nn.Module):
         if self.basis is not None:
             return torch.tensordot(self.entries, self.basis, 1)
         if self.kind == "skew":
-            return skew_matrix(self.entries, self.dim)
+            return skew_matrix(self.entries, self.dim, self.places)
         return self.entries.view(self.dim, self.dim)
 
     def extra_repr(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.nn.cayley import cayley_increment, skew_matrix
+from vpintegrator.nn.cayley import cayley_increment, lower_places, skew_matrix
 from vpintegrator.nn.checks import as_dtype, last_size, positive
 
 
@@ -24,6 +24,7 @@ class TimeMixing(nn.Module):
     """
 
     volume_preserving = True
+    places: torch.Tensor
 
     def __init__(
         self,
@@ -34,12 +35,13 @@ class TimeMixing(nn.Module):
     ) -> None:
         super().__init__()
         self.window = positive("window", window, 2)
+        self.register_buffer("places", lower_places(window), persistent=False)
         count = window * (window - 1) // 2
         self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=as_dtype(dtype)))
 
     def _increment(self, X: torch.Tensor, sign: int) -> torch.Tensor:
         last_size("X", X[..., 0], {"window": self.window})
-        return cayley_increment(sign * skew_matrix(self.entries, self.window), X)
+        return cayley_increment(sign * skew_matrix(self.entries, self.window, self.places), X)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         return X + self._increment(X, 1)

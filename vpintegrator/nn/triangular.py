@@ -9,7 +9,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.cayley import lower_matrix
+from vpintegrator.nn.cayley import lower_matrix, lower_places
 from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
@@ -48,6 +48,7 @@ class TriangularLayer(nn.Module):
 
     volume_preserving = True
     signs: torch.Tensor | None
+    places: torch.Tensor
 
     def __init__(
         self,
@@ -74,12 +75,13 @@ class TriangularLayer(nn.Module):
             )
         signs = group.diagonal(dim1=-2, dim2=-1).to(dtype) if len(group) > 1 else None
         self.register_buffer("signs", signs, persistent=False)
+        self.register_buffer("places", lower_places(dim), persistent=False)
         self.entries = nn.Parameter(initial_scale * torch.randn(dim * (dim - 1) // 2, dtype=dtype))
         self.bias = nn.Parameter(initial_scale * torch.randn(dim, dtype=dtype)) if bias else None
 
     def matrix(self) -> torch.Tensor:
         """The strictly triangular matrix L (dim, dim)."""
-        lower = lower_matrix(self.entries, self.dim)
+        lower = lower_matrix(self.entries, self.dim, self.places)
         return lower if self.shape == "lower" else lower.mT
 
     def _shift(self, z: torch.Tensor, L: torch.Tensor) -> torch.Tensor:

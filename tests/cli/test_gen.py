@@ -1,0 +1,114 @@
+"""vp-gen."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import refused
+from vpintegrator.cli.gen import main
+from vpintegrator.data import open_dataset
+
+SYSTEM = """
+title = "Duffing oscillator"
+state = ["q", "p"]
+hamiltonian = "p**2/2 - q**2/2 + b*q**4/4"
+[parameters]
+b = 1
+[initial_conditions]
+distribution = "uniform"
+low = -1
+high = 1
+[defaults]
+step = 0.1
+steps = 9
+"""
+
+
+def test_generate(run, tmp_path):
+    result = run(main, "rigid-body", "--count", "30", "--steps", "5", "-p", "I1=3")
+    assert result.exit_code == 0, result.output
+    assert "23 train, 2 validation, 5 test; 5 steps of 0.2" in result.output
+    assert "squared momentum" in result.output
+    dataset = open_dataset(tmp_path / "rigid-body.h5")
+    assert dataset.parameters["I1"] == 3
+
+
+def test_a_file_of_ones_own(run, tmp_path):
+    (tmp_path / "duffing.toml").write_text(SYSTEM)
+    result = run(main, "duffing.toml", "--count", "20", "-o", "a.h5")
+    assert result.exit_code == 0, result.output
+    assert open_dataset("a.h5").system.title == "Duffing oscillator"
+
+
+def test_list(run):
+    result = run(main, "--list")
+    assert result.exit_code == 0
+    for name in ("rigid-body-circles", "coupled-oscillators", "pendulum", "divergence-free"):
+        assert name in result.output
+
+
+def test_show(run):
+    result = run(main, "--show", "rigid-body", "-p", "I1=5")
+    assert result.exit_code == 0
+    for text in ("ż₁ = z₂⋅z₃⋅", "I1 = 5", "(z1, z2, z3) → (-z1, z2, z3)", "div f = 0"):
+        assert text in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rigid-bdy"], "did you mean 'rigid-body'"),
+        ([], "say what to generate"),
+        (["missing.toml"], "there is no file missing.toml"),
+        (["rigid-body", "-p", "I1"], "NAME=VALUE"),
+        (["rigid-body", "-p", "I9=1"], "no parameter 'I9'"),
+        (["rigid-body", "--step", "-1"], "step: expected a positive number"),
+        (["rigid-body", "--rtol", "1e-20"], "limit of double precision"),
+        (["rigid-body", "--method", "RK4"], "there is no solver 'RK4'"),
+        (["rigid-body", "--steps", "0"], "0 is not in the range"),
+        (["--show", "rigid-body", "-p", "I1=__import__('os')"], "unknown function"),
+    ],
+)
+def test_mistakes(run, tmp_path, arguments, message):
+    assert refused(run(main, *arguments), message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("p**2/2", "__import__('os').system('touch hacked')", "column 1: attribute access"),
+        ("p**2/2", "(lambda: p)()", "not allowed in an expression"),
+        ("p**2/2", "p.real", "attribute access"),
+        ("[parameters]", "[parameters", "not valid TOML"),
+        ("[parameters]", '[invariants]\nq = "q"\n[parameters]', "not constant along solutions"),
+    ],
+)
+def test_mistakes_in_a_file(run, tmp_path, old, new, message):
+    (tmp_path / "duffing.toml").write_text(SYSTEM.replace(old, new))
+    assert refused(run(main, "duffing.toml"), message)
+    assert [path.name for path in tmp_path.iterdir()] == ["duffing.toml"]
+
+
+def test_existing_output_is_kept(run, tmp_path):
+    (tmp_path / "a.h5").write_text("precious")
+    assert refused(run(main, "pendulum", "-o", "a.h5"), "--overwrite")
+    assert (tmp_path / "a.h5").read_text() == "precious"
+    assert run(main, "pendulum", "-o", "a.h5", "--overwrite", "--count", "9").exit_code == 0
+    assert open_dataset("a.h5").shapes["train"][0] == 7
+
+
+@pytest.mark.parametrize("command", ["gen", "train", "rollout", "plot"])
+def test_help_needs_nothing_slow(command):
+    """``--help`` answers at once because torch, SymPy, SciPy and matplotlib are not imported."""
+    code = (
+        f"import sys; from vpintegrator.cli.{command} import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "slow = {'torch', 'sympy', 'scipy', 'matplotlib', 'numpy', 'h5py'} & set(sys.modules)\n"
+        "assert not slow, slow"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "Usage:" in result.stdout
