@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.nn.laws import SIGN_FLIPS, assert_close, determinant_error, randomise, sample
@@ -59,6 +59,7 @@ def test_volume_and_inverse(name, dim, window, seed, scale):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("system", ["flips", "one flip", "hamiltonian"])
+@settings(max_examples=10)  # 24 kinds of models
 @given(st.integers(0, 10**6))
 def test_reversible_for_every_symmetry(name, system, seed):
     dim, rhos, split = {

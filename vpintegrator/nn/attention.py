@@ -49,6 +49,12 @@ class VolumePreservingAttention(nn.Module):
     InputError
         If the symmetries leave no weighting of the kind but zero.
 
+    Notes
+    -----
+    X A X^T has at most the rank of A, so with the skew weighting and up to three components the
+    rotation has a closed form however long the window is; otherwise windows of more than three
+    steps take one matrix inversion each.
+
     References
     ----------
     Brantner, de Romemont, Kraus, Li, Volume-preserving transformers for learning time series data

@@ -32,7 +32,8 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     differentiation (reverse, forward, twice, batched, compiled) is the product of matrices above.
 
     For n <= 3 a skew matrix has C^3 = -|c|^2 C with |c|^2 = |C|_F^2 / 2, hence
-    L = I - 2 / (1 + |c|^2) (C - C^2); this holds for skew C alone. For n > 3 the transform is that of any C for which I + C is regular, which it is for all skew C.
+    L = I - 2 / (1 + |c|^2) (C - C^2); this holds for skew C alone. For n > 3 the transform is that
+    of any C for which I + C is regular, which it is for all skew C.
 
     References
     ----------

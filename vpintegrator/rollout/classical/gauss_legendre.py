@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -36,66 +37,68 @@ class GaussLegendre(OneStepMethod):
     weights: tuple[float, ...]
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        slopes = self._slopes(system, state, step)
-        return np.matmul(step * np.array(self.weights), slopes)
+        return np.matmul(step * self._weights, self._slopes(system, state, step))
 
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         # differentiating the stage equations: (I - h A (x) J) dZ = (I, ..., I)^T
-        stages, dim = len(self.weights), system.dim
+        count, stages, dim = len(state), len(self.weights), system.dim
         slopes = self._slopes(system, state, step)
-        points = state[:, None, :] + np.matmul(step * np.array(self.matrix), slopes)
+        points = state[:, None, :] + np.matmul(step * self._matrix, slopes)
         jacobian = system.jacobian(points)
-        identity = np.broadcast_to(np.tile(np.eye(dim), (stages, 1)), (len(state), stages * dim, dim))
-        inner = _inverse(self._newton_matrix(jacobian, step)) @ identity
-        slopes_derivative = jacobian @ inner.reshape(len(state), stages, dim, dim)
-        weighted = np.tensordot(slopes_derivative, step * np.array(self.weights), axes=(1, 0))
-        return np.eye(dim) + weighted
+        right = np.tile(np.eye(dim), (stages, 1))
+        inner = np.matmul(_inverse(self._newton_matrix(jacobian, step)), right)
+        slopes_derivative = jacobian @ inner.reshape(count, stages, dim, dim)
+        return np.eye(dim) + np.einsum("s,nsij->nij", step * self._weights, slopes_derivative)
 
     def _slopes(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         """f at the stages, shape (trajectory, stage, dim)."""
-        matrix = step * np.array(self.matrix)
-        count, stages, dim = len(state), len(matrix), system.dim
+        matrix = step * self._matrix
+        shape = (len(state), len(matrix), system.dim)
         base = state[:, None, :]
-        nodes = matrix.sum(axis=1)[:, None]
-        stage = nodes * system.vector_field(base)
-        scale = np.abs(state).max(axis=-1)
-        inverse = _inverse(self._newton_matrix(system.jacobian(base + stage), step))
-        running = np.ones(count, dtype=bool)
-        previous = np.full(count, np.inf)
+        stage = matrix.sum(axis=1)[:, None] * system.vector_field(base)
+        scale = np.abs(state).max(axis=1)
+        inverse = self._inverse_newton_matrix(system, base + stage, step)
+        running = np.ones(len(state), dtype=bool)
+        previous = np.full(len(state), np.inf)
         for _ in range(_MAXIMUM_ITERATIONS):
             slopes = system.vector_field(base + stage)
-            residual = (np.matmul(matrix, slopes) - stage).reshape(count, stages * dim, 1)
-            update = np.matmul(inverse, residual).reshape(count, stages, dim)
+            residual = (np.matmul(matrix, slopes) - stage).reshape(*inverse.shape[:-1], 1)
+            update = np.matmul(inverse, residual).reshape(shape)
             size = np.abs(update).max(axis=(1, 2))
-            # not "size >= previous": a NaN must end here too
-            stalled = ~(size < previous)
+            failed = ~np.isfinite(size)
+            if failed.any():
+                stage[failed] = slopes[failed] = np.nan
+                running &= ~failed
             small = size <= _ROUNDING * (scale + np.abs(stage).max(axis=(1, 2)))
-            running &= ~(stalled & small) & (size > 0)
+            running &= ~(small & (size >= previous)) & (size > 0)
             if not running.any():
                 return slopes
-            stage += np.where(running[:, None, None], update, 0.0)
-            finite = np.isfinite(size)
-            slow = running & finite & ~small & ~(size <= _SLOW * previous)
-            slow &= np.isfinite(previous)  # the first update has nothing to be compared with
-            if slow.any():
-                inverse = _inverse(self._newton_matrix(system.jacobian(base + stage), step))
-            if not finite.all():
-                running &= finite
-                stage[~finite] = np.nan
-                if not running.any():
-                    return system.vector_field(base + stage)
+            stage += update if running.all() else np.where(running[:, None, None], update, 0.0)
+            # the first update has nothing to be compared with: previous is infinite then
+            if (running & ~small & (size > _SLOW * previous)).any():
+                inverse = self._inverse_newton_matrix(system, base + stage, step)
             previous = size
-        stage[running] = np.nan
-        return system.vector_field(base + stage)
+        slopes[running] = np.nan
+        return slopes
+
+    def _inverse_newton_matrix(self, system: System, points: np.ndarray, step: float) -> np.ndarray:
+        return _inverse(self._newton_matrix(system.jacobian(points), step))
 
     def _newton_matrix(self, jacobian: np.ndarray, step: float) -> np.ndarray:
         """I - h A (x) J, shape (trajectory, stage * dim, stage * dim)."""
         count, stages, dim, _ = jacobian.shape
-        matrix = -step * np.array(self.matrix)
-        product = matrix[:, None, :, None] * jacobian.transpose(0, 2, 1, 3)[:, None]
-        product = product.reshape(count, stages * dim, stages * dim)
-        product += np.eye(stages * dim)
-        return product
+        if stages == 1:
+            return np.eye(dim) - (step * self._matrix[0, 0]) * jacobian[:, 0]
+        blocks = (-step * self._matrix)[:, None, :, None] * jacobian.transpose(0, 2, 1, 3)[:, None]
+        return np.eye(stages * dim) + blocks.reshape(count, stages * dim, stages * dim)
+
+    @cached_property
+    def _matrix(self) -> np.ndarray:
+        return np.array(self.matrix)
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        return np.array(self.weights)
 
 
 def _inverse(matrices: np.ndarray) -> np.ndarray:

@@ -1,0 +1,57 @@
+"""Trajectories of learned and classical methods, and what they are worth over long times.
+
+The module itself can be called: ``vpintegrator.rollout(model, initial, steps)`` is the function
+:func:`rollout` of this module.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from vpintegrator.rollout.classical import METHODS, OneStepMethod, find_method, integrate
+from vpintegrator.rollout.compare import compare
+from vpintegrator.rollout.diagnostics import (
+    InvariantError,
+    failure_index,
+    invariant_errors,
+    root_mean_square_error,
+    step_log_determinant,
+    trajectory_error,
+    window_log_determinant,
+)
+from vpintegrator.rollout.neural import rollout
+from vpintegrator.rollout.reference import Reference, solve_reference
+from vpintegrator.rollout.report import Report, Run, Summary
+from vpintegrator.rollout.store import open_rollout
+
+__all__ = [
+    "METHODS",
+    "InvariantError",
+    "OneStepMethod",
+    "Reference",
+    "Report",
+    "Run",
+    "Summary",
+    "compare",
+    "failure_index",
+    "find_method",
+    "integrate",
+    "invariant_errors",
+    "open_rollout",
+    "rollout",
+    "root_mean_square_error",
+    "solve_reference",
+    "step_log_determinant",
+    "trajectory_error",
+    "window_log_determinant",
+]
+
+
+class _CallableModule(ModuleType):
+    """Makes ``vp.rollout(...)`` a call although ``vp.rollout`` is also this module."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return rollout(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

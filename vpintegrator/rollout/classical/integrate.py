@@ -1,0 +1,95 @@
+"""Trajectories by a classical method with a fixed step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical.base import OneStepMethod, iterate
+from vpintegrator.rollout.classical.registry import find_method
+
+Progress = Callable[[str, int, int], None]
+
+
+def integrate(
+    system: System,
+    method: str | OneStepMethod,
+    initial: Any,
+    step: float,
+    steps: int,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Integrate many trajectories of a system by a classical one-step method.
+
+    Parameters
+    ----------
+    system
+        The system.
+    method
+        A name in ``METHODS``, such as ``"implicit-midpoint"``, or a method.
+    initial
+        Initial states, shape (trajectory, dim).
+    step
+        Time step h, not zero; negative goes back in time.
+    steps
+        Number of steps.
+    progress
+        Called about a hundred times with the method's name, steps done, and steps in all.
+
+    Returns
+    -------
+    numpy.ndarray
+        States of shape (trajectory, steps + 1, dim), the initial ones first. A trajectory that
+        diverges, or whose implicit equations have no solution that Newton's method finds, is NaN
+        from there on.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong or the method does not apply to the system.
+
+    Examples
+    --------
+    >>> import vpintegrator as vp
+    >>> oscillator = vp.load_system("harmonic-oscillator")
+    >>> vp.integrate(oscillator, "stoermer-verlet", [[1.0, 0.0]], 0.1, 100).shape
+    (1, 101, 2)
+    """
+    if isinstance(method, str):
+        method = find_method(method)
+    initial = check_initial(system, initial)
+    if not (math.isfinite(step) and step != 0):
+        raise InputError(f"step = {step!r} must be a finite number other than zero")
+    if isinstance(steps, bool) or int(steps) != steps or steps < 0:
+        raise InputError(f"steps = {steps!r} must be a whole number, 0 or more")
+    method.check(system)
+    steps = int(steps)
+    states = np.empty((len(initial), steps + 1, system.dim))
+    states[:, 0] = initial
+    report_every = max(steps // 100, 1)
+    for k, state in enumerate(iterate(method, system, initial, step, steps), start=1):
+        states[:, k] = state
+        if progress and (k % report_every == 0 or k == steps):
+            progress(method.name, k, steps)
+    return states
+
+
+def check_initial(system: System, initial: Any) -> np.ndarray:
+    """Initial states as a float64 array (trajectory, dim), or InputError."""
+    try:
+        array = np.asarray(initial, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"initial = {initial!r} is not an array of numbers") from None
+    if array.ndim != 2 or array.shape[1] != system.dim or len(array) == 0:
+        raise InputError(
+            f"initial has shape {array.shape}, but the initial states of {system.name} have shape "
+            f"(trajectory, {system.dim})"
+        )
+    if not np.isfinite(array).all():
+        raise InputError("initial holds a value that is not finite")
+    return array

@@ -1,0 +1,46 @@
+"""The classical methods by name."""
+
+from __future__ import annotations
+
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.explicit import EXPLICIT_EULER, EXPLICIT_MIDPOINT, HEUN, RK4
+from vpintegrator.rollout.classical.gauss_legendre import (
+    GAUSS_LEGENDRE_2,
+    GAUSS_LEGENDRE_4,
+    GAUSS_LEGENDRE_6,
+    IMPLICIT_MIDPOINT,
+)
+from vpintegrator.rollout.classical.stoermer_verlet import STOERMER_VERLET
+
+METHODS: dict[str, OneStepMethod] = {
+    method.name: method
+    for method in (
+        EXPLICIT_EULER,
+        EXPLICIT_MIDPOINT,
+        HEUN,
+        RK4,
+        IMPLICIT_MIDPOINT,
+        GAUSS_LEGENDRE_2,
+        GAUSS_LEGENDRE_4,
+        GAUSS_LEGENDRE_6,
+        STOERMER_VERLET,
+    )
+}
+
+
+def find_method(name: str) -> OneStepMethod:
+    """The classical method of a name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message names the nearest, or all of them.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    import difflib
+
+    close = difflib.get_close_matches(name.lower().replace("_", "-"), METHODS, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(METHODS)}"
+    raise InputError(f"there is no classical method '{name}'; {hint}")
