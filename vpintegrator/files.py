@@ -36,7 +36,7 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
 def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
     """Give a temporary path in the same folder that becomes ``path`` when the block succeeds.
 
-    Whatever goes wrong inside the block, ``path`` stays as it was and the temporary file is removed.
+    Whatever goes wrong inside, ``path`` stays as it was and the temporary file is removed.
     """
     path = check_output(path, overwrite)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")

@@ -91,7 +91,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path):
     with pytest.raises(InputError, match=r"suggests no initial states; add a table"):
         generate('state = ["x"]\n[vector_field]\nx = "1"', tmp_path / "a.h5", step=0.1)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(InputError, match="folder .* does not exist"):
+    with pytest.raises(InputError, match=r"folder .* does not exist"):
         generate("pendulum", tmp_path / "no" / "a.h5")
 
 

@@ -82,7 +82,7 @@ def test_mistakes(text, message):
 
 
 def test_unknown_names():
-    with pytest.raises(InputError, match="no dataset or system 'rigid-bdy'.*'rigid-body'"):
+    with pytest.raises(InputError, match=r"no dataset or system 'rigid-bdy'.*'rigid-body'"):
         load_recipe("rigid-bdy")
     with pytest.raises(InputError, match="there is no file"):
         load_recipe("no/such.toml")

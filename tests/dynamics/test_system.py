@@ -158,7 +158,7 @@ def test_mistakes_in_a_file(old, new, message):
 
 def test_a_divergence_that_is_not_zero():
     text = 'state = ["x"]\ndivergence_free = true\n[vector_field]\nx = "-x"\n'
-    with pytest.raises(InputError, match="divergence of the vector field is 1.0, not zero"):
+    with pytest.raises(InputError, match=r"divergence of the vector field is 1.0, not zero"):
         load_system(text)
     assert not load_system(text.replace("divergence_free = true\n", "")).divergence_free
 

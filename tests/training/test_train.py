@@ -123,7 +123,7 @@ def test_the_relative_error_is_what_it_says(body):
 
 def test_mistakes(body):
     wrong = models.VolumePreservingFeedForward(dim=4, width=2, depth=1)
-    with pytest.raises(InputError, match="for states of 4 components.*holds states of 3"):
+    with pytest.raises(InputError, match=r"for states of 4 components.*holds states of 3"):
         train(wrong, body)
     long = models.VolumePreservingTransformer(dim=3, window=4, width=2, depth=1)
     with pytest.raises(InputError, match="need trajectories of 8 states, but these have 5"):

@@ -95,6 +95,13 @@ class _Command(click.Command):
     "--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True
 )
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda, mps or auto.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="CPU threads; one is the fastest for small models.",
+)
 @version_option
 @plain_errors
 def main(
@@ -113,6 +120,7 @@ def main(
     seed: int,
     dtype: str,
     device: str,
+    threads: int,
     **sizes: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
@@ -154,6 +162,7 @@ def main(
             seed=seed,
             normalise=start is None,
             device=_device(device),
+            threads=threads,
             progress=progress,
         ),
         seconds,
@@ -183,6 +192,8 @@ def build(
     options: dict[str, Any] = dict(sizes)
     if reversible and "reversing_symmetries" in accepted:
         options["reversing_symmetries"] = data.system.reversing_symmetries
+    if "split" in accepted and data.system.is_hamiltonian:
+        options.setdefault("split", "halves")  # positions and momenta
     torch.manual_seed(seed)
     return architecture(dim=data.dim, dtype=getattr(torch, dtype), **options)
 

@@ -130,7 +130,7 @@ class Recipe:
             f"seed = {self.seed}",
         ]
         tables: dict[str, Mapping[str, Any]] = {
-            "parameters": self.system.parameters,
+            "parameters": self.system.definitions,
             "trajectories": self.trajectories,
             "initial_conditions": self.initial_conditions,
             "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol},
@@ -171,7 +171,7 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
     if isinstance(source, Recipe):
         if parameters:
             system = System(
-                source.system.text, source.system.name, {**source.system.parameters, **parameters}
+                source.system.text, source.system.name, {**source.system.definitions, **parameters}
             )
             overrides["system"] = system
         recipe = dataclasses.replace(source, **overrides)

@@ -10,11 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +22,10 @@ from vpintegrator.data.recipe import GROUPS, Recipe
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
+from vpintegrator.hdf5 import open_hdf5, write_header, write_states
 
 FORMAT = "vpintegrator-dataset"
 FORMAT_VERSION = 1
-_CHUNK_BYTES = 1 << 20
 
 
 def save_dataset(
@@ -58,90 +55,6 @@ def save_dataset(
         times = recipe.step * np.arange(recipe.steps + 1)
         for name, state in states.items():
             write_states(f.create_group(name, track_order=True), state, times, recipe.system)
-
-
-def write_header(
-    file: h5py.File, format_name: str, format_version: int, system: System, step: float
-) -> None:
-    """Root attributes that every file of this package carries."""
-    file.attrs["Conventions"] = "CF-1.10"
-    file.attrs["format"] = format_name
-    file.attrs["format_version"] = format_version
-    file.attrs["system_name"] = system.name
-    file.attrs["system"] = system.text
-    file.attrs["parameters"] = json.dumps(system.parameters)
-    file.attrs["step"] = step
-    packages = {name: version(name) for name in ("vpintegrator", "numpy", "scipy", "h5py", "sympy")}
-    file.attrs["versions"] = json.dumps({"python": platform.python_version(), **packages})
-
-
-def write_states(
-    group: h5py.Group, state: np.ndarray, times: np.ndarray, system: System
-) -> h5py.Dataset:
-    """``state (trajectory, time, component)`` with its dimension scales."""
-    time = group.create_dataset("time", data=np.asarray(times, dtype=np.float64))
-    time.attrs["long_name"] = "time"
-    time.attrs["units"] = "1"
-    component = group.create_dataset(
-        "component", data=np.array(system.components, dtype=object), dtype=h5py.string_dtype()
-    )
-    component.attrs["long_name"] = "component of the state"
-    trajectory = group.create_dataset("trajectory", data=np.arange(len(state), dtype=np.int64))
-    trajectory.attrs["long_name"] = "number of the trajectory"
-    for scale, name in ((trajectory, "trajectory"), (time, "time"), (component, "component")):
-        scale.make_scale(name)
-    row_bytes = max(8 * int(np.prod(state.shape[1:])), 1)
-    rows = int(np.clip(_CHUNK_BYTES // row_bytes, 1, max(len(state), 1)))
-    columns = int(np.clip(_CHUNK_BYTES // (8 * state.shape[2]), 1, state.shape[1]))
-    dataset = group.create_dataset(
-        "state",
-        data=state,
-        dtype=np.float64,
-        chunks=(rows, columns, state.shape[2]) if state.size else None,
-        fletcher32=bool(state.size),
-    )
-    dataset.attrs["long_name"] = f"state of the system: {system.title}"
-    dataset.attrs["units"] = "1"
-    for axis, scale in enumerate((trajectory, time, component)):
-        dataset.dims[axis].attach_scale(scale)
-    return dataset
-
-
-@contextmanager
-def open_hdf5(path: str | os.PathLike[str], format_name: str, newest: int) -> Iterator[h5py.File]:
-    """Open one of this package's HDF5 files for reading.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, it is no HDF5 file, damaged, or holds something else.
-    """
-    path = Path(path)
-    kind = format_name.removeprefix("vpintegrator-")
-    if not path.exists():
-        raise InputError(f"there is no file {path}")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a {kind} file")
-    if not h5py.is_hdf5(path):
-        raise InputError(f"{path} is not an HDF5 file; expected a {kind} file")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise InputError(f"{path} cannot be opened as HDF5, it may be damaged: {error}") from None
-    with file:
-        found = file.attrs.get("format")
-        if found != format_name:
-            what = f"a {found} file" if isinstance(found, str) else "an HDF5 file of another kind"
-            raise InputError(f"{path} is {what}, not a {format_name} file")
-        if not 1 <= int(file.attrs.get("format_version", 0)) <= newest:
-            raise InputError(
-                f"{path} has format version {file.attrs.get('format_version')}, but this version "
-                f"of vpintegrator reads up to {newest}; install a newer one"
-            )
-        try:
-            yield file
-        except (KeyError, OSError) as error:
-            raise InputError(f"{path} is damaged or incomplete: {error}") from None
 
 
 class Dataset:

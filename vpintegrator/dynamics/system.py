@@ -50,6 +50,8 @@ class System:
         As given.
     parameters
         Parameter values by name: numbers, or lists for arrays.
+    definitions
+        The same as written, ``"2/3"`` and not 0.666...: with the text they make an equal system.
     equations
         The same in SymPy.
     invariants
@@ -83,6 +85,7 @@ class System:
         self.description = _string(table, "description", source)
         try:
             self.equations, self.parameters = read_equations(table, source, parameters or {})
+            self.definitions = {**table.get("parameters", {}), **(parameters or {})}
             self.divergence_free = check_claims(self.equations, source)
             self._field("numpy")  # constants that are no numbers are found here
         except RecursionError:

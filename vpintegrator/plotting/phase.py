@@ -34,12 +34,16 @@ def draw_sphere(
     for name, axis in zip(components, np.eye(3), strict=True):
         tip = 1.28 * radius * axis
         foot = radius * axis
-        axes.plot(
-            [foot @ right, tip @ right], [foot @ up, tip @ up], color="0.3", lw=0.7, zorder=2
-        )
-        axes.text(1.1 * tip @ right, 1.1 * tip @ up, mathtext(name), ha="center", va="center")
+        axes.plot([foot @ right, tip @ right], [foot @ up, tip @ up], color="0.3", lw=0.7, zorder=2)
+        direction = np.array([tip @ right, tip @ up])
+        x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
+        axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
     for orbit in states[:_ORBITS]:
-        orbit = orbit[: _POINTS]
+        # what leaves the sphere's neighbourhood is not drawn
+        gone = ~(np.linalg.norm(orbit, axis=-1) < 1.4 * radius)
+        orbit = orbit[: min(int(gone.argmax()) if gone.any() else len(orbit), _POINTS)]
+        if not len(orbit):
+            continue
         x, y, depth = orbit @ right, orbit @ up, orbit @ toward
         front = depth >= -0.02 * radius
         # a point of the other side is kept at each end, so that the two parts meet
@@ -54,7 +58,7 @@ def draw_sphere(
                 alpha=alpha,
                 zorder=order,
             )
-    limit = 1.5 * radius
+    limit = 1.42 * radius
     axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
     axes.axis("off")
 
@@ -66,9 +70,7 @@ def _camera() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return right, np.cross(toward, right), toward
 
 
-def _ball(
-    axes: Axes, radius: float, right: np.ndarray, up: np.ndarray, toward: np.ndarray
-) -> None:
+def _ball(axes: Axes, radius: float, right: np.ndarray, up: np.ndarray, toward: np.ndarray) -> None:
     """A sphere lit from the upper left, as an image cut out by its circle, with a few meridians."""
     grid = np.linspace(-1, 1, 240)
     x, y = np.meshgrid(grid, grid)
@@ -122,12 +124,15 @@ def draw_plane(
     pair: tuple[int, int],
     components: tuple[str, ...],
 ) -> None:
-    """Orbits (trajectory, time, dim) in the plane of two components, over those of the reference."""
+    """Orbits (trajectory, time, dim) in the plane of two components, over the reference."""
     i, j = pair
-    for orbit in reference[:_ORBITS]:
-        axes.plot(orbit[:_POINTS, i], orbit[:_POINTS, j], color=REFERENCE_COLOUR, lw=1.6, alpha=0.35)
-    for orbit in states[:_ORBITS]:
-        axes.plot(orbit[:_POINTS, i], orbit[:_POINTS, j], color=look.colour, lw=0.6, alpha=0.9)
+    # in more than two dimensions an orbit fills its projection: one is shown, and not for long
+    orbits, points = (_ORBITS, _POINTS) if len(components) == 2 else (1, 150)
+    for orbit in reference[:orbits]:
+        axes.plot(orbit[:points, i], orbit[:points, j], color=REFERENCE_COLOUR, lw=1.8, alpha=0.35)
+    for orbit in states[:orbits]:
+        axes.plot(orbit[:points, i], orbit[:points, j], color=look.colour, lw=0.7, alpha=0.9)
+    reference = reference[:orbits, :points]
     # a method that runs away must not push the rest into a corner
     for axis, k in (("x", i), ("y", j)):
         low, high = reference[..., k].min(), reference[..., k].max()

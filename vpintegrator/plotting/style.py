@@ -17,10 +17,11 @@ import numpy as np
 COLUMN = 3.4  # inches, one column of a journal
 PAGE = 7.0  # inches, both
 SMALLEST = 1e-17  # what is drawn for an error of exactly 0 on a logarithmic axis
+LARGEST = 1e6  # beyond it a method has failed, whatever the number
 REFERENCE_COLOUR = "0.55"
 _POINTS = 800  # of a line; more cannot be told apart in print
 
-_PARAMETERS: dict[str, Any] = {
+_PARAMETERS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 8,
@@ -65,7 +66,7 @@ _CLASSICAL = {
     "gauss-legendre-4": Look("#56B4E9", "--", "D"),
     "gauss-legendre-6": Look("#56B4E9", ":", "p"),
     "stoermer-verlet": Look("#E69F00", "--", "v"),
-    "explicit-euler": Look("#000000", ":", "x"),
+    "explicit-euler": Look("#8C6D46", ":", "x"),
     "explicit-midpoint": Look("#999933", "-.", "<"),
     "heun": Look("#882255", "-.", ">"),
 }
@@ -98,10 +99,10 @@ def paper_style() -> Iterator[None]:
 
 
 def floored(values: np.ndarray) -> np.ndarray:
-    """Absolute values for a logarithmic axis: zeros at :data:`SMALLEST`, infinities left out."""
+    """Absolute values for a logarithmic axis: zeros at :data:`SMALLEST`, runaways left out."""
     with np.errstate(all="ignore"):
         size = np.abs(values)
-        return np.where(np.isfinite(size), np.maximum(size, SMALLEST), np.nan)
+        return np.where(size <= LARGEST, np.maximum(size, SMALLEST), np.nan)
 
 
 def thinned(count: int, logarithmic: bool = False) -> np.ndarray:

@@ -242,14 +242,14 @@ def _system(models: Mapping[str, Integrator], system: System | str | None) -> Sy
     if not found:
         raise InputError("without a model, give the system")
     first, (text, parameters) = next(iter(found.items()))
-    for name, other in found.items():
-        if other != (text, parameters):
+    for other, origin in found.items():
+        if origin != (text, parameters):
             raise InputError(
-                f"the models {first} and {name} were trained on different systems or parameters; "
+                f"the models {first} and {other} were trained on different systems or parameters; "
                 "compare them one at a time, or give the system"
             )
-    name = models[first].metadata.get("system_name")
-    return System(text, name, json.loads(parameters), source=f"system of the model {first}")
+    system_name = models[first].metadata.get("system_name")
+    return System(text, system_name, json.loads(parameters), source=f"system of the model {first}")
 
 
 def _step(models: Mapping[str, Integrator], system: System, step: float | None) -> float:

@@ -52,6 +52,8 @@ def rollout(
     """
     import torch
 
+    from vpintegrator.threads import torch_threads
+
     as_tensor = isinstance(initial, torch.Tensor)
     windows = as_windows(model, initial)
     if isinstance(steps, bool) or int(steps) != steps or steps < 0:
@@ -61,7 +63,7 @@ def rollout(
     training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch_threads(), torch.inference_mode():
             # room for the last call, which may go beyond the last step
             states = windows.new_empty((len(windows), max(steps + 1, window) + new, model.dim))
             states[:, :window] = windows

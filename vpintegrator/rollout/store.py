@@ -14,9 +14,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from vpintegrator.data.store import open_hdf5, write_header, write_states
 from vpintegrator.dynamics import System
 from vpintegrator.files import replacing
+from vpintegrator.hdf5 import open_hdf5, write_header, write_states
 from vpintegrator.rollout.report import Report, Run
 
 FORMAT = "vpintegrator-rollout"

@@ -74,3 +74,6 @@ class Adam:
             residual += difference.detach().square().sum().item()
             size += targets[:, -new:].square().sum().item()
         return (residual / size) ** 0.5 if size > 0 else residual**0.5
+
+    def observe(self, training_error: float, validation_error: float) -> None:
+        """Nothing to adapt: all windows are in use."""

@@ -15,6 +15,7 @@ import torch
 from vpintegrator.data import Dataset, open_dataset, windows
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.threads import torch_threads
 from vpintegrator.training.errors import relative_error
 from vpintegrator.training.first_order import Adam
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
@@ -23,6 +24,7 @@ OPTIMIZERS = ("auto", "levenberg-marquardt", "adam")
 DEFAULT_SECONDS = 150.0
 LARGEST_SECOND_ORDER = 10_000  # parameters for which auto takes Levenberg-Marquardt
 _CURVE_POINTS = 200
+_VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
 
 
 class Optimizer(Protocol):
@@ -30,6 +32,10 @@ class Optimizer(Protocol):
 
     def epoch(self, progress: float) -> float:
         """Improve the model once; ``progress`` is the share of the budget used so far."""
+        ...
+
+    def observe(self, training_error: float, validation_error: float) -> None:
+        """Learn how well the last epoch generalises."""
         ...
 
 
@@ -84,6 +90,7 @@ def train(
     seed: int = 0,
     normalise: bool = True,
     device: str | torch.device = "cpu",
+    threads: int = 1,
     progress: Callable[[History], None] | None = None,
 ) -> History:
     """Train ``model`` in place; it ends with the weights of least validation error.
@@ -109,6 +116,9 @@ def train(
         Set the model's normalisation to mean and standard deviation of the training states.
     device
         Where to train; the model stays there.
+    threads
+        Of torch on the CPU. One is the fastest for models as small as these, see
+        :func:`vpintegrator.threads.torch_threads`.
     progress
         Called after every epoch.
 
@@ -147,19 +157,48 @@ def train(
             raise InputError(f"learning_rate is an option of adam; {name} has none")
         options["learning_rate"] = learning_rate
     history = History(name, seed, sum(p.numel() for p in model.parameters()))
-    best = _weights(model)
-    try:
-        improve: Optimizer = (Adam if name == "adam" else LevenbergMarquardt)(
-            model, inputs, targets, generator=generator, **options
+    with torch_threads(threads):
+        make = Adam if name == "adam" else LevenbergMarquardt
+        improve = make(model, inputs, targets, generator=generator, **options)
+        model.load_state_dict(
+            _best_weights(model, improve, held_out, history, start, seconds, epochs, progress)
         )
-        epoch = 0
-        used = 0.0
+    if dataset.shapes.get("test", (0,))[0]:
+        history.test_error = relative_error(model, *_pairs(model, dataset.states("test")))
+    model.metadata.update(
+        {
+            "system": dataset.system.text,
+            "system_name": dataset.system.name,
+            "parameters": json.dumps(dataset.parameters),
+            "step": repr(dataset.step),
+            "dataset_fingerprint": dataset.fingerprint,
+            "training": json.dumps(history.summary()),
+        }
+    )
+    return history
+
+
+def _best_weights(
+    model: Integrator,
+    optimizer: Optimizer,
+    held_out: tuple[torch.Tensor, torch.Tensor],
+    history: History,
+    start: float,
+    seconds: float | None,
+    epochs: int | None,
+    progress: Callable[[History], None] | None,
+) -> dict[str, torch.Tensor]:
+    """Train until the budget is used up or the user interrupts; fills the history on the way."""
+    best = _weights(model)
+    epoch = 0
+    try:
         while not history.stopped_by:
             shares = [(time.perf_counter() - start) / seconds] if seconds else []
             shares += [epoch / epochs] if epochs else []
-            training_error = improve.epoch(max(shares))
+            training_error = optimizer.epoch(max(shares))
             epoch += 1
             error = relative_error(model, *held_out)
+            optimizer.observe(training_error, error)
             used = time.perf_counter() - start
             history.epoch.append(epoch)
             history.seconds.append(used)
@@ -178,20 +217,7 @@ def train(
                 progress(history)
     except KeyboardInterrupt:
         history.stopped_by = "interrupt"
-    model.load_state_dict(best)
-    if dataset.shapes.get("test", (0,))[0]:
-        history.test_error = relative_error(model, *_pairs(model, dataset.states("test")))
-    model.metadata.update(
-        {
-            "system": dataset.system.text,
-            "system_name": dataset.system.name,
-            "parameters": json.dumps(dataset.parameters),
-            "step": repr(dataset.step),
-            "dataset_fingerprint": dataset.fingerprint,
-            "training": json.dumps(history.summary()),
-        }
-    )
-    return history
+    return best
 
 
 def _require_budget(seconds: float | None, epochs: int | None) -> None:
@@ -223,7 +249,9 @@ def _held_out(model: Integrator, dataset: Dataset) -> tuple[torch.Tensor, torch.
             f"{dataset.path} has no validation trajectories, by which the best weights are chosen; "
             "generate it with some in [trajectories]"
         )
-    return _pairs(model, dataset.states("validation"))
+    inputs, targets = _pairs(model, dataset.states("validation"))
+    chosen = torch.linspace(0, len(inputs) - 1, min(len(inputs), _VALIDATION_WINDOWS)).long()
+    return inputs[chosen], targets[chosen]
 
 
 def _weights(model: Integrator) -> dict[str, torch.Tensor]:

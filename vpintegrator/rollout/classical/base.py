@@ -43,7 +43,7 @@ class OneStepMethod(ABC):
     symmetric: bool = False
     source: str
 
-    def check(self, system: System) -> None:
+    def check(self, system: System) -> None:  # noqa: B027 (most methods apply to every system)
         """Say why the method does not apply to a system, if it does not.
 
         Raises
@@ -51,7 +51,6 @@ class OneStepMethod(ABC):
         InputError
             If it does not.
         """
-        return None
 
     @abstractmethod
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:

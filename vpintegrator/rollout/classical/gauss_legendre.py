@@ -15,6 +15,7 @@ from vpintegrator.rollout.classical.base import OneStepMethod
 _MAXIMUM_ITERATIONS = 60
 _SLOW = 1e-2  # an update shrinking by less asks for a new Jacobian
 _ROUNDING = 1e-9  # updates this small (relative) that shrink no more are rounding errors
+_NOTHING = 2.0**-57  # smaller updates (relative) change no digit of the vector field's argument
 
 
 @final
@@ -23,9 +24,9 @@ class GaussLegendre(OneStepMethod):
     """Collocation at the Gauss points: y_i = h sum_j a_ij f(z + y_j), z + h sum_i b_i f(z + y_i).
 
     Newton's method on the stages y, with the system's exact Jacobian at all stages, is iterated
-    until the updates stop shrinking, that is to rounding and to no chosen tolerance. The matrix is
-    renewed whenever an update shrinks less than a hundredfold. A trajectory on which it does not
-    converge gets NaN. Each trajectory stops by itself, so its states do not depend on the others.
+    until the updates stop shrinking, that is to rounding and not to a chosen tolerance; the matrix
+    is renewed until the updates shrink a hundredfold. A trajectory on which it does not converge
+    gets NaN. Each trajectory has its own matrix and its own end, so it does not depend on the rest.
 
     Attributes
     ----------
@@ -55,9 +56,11 @@ class GaussLegendre(OneStepMethod):
         matrix = step * self._matrix
         shape = (len(state), len(matrix), system.dim)
         base = state[:, None, :]
-        stage = matrix.sum(axis=1)[:, None] * system.vector_field(base)
-        scale = np.abs(state).max(axis=1)
+        # from y = 0 the first update is a linearly implicit step: exact for linear systems, and for
+        # stiff ones on the branch of solutions that an explicit step may overshoot
+        stage = np.zeros(shape)
         inverse = self._inverse_newton_matrix(system, base + stage, step)
+        scale = np.abs(state).max(axis=1)
         running = np.ones(len(state), dtype=bool)
         previous = np.full(len(state), np.inf)
         for _ in range(_MAXIMUM_ITERATIONS):
@@ -65,18 +68,21 @@ class GaussLegendre(OneStepMethod):
             residual = (np.matmul(matrix, slopes) - stage).reshape(*inverse.shape[:-1], 1)
             update = np.matmul(inverse, residual).reshape(shape)
             size = np.abs(update).max(axis=(1, 2))
-            failed = ~np.isfinite(size)
-            if failed.any():
+            scale = np.maximum(scale, size)
+            if not np.isfinite(size.sum()):
+                failed = ~np.isfinite(size)
                 stage[failed] = slopes[failed] = np.nan
                 running &= ~failed
-            small = size <= _ROUNDING * (scale + np.abs(stage).max(axis=(1, 2)))
-            running &= ~(small & (size >= previous)) & (size > 0)
+            small = size <= _ROUNDING * scale
+            running &= ~(small & (size >= previous)) & (size > _NOTHING * scale)
             if not running.any():
                 return slopes
             stage += update if running.all() else np.where(running[:, None, None], update, 0.0)
             # the first update has nothing to be compared with: previous is infinite then
-            if (running & ~small & (size > _SLOW * previous)).any():
-                inverse = self._inverse_newton_matrix(system, base + stage, step)
+            slow = running & ~small & (size > _SLOW * previous)
+            if slow.any():
+                points = base[slow] + stage[slow]
+                inverse[slow] = self._inverse_newton_matrix(system, points, step)
             previous = size
         slopes[running] = np.nan
         return slopes

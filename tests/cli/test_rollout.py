@@ -1,0 +1,143 @@
+"""vp-rollout and vp-plot, and the whole road of four commands."""
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import refused
+from vpintegrator.cli.gen import main as gen
+from vpintegrator.cli.plot import main as plot
+from vpintegrator.cli.rollout import main
+from vpintegrator.cli.train import main as train
+from vpintegrator.rollout import METHODS, open_rollout
+
+DUFFING = """
+title = "Duffing oscillator"
+state = ["q", "p"]
+hamiltonian = "p**2/2 - q**2/2 + b*q**4/4"
+[parameters]
+b = 1
+[[reversing_symmetry]]
+p = "-p"
+[initial_conditions]
+distribution = "uniform"
+low = 0.3
+high = 0.9
+[defaults]
+step = 0.2
+steps = 8
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A rigid-body model, hardly trained."""
+    from click.testing import CliRunner
+
+    folder = tmp_path_factory.mktemp("model")
+    data, path = folder / "body.h5", folder / "net.safetensors"
+    runner = CliRunner()
+    assert runner.invoke(gen, ["rigid-body", "--count", "60", "-o", str(data)]).exit_code == 0
+    arguments = [str(data), "--width", "4", "--epochs", "2", "-o", str(path)]
+    assert runner.invoke(train, arguments).exit_code == 0
+    return path
+
+
+def test_a_system_of_ones_own_goes_all_the_way(run, tmp_path):
+    """From a TOML file outside the package to figures, without touching the code."""
+    (tmp_path / "duffing.toml").write_text(DUFFING)
+    assert run(gen, "duffing.toml", "--count", "60").exit_code == 0
+    result = run(train, "duffing.h5", "--model", "vpff", "--width", "6", "--epochs", "15")
+    assert result.exit_code == 0, result.output
+    result = run(main, "duffing-vpff.safetensors", "--against", "stoermer-verlet", "--time", "10")
+    assert result.exit_code == 0, result.output
+    assert "Duffing oscillator: 8 orbits to t = 10" in result.output
+    result = run(plot, "duffing-rollout.h5", "-o", "figures")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "figures" / "overview.png").stat().st_size > 10_000
+    report = open_rollout("duffing-rollout.h5")
+    assert report.summary("duffing-vpff").log_determinant < 1e-12
+    assert report.summary("duffing-vpff").error < 0.1
+
+
+def test_the_table(run, model):
+    result = run(main, model, "--steps", "20", "--trajectories", "3", "-o", "a.h5")
+    assert result.exit_code == 0, result.output
+    for text in ("net", "Implicit midpoint", "RK4", "RMSE", "energy error", "time per step"):
+        assert text in result.output
+
+
+def test_initial_states(run, model):
+    states = ["--initial", "0,0.6,0.8", "--initial", "1,0,0"]
+    result = run(main, model, *states, "--against", "none", "--steps", "10", "-o", "a.h5")
+    assert result.exit_code == 0, result.output
+    report = open_rollout("a.h5")
+    np.testing.assert_array_equal(report.reference[:, 0], [[0, 0.6, 0.8], [1, 0, 0]])
+    assert list(report.runs) == ["net"]
+
+
+def test_initial_states_from_a_dataset(run, model):
+    run(gen, "rigid-body", "--count", "40", "-o", "b.h5")
+    result = run(main, model, "--dataset", "b.h5", "--trajectories", "4", "--steps", "5")
+    assert result.exit_code == 0, result.output
+    from vpintegrator.data import open_dataset
+
+    initial = open_dataset("b.h5").states("test")[:4, 0]
+    np.testing.assert_array_equal(open_rollout("rigid-body-rollout.h5").reference[:, 0], initial)
+
+
+def test_classical_methods_alone(run):
+    options = ["--system", "pendulum", "-p", "g=4", "--step", "0.05", "--steps", "40"]
+    result = run(main, *options, "--against", "stoermer-verlet,heun")
+    assert result.exit_code == 0, result.output
+    report = open_rollout("pendulum-rollout.h5")
+    assert list(report.runs) == ["stoermer-verlet", "heun"]
+    assert report.system.parameters["g"] == 4
+
+
+def test_list_methods(run):
+    result = run(main, "--list-methods")
+    assert result.exit_code == 0
+    for name in METHODS:
+        assert name in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--against", "rk5"], "no classical method 'rk5'"),
+        (["--against", "stoermer-verlet"], "Hamiltonian"),
+        (["--time", "-1"], "time = -1"),
+        (["--time", "1", "--steps", "5"], "not both"),
+        (["--initial", "1,2"], "initial states of rigid-body have shape (trajectory, 3)"),
+        (["--initial", "a,b,c"], "expected numbers"),
+        (["--initial", "1,0,0", "--trajectories", "4"], "by one of"),
+        (["--system", "pendulum"], "go without a model"),
+        (["--dataset", "none.h5"], "there is no file none.h5"),
+        (["missing.safetensors"], "missing.safetensors"),
+    ],
+)
+def test_mistakes(run, tmp_path, model, arguments, message):
+    assert refused(run(main, model, "--steps", "5", *arguments), message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_mistakes(run, tmp_path, model):
+    assert refused(run(main), "name a trained model, or a system")
+    run(gen, "pendulum", "--count", "20")
+    refusal = run(main, model, "--dataset", "pendulum.h5")
+    assert refused(refusal, "net is for states of 3 components, but pendulum.h5 holds states of 2")
+    (tmp_path / "x.safetensors").write_text("not a model")
+    assert refused(run(main, "x.safetensors"), "x.safetensors")
+    assert refused(run(main, "pendulum.h5"), "pendulum.h5")
+    assert refused(run(plot, "pendulum.h5"), "not a vpintegrator-rollout file")
+    (tmp_path / "a.h5").write_text("precious")
+    assert refused(run(main, model, "-o", "a.h5"), "--overwrite")
+    assert (tmp_path / "a.h5").read_text() == "precious"
+
+
+def test_plot_keeps_existing_figures(run, model, tmp_path):
+    run(main, model, "--steps", "5", "-o", "a.h5")
+    assert run(plot, "a.h5", "-o", "f", "--format", "png").exit_code == 0
+    assert not list((tmp_path / "f").glob("*.pdf"))
+    assert refused(run(plot, "a.h5", "-o", "f", "--format", "png"), "--overwrite")
+    assert run(plot, "a.h5", "-o", "f", "--format", "png", "--overwrite").exit_code == 0

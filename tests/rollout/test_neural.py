@@ -1,0 +1,124 @@
+"""Iterating learned maps."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import vpintegrator
+from vpintegrator.errors import InputError
+from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
+from vpintegrator.rollout import rollout, window_log_determinant
+
+
+class Counter(nn.Module):
+    """Goes on counting: each new state is one more than the one before."""
+
+    name = "counter"
+    dim = 2
+
+    def __init__(self, window, prediction_window, factor=0.0):
+        super().__init__()
+        self.window, self.prediction_window, self.factor = window, prediction_window, factor
+
+    def forward(self, window):
+        return window + self.prediction_window + self.factor * window**2
+
+    def predict(self, window):
+        return self(window)[..., -self.prediction_window :, :]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 5])
+@pytest.mark.parametrize("new", [1, 2, 3, 5])
+@pytest.mark.parametrize("steps", [0, 1, 2, 7, 20])
+def test_every_window_and_prediction_window(window, new, steps):
+    if new > window:
+        return
+    first = np.arange(window, dtype=float)[None, :, None] + np.array([[[0.0, 100.0]]])
+    states = rollout(Counter(window, new), first, steps)
+    assert np.array_equal(states[0, :, 0], np.arange(steps + 1))
+    assert np.array_equal(states[0, :, 1], 100 + np.arange(steps + 1))
+
+
+def test_one_step_model_against_a_loop():
+    torch.manual_seed(0)
+    model = VolumePreservingFeedForward(dim=3, initial_scale=0.3)
+    z = torch.randn(4, 3, dtype=torch.float64)
+    states = rollout(model, z, 10)
+    assert isinstance(states, torch.Tensor)
+    assert not states.requires_grad
+    expected = [z]
+    with torch.no_grad():
+        for _ in range(10):
+            expected.append(model(expected[-1][:, None])[:, 0])
+    assert torch.equal(states, torch.stack(expected, 1))
+    assert torch.equal(states, rollout(model, z[:, None], 10))
+    assert np.array_equal(states.numpy(), rollout(model, z.numpy(), 10))
+    assert model.training
+
+
+def test_window_model_and_float32():
+    torch.manual_seed(0)
+    model = VolumePreservingTransformer(dim=3, window=3, dtype=torch.float32)
+    first = np.random.default_rng(0).standard_normal((4, 3, 3))
+    states = rollout(model, first, 9)
+    assert states.dtype == np.float32
+    with torch.no_grad():
+        block = model(torch.from_numpy(states[:, 3:6])).numpy()
+    assert np.allclose(states[:, 6:9], block, atol=1e-6)
+
+
+def test_result_can_be_differentiated_and_changed():
+    model = VolumePreservingFeedForward(dim=2)
+    states = rollout(model, torch.ones(1, 2, dtype=torch.float64), 3)
+    states += 1
+    states.requires_grad_().sum().backward()
+
+
+def test_divergence_is_nan_from_there_on():
+    first = np.array([[[1.0, 1.0]], [[-30.0, -30.0]]])
+    with np.errstate(all="ignore"):
+        states = rollout(Counter(1, 1, factor=1.0), first, 50)
+    bad = np.isnan(states).all(axis=-1)
+    assert bad[0, -1]
+    assert not np.isinf(states).any()
+    assert (np.diff(bad.astype(int), axis=1) >= 0).all()
+
+
+def test_module_is_callable_and_reports_progress():
+    seen = []
+    model = VolumePreservingFeedForward(dim=2)
+    vpintegrator.rollout(model, np.ones((1, 2)), 10, progress=lambda *call: seen.append(call))
+    assert seen[-1] == ("vpff", 10, 10)
+    assert vpintegrator.rollout.rollout is rollout
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (4, 2, 3), (4, 3, 2), (0, 3, 3)])
+def test_wrong_shapes(shape):
+    model = VolumePreservingTransformer(dim=3, window=3)
+    with pytest.raises(InputError, match="windows of shape"):
+        rollout(model, np.ones(shape), 5)
+
+
+def test_wrong_steps():
+    with pytest.raises(InputError, match="steps"):
+        rollout(VolumePreservingFeedForward(dim=2), np.ones((1, 2)), -1)
+
+
+def test_determinant_of_the_window_map():
+    torch.manual_seed(0)
+    windows = np.random.default_rng(0).standard_normal((2, 5, 3, 3))
+    windows[0, 0, 0, 0] = np.nan
+    model = VolumePreservingTransformer(dim=3, window=3, initial_scale=0.5)
+    values = window_log_determinant(model, windows)
+    assert values.shape == (2, 5)
+    assert np.isnan(values[0, 0])
+    assert np.nanmax(np.abs(values)) < 1e-11
+    window = torch.from_numpy(windows[1, 2])
+    arbitrary = VolumePreservingTransformer(
+        dim=3, window=3, weighting="arbitrary", initial_scale=0.5
+    )
+    jacobian = torch.func.jacrev(arbitrary)(window).reshape(9, 9)
+    expected = torch.linalg.slogdet(jacobian).logabsdet.item()
+    assert abs(expected) > 1e-3
+    assert window_log_determinant(arbitrary, windows)[1, 2] == pytest.approx(expected, abs=1e-13)
