@@ -81,10 +81,10 @@ def test_the_numbers_follow_from_the_states(report):
         "order",
         "RMSE",
         "worst RMSE",
-        "error at end",
+        "final error",
         "energy error",
         "squared momentum error",
-        "|log|det||",
+        "volume error",
         "time per step",
         "diverged",
     ]

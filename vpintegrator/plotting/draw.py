@@ -127,6 +127,8 @@ def phase(scene: Scene) -> matplotlib.figure.Figure:
             )
     for axes, name in zip(grid[0], names, strict=True):
         axes.set_title(scene.titles[name], color=scene.looks[name].colour)
+    reference = legend_lines(scene, reference=True)[:1]
+    figure.legend(handles=reference, loc="outside lower center")
     return figure
 
 

@@ -67,7 +67,9 @@ def _error_panels(scene: Scene, figure: matplotlib.figure.SubFigure) -> None:
     if first:
         panels[1].set_title(first.replace("_", " "))
     panels[-1].set_title("volume of one step")
-    figure.legend(handles=legend_lines(scene), loc="outside lower center", ncols=4)
+    planar = on_sphere(scene.report.reference) is None  # the reference lies under every portrait
+    lines = legend_lines(scene, reference=planar)
+    figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 5))
 
 
 def legend_lines(scene: Scene, reference: bool = False) -> list[Line2D]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import Circle
+from matplotlib.patheffects import withStroke
 
 from vpintegrator.plotting.style import REFERENCE_COLOUR, Look, mathtext
 
@@ -37,7 +39,8 @@ def draw_sphere(
         axes.plot([foot @ right, tip @ right], [foot @ up, tip @ up], color="0.3", lw=0.7, zorder=2)
         direction = np.array([tip @ right, tip @ up])
         x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
-        axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
+        label = axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
+        label.set_path_effects([withStroke(linewidth=2, foreground="white")])
     for orbit in states[:_ORBITS]:
         # what leaves the sphere's neighbourhood is not drawn
         gone = ~(np.linalg.norm(orbit, axis=-1) < 1.4 * radius)
@@ -79,8 +82,6 @@ def _ball(axes: Axes, radius: float, right: np.ndarray, up: np.ndarray, toward: 
     light = np.array([-0.45, 0.55, 0.7])
     shade = np.clip(np.tensordot(light / np.linalg.norm(light), normal, 1), 0, 1)
     box = (-radius, radius, -radius, radius)
-    from matplotlib.patches import Circle
-
     image = axes.imshow(
         0.80 + 0.19 * shade,
         extent=box,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vpintegrator.rollout import Report
 
 _TIMES = ("time per step",)
-_LATEX = {"|log|det||": r"$|\log|\det D\Phi||$", "time per step": "time per step"}
+_LATEX = {"volume error": r"$|\log|\det D\Phi||$"}
 
 
 def terminal_table(report: Report) -> Table:
@@ -48,9 +48,8 @@ def csv_table(report: Report) -> str:
 def markdown_table(report: Report) -> str:
     """A GitHub-flavoured table."""
     columns, rows = _cells(report)
-    escaped = [name.replace("|", "\\|") for name in columns]
     lines = [
-        "| " + " | ".join(escaped) + " |",
+        "| " + " | ".join(columns) + " |",
         "|" + "|".join(["---"] + ["---:"] * (len(columns) - 1)) + "|",
     ]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
@@ -92,8 +91,8 @@ def _cells(report: Report) -> tuple[list[str], list[list[str]]]:
     columns = [name for name in rows[0] if name not in ("kind", "order", "worst RMSE")]
     if not any(row["diverged"] for row in rows):
         columns.remove("diverged")
-    if all(row["|log|det||"] is None for row in rows):
-        columns.remove("|log|det||")
+    if all(row["volume error"] is None for row in rows):
+        columns.remove("volume error")
     return columns, [[_cell(name, row[name]) for name in columns] for row in rows]
 
 

@@ -203,9 +203,9 @@ class Report:
                     "order": s.order,
                     "RMSE": s.error,
                     "worst RMSE": s.worst_error,
-                    "error at end": s.final_error,
+                    "final error": s.final_error,
                     **{f"{key.replace('_', ' ')} error": v for key, v in s.invariants.items()},
-                    "|log|det||": s.log_determinant,
+                    "volume error": s.log_determinant,
                     "time per step": s.seconds_per_step,
                     "diverged": s.diverged,
                 }

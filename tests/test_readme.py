@@ -1,0 +1,42 @@
+"""What the README shows works as it stands there."""
+
+import re
+from pathlib import Path
+
+import vpintegrator as vp
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def block(language):
+    return re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)[1]
+
+
+def test_the_python_tour(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = block("python")
+    assert "seconds=60" in code
+    exec(compile(code.replace("seconds=60", "seconds=2"), "README.md", "exec"), {})
+    assert (tmp_path / "figures" / "overview.png").exists()
+    error = float(capsys.readouterr().out.split()[0])
+    assert 0 < error < 0.5
+
+
+def test_the_system_of_ones_own(tmp_path):
+    path = tmp_path / "duffing.toml"
+    path.write_text(block("toml"))
+    system = vp.load_system(path)
+    assert system.is_hamiltonian
+    assert system.vector_field([0.5, 0.0]).tolist() == [0.0, 0.5 - 0.5**3]
+
+
+def test_every_public_name_is_there():
+    for name in vp.__all__:
+        assert getattr(vp, name) is not None
+    assert set(vp.__all__) <= set(dir(vp))
+
+
+def test_every_folder_and_file_named_exists():
+    root = Path(__file__).parent.parent
+    for target in re.findall(r"\]\(([\w/.-]+)\)", README):
+        assert (root / target).exists(), target
