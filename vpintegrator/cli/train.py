@@ -39,6 +39,18 @@ MODELS = {
 }
 
 
+_SIZES = (
+    "window",
+    "prediction_window",
+    "depth",
+    "width",
+    "heads",
+    "weighting",
+    "feed_forward",
+    "activation",
+)
+
+
 class _Command(click.Command):
     """Adds the list of architectures to the help."""
 
@@ -84,10 +96,45 @@ class _Command(click.Command):
     "--optimizer",
     default="auto",
     show_default=True,
-    help="levenberg-marquardt, adam, or auto, which picks by size.",
+    help="levenberg-marquardt, gauss-newton, adam, adamw, l-bfgs, or auto, which picks by size.",
+)
+@click.option("--target", type=float, help="Stop at this validation error.")
+@click.option(
+    "--loss",
+    default="mean-square",
+    show_default=True,
+    help="mean-square (every component counts alike) or relative (the relative L2 error).",
+)
+@click.option(
+    "--horizon", type=int, default=1, show_default=True, help="Predictions in a row to train on."
+)
+@click.option(
+    "--noise",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Noise on the inputs, in standard deviations of the states.",
+)
+@click.option(
+    "--restarts",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Random starts to try for half of the budget; the best gets the other half.",
 )
 @click.option("--seconds", type=float, help="Seconds to train.  [default: 150]")
 @click.option("--epochs", type=int, help="Epochs (iterations of Levenberg-Marquardt) to train.")
+@click.option(
+    "--resume", is_flag=True, help="Go on from OUTPUT.checkpoint, which an interrupted run leaves."
+)
+@click.option(
+    "--checkpoint-seconds",
+    type=float,
+    default=30.0,
+    show_default=True,
+    help="Interval between checkpoints.",
+)
+@click.option("--log", type=click.Path(path_type=Path), help="Folder for TensorBoard.")
 @click.option("--batch", type=int, help="Windows in a step.")
 @click.option("--learning-rate", type=float, help="Of Adam, at the start.  [default: 0.005]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -112,20 +159,16 @@ def main(
     start: Path | None,
     extra: tuple[str, ...],
     reversible: bool,
-    optimizer: str,
-    seconds: float | None,
-    epochs: int | None,
-    batch: int | None,
-    learning_rate: float | None,
     seed: int,
     dtype: str,
     device: str,
-    threads: int,
-    **sizes: Any,
+    resume: bool,
+    **options: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
 
-    Ctrl-C ends the training and keeps the best model found so far.
+    Ctrl-C ends the training and keeps the best model found so far. On several processes:
+    torchrun --nproc-per-node N -m vpintegrator.cli.train DATASET.h5 ...
 
     \b
     Examples:
@@ -135,11 +178,12 @@ def main(
     from vpintegrator.data import open_dataset
     from vpintegrator.files import check_output
     from vpintegrator.models import load, save
-    from vpintegrator.training import train
+    from vpintegrator.training import processes, train
 
     data = open_dataset(dataset)
     path = output or Path(f"{data.system.name}-{model}.safetensors")
-    check_output(path, overwrite)
+    check_output(path, overwrite or resume)
+    sizes = {key: options.pop(key) for key in _SIZES}
     given = {key: value for key, value in sizes.items() if value is not None}
     given |= read_parameters(extra)
     if start is not None:
@@ -148,28 +192,30 @@ def main(
         network = load(start)
     else:
         network = build(data, model, given, reversible, seed, dtype)
-    _announce(network, data)
+    device = processes.start(_device(device))
+    first = processes.rank() == 0
+    if first:
+        _announce(network, data)
     signal.signal(signal.SIGTERM, _interrupt)
     history = _with_bar(
         lambda progress: train(
             network,
             data,
-            optimizer=optimizer,
-            seconds=seconds,
-            epochs=epochs,
-            batch=batch,
-            learning_rate=learning_rate,
             seed=seed,
             normalise=start is None,
-            device=_device(device),
-            threads=threads,
-            progress=progress,
+            device=device,
+            checkpoint=path.with_name(f"{path.name}.checkpoint"),
+            resume=resume,
+            progress=progress if first else None,
+            **options,
         ),
-        seconds,
-        epochs,
+        options["seconds"],
+        options["epochs"],
     )
-    save(network.cpu(), path, overwrite=overwrite)
-    _report(history, path)
+    if first:
+        save(network.cpu(), path, overwrite=overwrite or resume)
+        _report(history, path)
+    processes.stop()
 
 
 def build(
@@ -240,11 +286,11 @@ def _with_bar(run: Any, seconds: float | None, epochs: int | None) -> History:
     if seconds is None and epochs is None:
         seconds = DEFAULT_SECONDS
     columns = (
-        TextColumn("epoch {task.fields[epoch]}"),
+        TextColumn("epoch {task.fields[epoch]} ({task.fields[rate]})"),
         TextColumn("error {task.fields[training]}, validation {task.fields[validation]}"),
     )
     with progress_bar(*columns) as bar:
-        task = bar.add_task("training", total=1.0, epoch=0, training="", validation="")
+        task = bar.add_task("training", total=1.0, epoch=0, rate="", training="", validation="")
 
         def show(history: History) -> None:
             shares = [history.seconds[-1] / seconds] if seconds else []
@@ -252,7 +298,8 @@ def _with_bar(run: Any, seconds: float | None, epochs: int | None) -> History:
             bar.update(
                 task,
                 completed=min(max(shares), 1.0),
-                epoch=history.epoch[-1],
+                epoch=history.epochs,
+                rate=f"{history.epochs / history.used:.2g}/s",
                 training=f"{history.training_error[-1]:.1e}",
                 validation=f"{history.validation_error[-1]:.1e}",
             )
@@ -262,15 +309,16 @@ def _with_bar(run: Any, seconds: float | None, epochs: int | None) -> History:
 
 def _report(history: History, path: Path) -> None:
     out = console()
-    used = history.seconds[-1] if history.seconds else 0.0
     ending = {
-        "interrupt": "interrupted; the best model so far is kept",
-        "divergence": "the error became infinite; the best model before is kept",
+        "interrupt": "interrupted; the best model so far is kept, --resume goes on",
+        "divergence": "the error exploded again and again; the best model before is kept",
     }.get(history.stopped_by, f"stopped by {history.stopped_by}")
     out.print(
-        f"  {history.optimizer}: {len(history.epoch)} epochs in {used:.0f} s, {ending}",
+        f"  {history.optimizer}: {history.epochs} epochs in {history.used:.0f} s, {ending}",
         soft_wrap=True,
     )
+    if history.rollbacks:
+        out.print(f"  went back to the best weights {history.rollbacks} times", soft_wrap=True)
     out.print(
         f"  relative error one window ahead: validation {history.best_validation_error:.2e} "
         f"(epoch {history.best_epoch}), test {history.test_error:.2e}",

@@ -8,7 +8,7 @@ from vpintegrator.errors import InputError
 
 
 def windows(
-    states: np.ndarray, window: int, prediction_window: int | None = None
+    states: np.ndarray, window: int, prediction_window: int | None = None, horizon: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut all pairs of windows out of trajectories.
 
@@ -21,11 +21,15 @@ def windows(
     prediction_window
         By how many steps the second window is later than the first; ``window`` by default, so that
         the second follows the first without overlap.
+    horizon
+        How many predictions the second window reaches on: with more than one it is longer by
+        ``(horizon - 1) * prediction_window`` states.
 
     Returns
     -------
     inputs, targets
-        Shape (pair, T, dim) each: states t, ..., t+T-1 and t+P, ..., t+P+T-1.
+        Shapes (pair, T, dim) and (pair, T + (horizon - 1) P, dim): states t, ..., t+T-1 and
+        t+P, ..., t+T-1 + horizon P.
 
     Raises
     ------
@@ -36,15 +40,17 @@ def windows(
     if not 1 <= shift <= window:
         raise InputError(f"prediction_window = {shift} must lie between 1 and window = {window}")
     trajectories, length, dim = states.shape
-    starts = length - window - shift + 1
+    starts = length - window - horizon * shift + 1
     if starts < 1:
+        needed = window + horizon * shift
+        ahead = "its prediction" if horizon == 1 else f"{horizon} predictions"
         raise InputError(
-            f"a window of {window} states and its prediction need trajectories of "
-            f"{window + shift} states, but these have {length}; "
-            f"generate them with steps = {window + shift - 1} or more"
+            f"a window of {window} states and {ahead} need trajectories of {needed} states, but "
+            f"these have {length}; generate them with steps = {needed - 1} or more"
         )
-    view = np.lib.stride_tricks.sliding_window_view(states, window, axis=1)
-    view = view.swapaxes(2, 3)  # (trajectory, start, window, dim)
-    inputs = view[:, :starts].reshape(trajectories * starts, window, dim)
-    targets = view[:, shift : shift + starts].reshape(trajectories * starts, window, dim)
-    return inputs, targets
+
+    def cut(first: int, size: int) -> np.ndarray:
+        view = np.lib.stride_tricks.sliding_window_view(states, size, axis=1).swapaxes(2, 3)
+        return view[:, first : first + starts].reshape(trajectories * starts, size, dim)
+
+    return cut(0, window), cut(shift, window + (horizon - 1) * shift)

@@ -1,6 +1,7 @@
-"""Training: Levenberg-Marquardt and Adam on windows, in double precision."""
+"""Training: second- and first-order optimisation in double precision, on one process or many."""
 
-from vpintegrator.training.errors import relative_error
-from vpintegrator.training.train import OPTIMIZERS, History, train
+from vpintegrator.training.history import History
+from vpintegrator.training.objective import LOSSES, Objective, relative_error
+from vpintegrator.training.train import OPTIMIZERS, train
 
-__all__ = ["OPTIMIZERS", "History", "relative_error", "train"]
+__all__ = ["LOSSES", "OPTIMIZERS", "History", "Objective", "relative_error", "train"]

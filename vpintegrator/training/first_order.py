@@ -1,17 +1,23 @@
-"""Adam on shuffled batches of windows, with a learning rate that decays to almost zero."""
+"""Adam and AdamW on shuffled batches of windows, with a learning rate that decays."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
 from vpintegrator.models import Integrator
-from vpintegrator.training.errors import prediction_residual
+from vpintegrator.training import processes
+from vpintegrator.training.objective import Objective
+
+_ALGORITHMS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+_BATCH = 1024
+_LEARNING_RATE = 5e-3
 
 
-class Adam:
-    """First-order training (Kingma and Ba, arXiv 1412.6980).
+class FirstOrder:
+    """Adam (Kingma and Ba, arXiv 1412.6980), AdamW (Loshchilov and Hutter, arXiv 1711.05101).
 
     One call of :meth:`epoch` passes over all windows once. The rate falls along a half cosine from
     ``learning_rate`` to a thousandth of it over the budget, which is what lets the error keep
@@ -22,13 +28,17 @@ class Adam:
     model
         Trained in place.
     inputs, targets
-        Pairs of windows, shape (pair, window, dim).
+        Pairs of windows, shape (pair, window, dim) and (pair, time, dim).
+    objective
+        What is minimised.
+    name
+        ``adam`` or ``adamw``.
     batch
-        Windows in a batch.
+        Windows in a batch, 1024 by default.
     learning_rate
-        At the start.
+        At the start, 0.005 by default.
     generator
-        Of the shuffling.
+        Of the shuffling and the noise.
     """
 
     def __init__(
@@ -36,14 +46,19 @@ class Adam:
         model: Integrator,
         inputs: torch.Tensor,
         targets: torch.Tensor,
+        objective: Objective,
         *,
-        batch: int = 1024,
-        learning_rate: float = 5e-3,
+        name: str = "adam",
+        batch: int | None = None,
+        learning_rate: float | None = None,
         generator: torch.Generator,
     ) -> None:
-        self.model, self.inputs, self.targets = model, inputs, targets
-        self.batch, self.learning_rate, self.generator = batch, learning_rate, generator
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
+        self.model, self.objective, self.generator = model, objective, generator
+        self.inputs, self.targets = inputs, objective.new_states(model, targets)
+        self.batch = batch or _BATCH
+        self.learning_rate = learning_rate or _LEARNING_RATE
+        # the step counter is a tensor like the rest, so that a checkpoint holds all of the state
+        self.optimizer = _ALGORITHMS[name](model.parameters(), lr=self.learning_rate)
 
     def epoch(self, progress: float) -> float:
         """Train on every window once.
@@ -62,18 +77,47 @@ class Adam:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate * (1e-3 + (1 - 1e-3) * decay)
         order = torch.randperm(len(self.inputs), generator=self.generator)
-        new = self.model.prediction_window
-        residual = size = 0.0
+        sums = torch.zeros(2, dtype=torch.float64)
         for chosen in order.to(self.inputs.device).split(self.batch):
-            targets = self.targets[chosen]
-            difference = prediction_residual(self.model, self.inputs[chosen], targets)
-            loss = (difference / self.model.scale).square().mean()
+            inputs = self.objective.noisy(self.model, self.inputs[chosen], self.generator)
+            inputs, targets = processes.share(inputs), processes.share(self.targets[chosen])
+            difference = self.objective.difference(self.model, inputs, targets)
+            residual = self.objective.weighted(self.model, difference)
             self.optimizer.zero_grad()
-            loss.backward()
+            if len(inputs):
+                # the sum over this process's windows; all processes' together make the mean
+                (residual.square().sum() / (len(chosen) * residual[0].numel())).backward()
+            for parameter in self.model.parameters():
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                processes.total(parameter.grad)
             self.optimizer.step()
-            residual += difference.detach().square().sum().item()
-            size += targets[:, -new:].square().sum().item()
-        return (residual / size) ** 0.5 if size > 0 else residual**0.5
+            sums[0] += difference.detach().square().sum().item()
+            sums[1] += targets.square().sum().item()
+        squares, size = processes.total(sums.to(self.inputs.device)).tolist()
+        return math.sqrt(squares / size) if size > 0 else math.sqrt(squares)
 
     def observe(self, training_error: float, validation_error: float) -> None:
         """Nothing to adapt: all windows are in use."""
+
+    def roll_back(self) -> None:
+        """The model was set back to better weights: go on from them, more carefully."""
+        self.learning_rate *= 0.3
+        self.optimizer.state.clear()
+
+    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+        """Tensors and numbers from which :meth:`restore` goes on exactly."""
+        tensors: dict[str, torch.Tensor] = {}
+        for i, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"{i}.{name}": value for name, value in state.items()}
+        return tensors, {"learning_rate": self.learning_rate}
+
+    def restore(self, tensors: dict[str, torch.Tensor], numbers: dict[str, float]) -> None:
+        """Go on from a state."""
+        self.learning_rate = numbers["learning_rate"]
+        state: dict[int, dict[str, torch.Tensor]] = {}
+        for key, value in tensors.items():
+            i, _, name = key.partition(".")
+            state.setdefault(int(i), {})[name] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,66 +19,29 @@ from vpintegrator.data import Dataset, open_dataset, windows
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.threads import torch_threads
-from vpintegrator.training.errors import relative_error
-from vpintegrator.training.first_order import Adam
+from vpintegrator.training import processes
+from vpintegrator.training.checkpoint import load_checkpoint
+from vpintegrator.training.first_order import FirstOrder
+from vpintegrator.training.gauss_newton import GaussNewton
+from vpintegrator.training.history import Budget, History
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.loop import Training
+from vpintegrator.training.objective import Objective, relative_error
+from vpintegrator.training.quasi_newton import QuasiNewton
 
-OPTIMIZERS = ("auto", "levenberg-marquardt", "adam")
 DEFAULT_SECONDS = 150.0
-LARGEST_SECOND_ORDER = 10_000  # parameters for which auto takes Levenberg-Marquardt
-_CURVE_POINTS = 200
+CHECKPOINT_SECONDS = 30.0
+LARGEST_MATRIX = 5_000  # parameters for which auto takes Levenberg-Marquardt
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
 
-
-class Optimizer(Protocol):
-    """What the loop asks of an optimizer."""
-
-    def epoch(self, progress: float) -> float:
-        """Improve the model once; ``progress`` is the share of the budget used so far."""
-        ...
-
-    def observe(self, training_error: float, validation_error: float) -> None:
-        """Learn how well the last epoch generalises."""
-        ...
-
-
-@dataclass
-class History:
-    """How a training went. Errors are relative, one window ahead.
-
-    Attributes
-    ----------
-    epoch, seconds, training_error, validation_error
-        One entry an epoch (for Levenberg-Marquardt an epoch is an iteration).
-    best_epoch, best_validation_error
-        Of the weights that were kept.
-    test_error
-        Of the kept weights on the dataset's test group; nan if that is empty.
-    stopped_by
-        ``epochs``, ``seconds``, ``interrupt`` or ``divergence``.
-    optimizer, seed, parameters
-        What was run: the optimizer's name, the seed, and the number of parameters.
-    """
-
-    optimizer: str
-    seed: int
-    parameters: int
-    epoch: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    training_error: list[float] = field(default_factory=list)
-    validation_error: list[float] = field(default_factory=list)
-    best_epoch: int = 0
-    best_validation_error: float = float("inf")
-    test_error: float = float("nan")
-    stopped_by: str = ""
-
-    def summary(self) -> dict[str, Any]:
-        """The same for a model file, the curves thinned to a few hundred points."""
-        every = max(len(self.epoch) // _CURVE_POINTS, 1)
-        values = asdict(self)
-        for name in ("epoch", "seconds", "training_error", "validation_error"):
-            values[name] = values[name][::every]
-        return values
+_ALGORITHMS: dict[str, Any] = {
+    "levenberg-marquardt": LevenbergMarquardt,
+    "gauss-newton": GaussNewton,
+    "adam": partial(FirstOrder, name="adam"),
+    "adamw": partial(FirstOrder, name="adamw"),
+    "l-bfgs": QuasiNewton,
+}
+OPTIMIZERS = ("auto", *_ALGORITHMS)
 
 
 def train(
@@ -85,12 +51,21 @@ def train(
     optimizer: str = "auto",
     seconds: float | None = None,
     epochs: int | None = None,
+    target: float | None = None,
+    loss: str = "mean-square",
+    horizon: int = 1,
+    noise: float = 0.0,
+    restarts: int = 1,
     batch: int | None = None,
     learning_rate: float | None = None,
     seed: int = 0,
     normalise: bool = True,
     device: str | torch.device = "cpu",
     threads: int = 1,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    resume: bool = False,
+    log: str | os.PathLike[str] | None = None,
     progress: Callable[[History], None] | None = None,
 ) -> History:
     """Train ``model`` in place; it ends with the weights of least validation error.
@@ -100,18 +75,25 @@ def train(
     model
         A neural integrator for states of the dataset's dimension.
     dataset
-        A dataset or the path of one. All windows of its group ``train`` are used.
+        A dataset or the path of one. Windows of its group ``train`` are used.
     optimizer
-        ``levenberg-marquardt``, ``adam``, or ``auto``: the first up to 10,000 parameters in double
-        precision, else the second.
-    seconds, epochs
-        The budget; training ends with whichever is used up first. 150 seconds if neither is given.
+        ``levenberg-marquardt``, ``gauss-newton`` (the same without matrices), ``adam``, ``adamw``,
+        ``l-bfgs``, or ``auto``: in double precision the first up to 5,000 parameters and the
+        second beyond, in single precision Adam.
+    seconds, epochs, target
+        The budget: training ends when either is used up, or at a validation error of ``target``.
+        150 seconds if neither of the first two is given.
+    loss, horizon, noise
+        What is minimised, see :class:`vpintegrator.training.objective.Objective`.
+    restarts
+        With more than one, half of the budget goes to that many trials from different random
+        weights, and the best of them gets the other half.
     batch
         Windows in a step; each optimizer has a default.
     learning_rate
-        Of Adam, at the start.
+        Of Adam and AdamW, at the start.
     seed
-        Of the choice and order of windows.
+        Of the choice and order of windows, and of the weights of restarts.
     normalise
         Set the model's normalisation to mean and standard deviation of the training states.
     device
@@ -119,6 +101,14 @@ def train(
     threads
         Of torch on the CPU. One is the fastest for models as small as these, see
         :func:`vpintegrator.threads.torch_threads`.
+    checkpoint, checkpoint_seconds
+        File to write at these intervals and at an interrupt. It is removed when the budget is used
+        up.
+    resume
+        Go on from the checkpoint. Where the budget is in epochs, the result is the same to the
+        last bit as without the interruption.
+    log
+        Folder for TensorBoard.
     progress
         Called after every epoch.
 
@@ -138,33 +128,77 @@ def train(
             f"the model is for states of {model.dim} components, but {dataset.path} holds states "
             f"of {dataset.dim}; make the model with dim={dataset.dim}"
         )
-    _require_budget(seconds, epochs)
     if seconds is None and epochs is None:
         seconds = DEFAULT_SECONDS
-    start = time.perf_counter()
+    for key, value in (("seconds", seconds), ("epochs", epochs), ("target", target)):
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(f"{key} = {value} must be positive")
+    if restarts < 1:
+        raise InputError(f"restarts = {restarts} must be at least 1")
+    if resume and checkpoint is None:
+        raise InputError("resume needs the name of the checkpoint")
     name = _choose(optimizer, model)
+    if learning_rate is not None and not name.startswith("adam"):
+        raise InputError(f"learning_rate is an option of adam and adamw; {name} has none")
+    options: dict[str, Any] = {} if learning_rate is None else {"learning_rate": learning_rate}
+    objective = Objective(loss, horizon, noise)
+
+    start = time.perf_counter()
     states = dataset.states("train")
     if normalise:
         shift, scale = states.mean((0, 1)), states.std((0, 1))
         model.set_normalisation(shift, np.where(scale > 0, scale, 1.0))
     model.to(device)
-    inputs, targets = _pairs(model, states)
+    pairs = _pairs(model, states, horizon)
     held_out = _held_out(model, dataset)
-    generator = torch.Generator().manual_seed(seed)
-    options: dict[str, Any] = {} if batch is None else {"batch": batch}
-    if learning_rate is not None:
-        if name != "adam":
-            raise InputError(f"learning_rate is an option of adam; {name} has none")
-        options["learning_rate"] = learning_rate
     history = History(name, seed, sum(p.numel() for p in model.parameters()))
-    with torch_threads(threads):
-        make = Adam if name == "adam" else LevenbergMarquardt
-        improve = make(model, inputs, targets, generator=generator, **options)
-        model.load_state_dict(
-            _best_weights(model, improve, held_out, history, start, seconds, epochs, progress)
+    identity = {
+        "architecture": model.name,
+        "arguments": model.arguments,
+        "dataset": dataset.fingerprint,
+        "optimizer": name,
+        "objective": asdict(objective),
+        "seed": seed,
+    }
+
+    def begin(candidate: Integrator, its_history: History) -> Training:
+        generator = torch.Generator().manual_seed(seed)
+        algorithm = _ALGORITHMS[name](
+            candidate, *pairs, objective, batch=batch, generator=generator, **options
         )
-    if dataset.shapes.get("test", (0,))[0]:
-        history.test_error = relative_error(model, *_pairs(model, dataset.states("test")))
+        return Training(candidate, algorithm, generator, held_out, its_history)
+
+    budget = Budget(seconds, epochs, target)
+    with torch_threads(threads), _summary_writer(log) as writer:
+        saved = load_checkpoint(checkpoint, identity) if resume and checkpoint else None
+        if saved is None and restarts > 1:
+            _take_best_start(model, begin, budget.part(0.5 / restarts), restarts, seed)
+            budget = budget.part(0.5)
+        training = begin(model, history)
+        if saved is not None:
+            training.restore(saved)
+        written = time.perf_counter()
+
+        def after_epoch(training: Training) -> None:
+            nonlocal written
+            h = training.history
+            if writer is not None:
+                writer.add_scalar("error/training", h.training_error[-1], h.epochs)
+                writer.add_scalar("error/validation", h.validation_error[-1], h.epochs)
+            if checkpoint and time.perf_counter() - written >= checkpoint_seconds:
+                _write_checkpoint(training, identity, checkpoint)
+                written = time.perf_counter()
+            if progress:
+                progress(h)
+
+        training.run(budget, after_epoch, start if saved is None else None)
+        history = training.history
+        if checkpoint and history.stopped_by == "interrupt":
+            _write_checkpoint(training, identity, checkpoint)
+        elif checkpoint and processes.rank() == 0:
+            Path(checkpoint).unlink(missing_ok=True)
+        if dataset.shapes.get("test", (0,))[0]:
+            history.test_error = relative_error(model, *_pairs(model, dataset.states("test"), 1))
     model.metadata.update(
         {
             "system": dataset.system.text,
@@ -178,53 +212,57 @@ def train(
     return history
 
 
-def _best_weights(
+def _take_best_start(
     model: Integrator,
-    optimizer: Optimizer,
-    held_out: tuple[torch.Tensor, torch.Tensor],
-    history: History,
-    start: float,
-    seconds: float | None,
-    epochs: int | None,
-    progress: Callable[[History], None] | None,
-) -> dict[str, torch.Tensor]:
-    """Train until the budget is used up or the user interrupts; fills the history on the way."""
-    best = _weights(model)
-    epoch = 0
+    begin: Callable[[Integrator, History], Training],
+    budget: Budget,
+    restarts: int,
+    seed: int,
+) -> None:
+    """Try several random starts for a while and give ``model`` the weights of the best."""
+    trials = []
+    for k in range(restarts):
+        candidate = model
+        if k > 0:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed + k)
+                candidate = type(model)(**model.arguments, dtype=model.scale.dtype)
+            candidate.set_normalisation(model.shift, model.scale)
+            candidate.to(model.scale.device)
+        trial = begin(candidate, History("", seed + k, 0))
+        trial.run(budget)
+        trials.append(trial)
+        if trial.history.stopped_by in ("interrupt", "target"):
+            break
+    best = min(trials, key=lambda trial: trial.history.best_validation_error)
+    model.load_state_dict(best.best)
+
+
+def _write_checkpoint(
+    training: Training, identity: dict[str, Any], path: str | os.PathLike[str]
+) -> None:
+    checkpoint = training.checkpoint(identity)
+    if processes.rank() == 0:
+        checkpoint.save(path)
+
+
+@contextmanager
+def _summary_writer(folder: str | os.PathLike[str] | None) -> Iterator[Any]:
+    """A TensorBoard writer, if there is a folder to write to."""
+    if folder is None or processes.rank() > 0:
+        yield None
+        return
     try:
-        while not history.stopped_by:
-            shares = [(time.perf_counter() - start) / seconds] if seconds else []
-            shares += [epoch / epochs] if epochs else []
-            training_error = optimizer.epoch(max(shares))
-            epoch += 1
-            error = relative_error(model, *held_out)
-            optimizer.observe(training_error, error)
-            used = time.perf_counter() - start
-            history.epoch.append(epoch)
-            history.seconds.append(used)
-            history.training_error.append(training_error)
-            history.validation_error.append(error)
-            if error < history.best_validation_error:
-                history.best_epoch, history.best_validation_error = epoch, error
-                best = _weights(model)
-            if epochs and epoch >= epochs:
-                history.stopped_by = "epochs"
-            elif seconds and used >= seconds:
-                history.stopped_by = "seconds"
-            elif not np.isfinite(error):
-                history.stopped_by = "divergence"
-            if progress:
-                progress(history)
-    except KeyboardInterrupt:
-        history.stopped_by = "interrupt"
-    return best
-
-
-def _require_budget(seconds: float | None, epochs: int | None) -> None:
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise InputError(f"seconds = {seconds} must be positive")
-    if epochs is not None and epochs < 1:
-        raise InputError(f"epochs = {epochs} must be at least 1")
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise InputError(
+            f"log = {folder}: TensorBoard is not installed; pip install tensorboard"
+        ) from None
+    writer = SummaryWriter(os.fspath(folder))
+    try:
+        yield writer
+    finally:
+        writer.close()
 
 
 def _choose(optimizer: str, model: Integrator) -> str:
@@ -232,14 +270,17 @@ def _choose(optimizer: str, model: Integrator) -> str:
         raise InputError(f"optimizer = '{optimizer}' is none of {', '.join(OPTIMIZERS)}")
     if optimizer != "auto":
         return optimizer
+    if any(p.dtype != torch.float64 for p in model.parameters()):
+        return "adam"
     count = sum(p.numel() for p in model.parameters())
-    double = all(p.dtype == torch.float64 for p in model.parameters())
-    return "levenberg-marquardt" if double and count <= LARGEST_SECOND_ORDER else "adam"
+    return "levenberg-marquardt" if count <= LARGEST_MATRIX else "gauss-newton"
 
 
-def _pairs(model: Integrator, states: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Windows as tensors of the model's dtype on its device."""
-    inputs, targets = windows(states, model.window, model.prediction_window)
+def _pairs(
+    model: Integrator, states: np.ndarray, horizon: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Windows and what follows them, as tensors of the model's dtype on its device."""
+    inputs, targets = windows(states, model.window, model.prediction_window, horizon)
     return torch.from_numpy(inputs).to(model.scale), torch.from_numpy(targets).to(model.scale)
 
 
@@ -249,10 +290,6 @@ def _held_out(model: Integrator, dataset: Dataset) -> tuple[torch.Tensor, torch.
             f"{dataset.path} has no validation trajectories, by which the best weights are chosen; "
             "generate it with some in [trajectories]"
         )
-    inputs, targets = _pairs(model, dataset.states("validation"))
+    inputs, targets = _pairs(model, dataset.states("validation"), 1)
     chosen = torch.linspace(0, len(inputs) - 1, min(len(inputs), _VALIDATION_WINDOWS)).long()
     return inputs[chosen], targets[chosen]
-
-
-def _weights(model: Integrator) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in model.state_dict().items()}

@@ -1,0 +1,30 @@
+"""A small dataset and a small model."""
+
+import pytest
+import torch
+
+from vpintegrator import models
+from vpintegrator.data import generate
+
+
+@pytest.fixture(scope="session")
+def body(tmp_path_factory):
+    path = tmp_path_factory.mktemp("train") / "body.h5"
+    return generate("rigid-body", path, count=300, steps=6)
+
+
+@pytest.fixture
+def one_step(body):
+    def make(width=4, **options):
+        torch.manual_seed(0)
+        symmetries = body.system.reversing_symmetries
+        return models.VolumePreservingFeedForward(
+            dim=3, width=width, depth=2, reversing_symmetries=symmetries, **options
+        )
+
+    return make
+
+
+def weights(model):
+    """All parameters in one vector."""
+    return torch.cat([p.detach().flatten() for p in model.parameters()])

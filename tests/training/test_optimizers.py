@@ -1,0 +1,210 @@
+"""Every optimizer, against closed forms and against one another."""
+
+import pytest
+import torch
+
+from vpintegrator import models
+from vpintegrator.data import windows
+from vpintegrator.errors import InputError
+from vpintegrator.training import OPTIMIZERS, Objective, train
+from vpintegrator.training.gauss_newton import GaussNewton, conjugate_gradients
+from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+
+from .conftest import weights
+
+
+class Linear(models.Integrator):
+    """z -> M z, whose least-squares problem has a closed form."""
+
+    def __init__(self):
+        core = torch.nn.Linear(3, 3, bias=False, dtype=torch.float64)
+        super().__init__(core, dim=3, window=1, prediction_window=1, arguments={})
+
+
+def random_pairs(count=300):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(count, 1, 3, generator=generator, dtype=torch.float64)
+    return x, torch.randn(count, 1, 3, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("method", [LevenbergMarquardt, GaussNewton])
+def test_a_linear_problem_against_lstsq(method):
+    torch.manual_seed(0)
+    model = Linear()
+    x, y = random_pairs()
+    optimizer = method(model, x, y, batch=300, generator=torch.Generator())
+    for _ in range(12):
+        optimizer.epoch(0.0)
+    expected = torch.linalg.lstsq(x[:, 0], y[:, 0]).solution.mT
+    torch.testing.assert_close(model.core.weight.detach(), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_the_normal_equations_do_not_depend_on_blocks(body, one_step):
+    inputs, targets = map(torch.from_numpy, windows(body.states("train"), 1))
+    made = []
+    for block in (7, 64, 1000):
+        optimizer = LevenbergMarquardt(
+            one_step(), inputs, targets, generator=torch.Generator().manual_seed(0)
+        )
+        optimizer.block = block
+        made.append(optimizer.normal_equations())
+    for matrix, gradient in made[1:]:
+        torch.testing.assert_close(matrix, made[0][0], rtol=1e-11, atol=1e-11)
+        torch.testing.assert_close(gradient, made[0][1], rtol=1e-11, atol=1e-11)
+
+
+def test_matrix_free_products_agree_with_the_matrix(body, one_step):
+    """One step of both methods at the same damping, conjugate gradients run to the end."""
+    inputs, targets = map(torch.from_numpy, windows(body.states("train"), 1))
+    steps = []
+    for method in (LevenbergMarquardt, GaussNewton):
+        generator = torch.Generator().manual_seed(0)
+        optimizer = method(one_step(), inputs, targets, batch=256, generator=generator)
+        steps.append(optimizer.linearise()[0](100.0))
+    torch.testing.assert_close(steps[1], steps[0], rtol=2e-2, atol=1e-4)
+
+
+def test_conjugate_gradients_against_a_solver():
+    torch.manual_seed(0)
+    half = torch.randn(20, 20, dtype=torch.float64)
+    matrix = half @ half.mT + torch.eye(20, dtype=torch.float64)
+    right = torch.randn(20, dtype=torch.float64)
+    found = conjugate_gradients(lambda v: matrix @ v, right, 100, 1e-12)
+    torch.testing.assert_close(found, torch.linalg.solve(matrix, right), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_learns(body, one_step, name):
+    history = train(one_step(), body, optimizer=name, epochs=12, batch=200)
+    assert history.best_validation_error < 0.1
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS[1:])
+def test_resuming_is_equal_to_the_last_bit(body, one_step, name, tmp_path):
+    options = {"optimizer": name, "epochs": 8, "batch": 200, "noise": 1e-4, "seed": 3}
+    whole = one_step()
+    train(whole, body, **options)
+
+    def interrupt(history):
+        if history.epochs == 5:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "checkpoint"
+    cut = one_step()
+    history = train(cut, body, **options, checkpoint=path, progress=interrupt)
+    assert history.stopped_by == "interrupt"
+    resumed = one_step()
+    history = train(resumed, body, **options, checkpoint=path, resume=True)
+    assert history.epoch == list(range(1, 9))
+    assert torch.equal(weights(resumed), weights(whole))
+    assert not path.exists()
+
+
+def test_checkpoints_are_written_at_intervals_and_survive_anything(body, one_step, tmp_path):
+    """Killed without warning after a checkpoint, the training goes on from there."""
+    path = tmp_path / "checkpoint"
+
+    class Killed(BaseException):
+        pass
+
+    def kill(history):
+        if history.epochs == 4:
+            raise Killed
+
+    options = {"optimizer": "adam", "epochs": 6, "checkpoint": path, "checkpoint_seconds": 0}
+    with pytest.raises(Killed):
+        train(one_step(), body, **options, progress=kill)
+    resumed, whole = one_step(), one_step()
+    train(resumed, body, **options, resume=True)
+    train(whole, body, optimizer="adam", epochs=6)
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def test_a_checkpoint_of_another_training_is_refused(body, one_step, tmp_path):
+    path = tmp_path / "checkpoint"
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    train(one_step(), body, epochs=3, checkpoint=path, progress=interrupt)
+    with pytest.raises(InputError, match="its seed was 0, now it is 1"):
+        train(one_step(), body, epochs=3, checkpoint=path, resume=True, seed=1)
+    with pytest.raises(InputError, match="its optimizer was"):
+        train(one_step(), body, epochs=3, optimizer="adam", checkpoint=path, resume=True)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match="damaged, or no checkpoint"):
+        train(one_step(), body, epochs=3, checkpoint=path, resume=True)
+    with pytest.raises(InputError, match="there is no checkpoint"):
+        train(one_step(), body, epochs=3, checkpoint=tmp_path / "none", resume=True)
+
+
+def test_restarts_take_the_best(body, one_step):
+    seen = []
+    history = train(one_step(), body, epochs=12, restarts=3, progress=lambda h: seen.append(h))
+    assert history.epochs == 6
+    assert history.validation_error[0] < 0.5
+    again = train(one_step(), body, epochs=12, restarts=3)
+    assert again.validation_error == history.validation_error
+
+
+def test_a_target_ends_training(body, one_step):
+    history = train(one_step(8), body, epochs=100, target=0.01)
+    assert history.stopped_by == "target"
+    assert history.best_validation_error <= 0.01
+    assert history.epochs < 100
+
+
+def test_the_horizon_loss_is_that_of_a_rollout(body):
+    """Against an obvious loop, for windows that overlap and windows that do not."""
+    torch.manual_seed(0)
+    for window, new, horizon in ((1, 1, 4), (2, 2, 2), (3, 1, 3)):
+        sizes = {"dim": 3, "window": window, "prediction_window": new}
+        model = (
+            models.VolumePreservingFeedForward(dim=3, width=4)
+            if window == 1
+            else models.VolumePreservingTransformer(**sizes, width=4)
+        )
+        path = body.states("train")[:2]
+        inputs, targets = map(torch.from_numpy, windows(path, window, new, horizon))
+        objective = Objective(horizon=horizon)
+        with torch.no_grad():
+            found = objective.difference(model, inputs, objective.new_states(model, targets))
+        from vpintegrator.rollout import rollout
+
+        steps = window + horizon * new - 1
+        states = rollout(model, torch.from_numpy(path[:, :window].copy()), steps)
+        expected = states[:, window:] - torch.from_numpy(path[:, window : steps + 1].copy())
+        starts = len(inputs) // 2
+        torch.testing.assert_close(found[[0, starts]], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_longer_horizon_and_noise_train(body, one_step):
+    assert train(one_step(), body, epochs=15, horizon=3).best_validation_error < 0.05
+    noisy = train(one_step(), body, epochs=15, noise=1e-3).best_validation_error
+    assert noisy < 0.05
+    with pytest.raises(InputError, match="9 predictions need trajectories of 10 states"):
+        train(one_step(), body, epochs=1, horizon=9)
+    for wrong in ({"loss": "huber"}, {"horizon": 0}, {"noise": -1.0}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            train(one_step(), body, epochs=1, **wrong)
+
+
+def test_an_explosion_is_rolled_back(body, one_step):
+    """A weight is spoiled in the middle; training notices and goes on from the best weights."""
+    model = one_step()
+
+    def spoil(history):
+        if history.epochs == 4:
+            with torch.no_grad():
+                next(model.parameters()).fill_(float("nan"))
+
+    history = train(model, body, optimizer="adam", epochs=10, progress=spoil)
+    assert history.rollbacks == 1
+    assert history.stopped_by == "epochs"
+    assert history.validation_error[-1] < 1
+
+
+def test_tensorboard(body, one_step, tmp_path):
+    pytest.importorskip("tensorboard")
+    train(one_step(), body, epochs=2, log=tmp_path / "log")
+    assert list((tmp_path / "log").glob("events*"))

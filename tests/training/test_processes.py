@@ -1,0 +1,34 @@
+"""Several processes do what one does, to rounding."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from vpintegrator.models import load
+
+from .conftest import weights
+
+
+@pytest.mark.parametrize("optimizer", ["levenberg-marquardt", "gauss-newton", "adam", "l-bfgs"])
+def test_two_processes_equal_one(body, tmp_path, optimizer):
+    arguments = ["-m", "vpintegrator.cli.train", body.path, "--model", "vpff", "--width", "4"]
+    arguments += ["--depth", "1", "--epochs", "3", "--optimizer", optimizer, "--batch", "101"]
+    two = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    found = []
+    for name, start in (("one", []), ("two", two)):
+        path = tmp_path / f"{name}.safetensors"
+        command = [sys.executable, *start, *arguments, "-o", path]
+        result = subprocess.run(
+            [str(part) for part in command],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.count("relative error one window ahead") == 1
+        found.append(weights(load(path)))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-7, atol=1e-9)

@@ -1,0 +1,101 @@
+"""Gauss-Newton without matrices, for models too big for J^T J.
+
+Each step solves (J^T J + damping) delta = -J^T r by conjugate gradients, which need products with
+J and J^T only (Nocedal and Wright, Numerical Optimization, section 7.1; Martens, ICML 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.func import jvp, vjp
+
+from vpintegrator.models import Integrator
+from vpintegrator.training import processes
+from vpintegrator.training.least_squares import DampedLeastSquares
+from vpintegrator.training.objective import Objective
+
+_BATCH = 2048
+_ITERATIONS = 60
+_TOLERANCE = 1e-3  # of the residual of the linear system; the damping matters more
+
+
+class GaussNewton(DampedLeastSquares):
+    """Matrix-free Gauss-Newton with the damping of :class:`DampedLeastSquares`.
+
+    Memory: activations of the windows in use and a few vectors of parameters.
+
+    Parameters
+    ----------
+    model, inputs, targets, objective, generator
+        See :class:`DampedLeastSquares`.
+    batch
+        Windows in use to begin with, 2048 by default.
+    """
+
+    def __init__(
+        self,
+        model: Integrator,
+        inputs: torch.Tensor,
+        targets: torch.Tensor,
+        objective: Objective | None = None,
+        *,
+        batch: int | None = None,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(
+            model,
+            inputs,
+            targets,
+            objective or Objective(),
+            batch=batch or _BATCH,
+            generator=generator,
+        )
+
+    def linearise(self) -> tuple[Callable[[float], torch.Tensor | None], float]:
+        """Products with J^T J, and the steps that conjugate gradients find with them."""
+
+        def residual(vector: torch.Tensor) -> torch.Tensor:
+            return self.residual(vector, self.inputs, self.targets)
+
+        value, transposed = vjp(residual, self.parameters)[:2]
+        gradient = processes.total(transposed(value.detach())[0])
+
+        def product(vector: torch.Tensor) -> torch.Tensor:
+            forward = jvp(residual, (self.parameters,), (vector,))[1]
+            return processes.total(transposed(forward)[0])
+
+        least = torch.finfo(gradient.dtype).eps * float(gradient.norm())
+
+        def step(damping: float) -> torch.Tensor | None:
+            return conjugate_gradients(
+                lambda v: product(v) + damping * v, -gradient, _ITERATIONS, _TOLERANCE
+            )
+
+        return step, least
+
+
+@torch.no_grad()
+def conjugate_gradients(
+    product: Callable[[torch.Tensor], torch.Tensor],
+    right: torch.Tensor,
+    iterations: int,
+    tolerance: float,
+) -> torch.Tensor:
+    """Solution of a symmetric positive definite system, to a relative residual of ``tolerance``."""
+    solution = torch.zeros_like(right)
+    residual = right.clone()
+    direction = residual.clone()
+    squares = residual.dot(residual)
+    goal = tolerance**2 * squares
+    for _ in range(iterations):
+        if squares <= goal:
+            break
+        image = product(direction)
+        length = squares / direction.dot(image)
+        solution += length * direction
+        residual -= length * image
+        before, squares = squares, residual.dot(residual)
+        direction = residual + (squares / before) * direction
+    return solution

@@ -1,0 +1,110 @@
+"""How a training went."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+_CURVE_POINTS = 200
+
+
+@dataclass
+class History:
+    """How a training went. Errors are relative, one window ahead.
+
+    Attributes
+    ----------
+    optimizer, seed, parameters
+        What was run: the optimizer's name, the seed, and the number of parameters.
+    epoch, seconds, training_error, validation_error
+        One entry an epoch (for second-order methods an epoch is an iteration).
+    best_epoch, best_validation_error
+        Of the weights that were kept.
+    test_error
+        Of the kept weights on the dataset's test group; nan if that is empty.
+    rollbacks
+        How often the error exploded and training went back to the best weights.
+    stopped_by
+        ``epochs``, ``seconds``, ``target``, ``interrupt`` or ``divergence``.
+    """
+
+    optimizer: str
+    seed: int
+    parameters: int
+    epoch: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    training_error: list[float] = field(default_factory=list)
+    validation_error: list[float] = field(default_factory=list)
+    best_epoch: int = 0
+    best_validation_error: float = float("inf")
+    test_error: float = float("nan")
+    rollbacks: int = 0
+    stopped_by: str = ""
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs done."""
+        return self.epoch[-1] if self.epoch else 0
+
+    @property
+    def used(self) -> float:
+        """Seconds used."""
+        return self.seconds[-1] if self.seconds else 0.0
+
+    def add(self, seconds: float, training_error: float, validation_error: float) -> bool:
+        """Note an epoch; return whether its weights are the best so far."""
+        self.epoch.append(self.epochs + 1)
+        self.seconds.append(seconds)
+        self.training_error.append(training_error)
+        self.validation_error.append(validation_error)
+        if validation_error < self.best_validation_error:  # false for nan
+            self.best_epoch, self.best_validation_error = self.epochs, validation_error
+            return True
+        return False
+
+    def summary(self) -> dict[str, Any]:
+        """The same for a model file, the curves thinned to a few hundred points."""
+        every = max(len(self.epoch) // _CURVE_POINTS, 1)
+        values = asdict(self)
+        for name in ("epoch", "seconds", "training_error", "validation_error"):
+            values[name] = values[name][::every]
+        return values
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When training ends: after seconds, after epochs, or at a validation error.
+
+    Attributes
+    ----------
+    seconds, epochs, target
+        None where there is no such limit.
+    """
+
+    seconds: float | None = None
+    epochs: int | None = None
+    target: float | None = None
+
+    def share(self, epochs: int, seconds: float) -> float:
+        """Share of the budget that is used up, 0 to 1."""
+        shares = [seconds / self.seconds] if self.seconds else []
+        shares += [epochs / self.epochs] if self.epochs else []
+        return min(max(shares, default=0.0), 1.0)
+
+    def ended(self, history: History) -> str:
+        """Why training ends now, or nothing."""
+        if self.target is not None and history.best_validation_error <= self.target:
+            return "target"
+        if self.epochs and history.epochs >= self.epochs:
+            return "epochs"
+        if self.seconds and history.used >= self.seconds:
+            return "seconds"
+        return ""
+
+    def part(self, share: float) -> Budget:
+        """A share of this budget."""
+        return Budget(
+            self.seconds and share * self.seconds,
+            self.epochs and max(round(share * self.epochs), 1),
+            self.target,
+        )

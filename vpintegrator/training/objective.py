@@ -1,0 +1,116 @@
+"""What training minimises: predicted minus true states, one window ahead or more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch.func import functional_call
+
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+
+LOSSES = ("mean-square", "relative")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A least-squares problem.
+
+    Attributes
+    ----------
+    loss
+        ``mean-square``: differences in units of the model's normalisation, so that every component
+        counts alike. ``relative``: in the units of the states, so that the sum of squares is that
+        of the relative L2 error (the loss of arXiv 2312.11166).
+    horizon
+        Number of predictions, each made from the one before. More than one teaches the model what
+        happens on its own windows, which lie off the surface that true windows fill.
+    noise
+        Standard deviation of random noise on the inputs, in units of the model's normalisation,
+        for the same purpose.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+    """
+
+    loss: str = "mean-square"
+    horizon: int = 1
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise InputError(f"loss = '{self.loss}' is none of {', '.join(LOSSES)}")
+        if self.horizon < 1:
+            raise InputError(f"horizon = {self.horizon} must be at least 1")
+        if not 0 <= self.noise < float("inf"):
+            raise InputError(f"noise = {self.noise} must be 0 or more")
+
+    def new_states(self, model: Integrator, targets: torch.Tensor) -> torch.Tensor:
+        """Those of the true states (..., time, dim) that the model is to predict."""
+        return targets[..., targets.shape[-2] - self.horizon * model.prediction_window :, :]
+
+    def difference(
+        self,
+        model: Integrator,
+        inputs: torch.Tensor,
+        new_states: torch.Tensor,
+        parameters: Mapping[str, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Predicted minus true states, (..., horizon * prediction_window, dim).
+
+        With ``parameters`` these take the place of the model's own.
+        """
+        new, window = model.prediction_window, inputs
+        predictions = []
+        for _ in range(self.horizon):
+            output = (
+                model(window)
+                if parameters is None
+                else functional_call(model, dict(parameters), (window,))
+            )
+            predictions.append(output[..., model.window - new :, :])
+            window = (
+                output
+                if new == model.window
+                else torch.cat([window[..., new:, :], predictions[-1]], dim=-2)
+            )
+        predicted = predictions[0] if self.horizon == 1 else torch.cat(predictions, dim=-2)
+        return predicted - new_states
+
+    def weighted(self, model: Integrator, difference: torch.Tensor) -> torch.Tensor:
+        """The residuals whose squares are summed."""
+        return difference / model.scale if self.loss == "mean-square" else difference
+
+    def noisy(
+        self, model: Integrator, inputs: torch.Tensor, generator: torch.Generator
+    ) -> torch.Tensor:
+        """The inputs with fresh noise, if there is to be any."""
+        if not self.noise:
+            return inputs
+        noise = torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
+        return inputs + self.noise * model.scale * noise.to(inputs.device)
+
+
+@torch.no_grad()
+def relative_error(model: Integrator, inputs: torch.Tensor, targets: torch.Tensor) -> float:
+    """Relative L2 error one window ahead, ||predicted - true|| / ||true|| over all new states.
+
+    Parameters
+    ----------
+    inputs, targets
+        Pairs of windows, shape (pair, window, dim), see :func:`vpintegrator.data.windows`.
+    """
+    objective = Objective()
+    residual = size = 0.0
+    for x, y in zip(inputs.split(_BLOCK), targets.split(_BLOCK), strict=True):
+        new_states = objective.new_states(model, y)
+        residual += objective.difference(model, x, new_states).square().sum().item()
+        size += new_states.square().sum().item()
+    return (residual / size) ** 0.5 if size > 0 else residual**0.5
+
+
+_BLOCK = 8192  # windows evaluated at once

@@ -1,0 +1,69 @@
+"""Training on several processes, as torchrun starts them; with one process all of it does nothing.
+
+Every process holds the whole model and takes every n-th window; sums over windows are added up
+across processes, after which all of them take the same step.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import torch.distributed as dist
+
+from vpintegrator.errors import InputError
+
+
+def start(device: str) -> str:
+    """Join the processes that torchrun started, and return this one's device."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
+        return device
+    if device == "mps":
+        raise InputError("device = mps: several processes run on cpu or cuda")
+    if device == "cuda":
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        if local >= torch.cuda.device_count():
+            raise InputError(
+                f"process {local} has no GPU of its own: there are {torch.cuda.device_count()}"
+            )
+        torch.cuda.set_device(local)
+        device = f"cuda:{local}"
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    return device
+
+
+def stop() -> None:
+    """Leave the group."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def count() -> int:
+    """Number of processes."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Number of this process, from 0."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def share(tensor: torch.Tensor) -> torch.Tensor:
+    """This process's rows."""
+    return tensor[rank() :: count()] if count() > 1 else tensor
+
+
+def total(tensor: torch.Tensor) -> torch.Tensor:
+    """Sum over all processes, in place."""
+    if count() > 1:
+        dist.all_reduce(tensor)
+    return tensor
+
+
+def first_says(value: float, like: torch.Tensor) -> float:
+    """The value that the first process has, for decisions that all must take alike."""
+    if count() == 1:
+        return value
+    message = torch.tensor([value], dtype=torch.float64, device=like.device)
+    dist.broadcast(message, 0)
+    return float(message.item())
