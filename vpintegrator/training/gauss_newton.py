@@ -13,7 +13,7 @@ from torch.func import jvp, vjp
 
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
-from vpintegrator.training.least_squares import DampedLeastSquares
+from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
 from vpintegrator.training.objective import Objective
 
 _BATCH = 2048
@@ -53,7 +53,7 @@ class GaussNewton(DampedLeastSquares):
             generator=generator,
         )
 
-    def linearise(self) -> tuple[Callable[[float], torch.Tensor | None], float]:
+    def linearise(self) -> Linearisation:
         """Products with J^T J, and the steps that conjugate gradients find with them."""
 
         def residual(vector: torch.Tensor) -> torch.Tensor:
@@ -66,14 +66,13 @@ class GaussNewton(DampedLeastSquares):
             forward = jvp(residual, (self.parameters,), (vector,))[1]
             return processes.total(transposed(forward)[0])
 
-        least = torch.finfo(gradient.dtype).eps * float(gradient.norm())
-
         def step(damping: float) -> torch.Tensor | None:
             return conjugate_gradients(
                 lambda v: product(v) + damping * v, -gradient, _ITERATIONS, _TOLERANCE
             )
 
-        return step, least
+        direction = gradient / gradient.norm().clamp_min(1e-300)
+        return Linearisation(gradient, step, product(direction).dot(direction).item())
 
 
 @torch.no_grad()

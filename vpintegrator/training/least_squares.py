@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -13,19 +14,41 @@ from vpintegrator.training import processes
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.parameters import ParameterVector
 
-_DAMPING_FACTORS = (0.33, 1.3, 5.0, 30.0, 1e3, 1e5, 1e8)
-_FIRST_DAMPING = 0.1
+_FIRST_DAMPING = 1e-3  # times the curvature
+_LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
 _OVERFITTED = 1.3
 _BLOCK = 8192  # windows evaluated at once
+
+
+@dataclass(frozen=True)
+class Linearisation:
+    """The problem near some parameters.
+
+    Attributes
+    ----------
+    gradient
+        J^T r.
+    step
+        The delta of a damping, or None where rounding leaves none.
+    curvature
+        The largest element of J^T J, or another measure of its size.
+    """
+
+    gradient: torch.Tensor
+    step: Callable[[float], torch.Tensor | None]
+    curvature: float
 
 
 class DampedLeastSquares(ABC):
     """Minimises |r + J delta|^2 + damping |delta|^2 over steps delta, again and again.
 
-    The damping is chosen afresh in every iteration: a few are tried and the best kept, since a
-    step and its cost are far cheaper than the derivatives. The windows in use are a random subset,
-    doubled when it is fitted better than the validation windows, and drawn anew when no step
-    lowers its cost.
+    The damping follows Nielsen's rule: it falls, at most to a third, the better the linear model
+    foretold the gain of a step, and grows faster and faster while steps fail (Madsen, Nielsen,
+    Tingleff, Methods for non-linear least squares problems, 2nd ed., 2004, section 2.2 and 3.2).
+
+    The windows in use are a random subset, doubled when it is fitted better than the validation
+    windows, and drawn anew when no step lowers its cost: then it is fitted to rounding, or a
+    minimum is reached.
 
     Parameters
     ----------
@@ -56,7 +79,7 @@ class DampedLeastSquares(ABC):
         self.vector = ParameterVector(model)
         self.parameters = self.vector.read()
         self.batch = batch
-        self.damping = _FIRST_DAMPING
+        self.damping = 0.0  # not chosen yet
         self.choose_windows()
 
     def choose_windows(self) -> None:
@@ -70,31 +93,40 @@ class DampedLeastSquares(ABC):
         self.cost = self._cost(self.parameters)
 
     @abstractmethod
-    def linearise(self) -> tuple[Callable[[float], torch.Tensor | None], float]:
-        """The step (or None) as a function of the damping, and the least damping worth trying."""
+    def linearise(self) -> Linearisation:
+        """The problem near the present parameters."""
 
     def epoch(self, progress: float) -> float:
         """One iteration; ``progress`` is not used. Returns the relative error on the subset."""
-        step, least = self.linearise()
-        best_cost, best, best_damping = math.inf, self.parameters, self.damping
-        for factor in _DAMPING_FACTORS:
-            damping = max(self.damping * factor, least)
-            delta = step(damping)
-            trial = self.parameters if delta is None else self.parameters + delta
-            cost = math.inf if delta is None else self._cost(trial)
-            if cost < best_cost:  # false for nan
-                best_cost, best, best_damping = cost, trial, damping
-            elif best_cost < self.cost:
-                break  # more damping only shortens the step
-        if best_cost < self.cost:
-            self.cost, self.parameters, self.damping = best_cost, best, best_damping
-            self.vector.write(self.parameters)
-        else:
-            # no step helps: these windows are fitted to rounding, or a minimum is reached
-            self.damping = max(1e3 * least, 1e-3)
-            self.choose_windows()
+        linear = self.linearise()
+        damping = self.damping or _FIRST_DAMPING * linear.curvature
+        growth = 2.0
+        # rounding of J^T J hides any damping smaller than this
+        least = torch.finfo(self.parameters.dtype).eps * linear.curvature
+        while not self._take_step(linear, max(damping, least)):
+            damping *= growth
+            growth *= 2
+            if not damping <= _LARGEST_DAMPING * linear.curvature:
+                self.damping = 0.0
+                self.choose_windows()
+                break
         squares = self._sum_of_squares(self.parameters, weighted=False)
         return math.sqrt(squares / self.size) if self.size > 0 else math.sqrt(squares)
+
+    def _take_step(self, linear: Linearisation, damping: float) -> bool:
+        """Whether the step of this damping lowers the cost; if so it is taken."""
+        delta = linear.step(damping)
+        if delta is None:
+            return False
+        cost = self._cost(self.parameters + delta)
+        if not cost < self.cost:  # true for nan
+            return False
+        foretold = damping * delta.dot(delta).item() - linear.gradient.dot(delta).item()
+        gain = (self.cost - cost) / foretold if foretold > 0 else 0.0
+        self.damping = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3)
+        self.cost, self.parameters = cost, self.parameters + delta
+        self.vector.write(self.parameters)
+        return True
 
     def observe(self, training_error: float, validation_error: float) -> None:
         """Take twice as many windows when those in use are fitted better than others."""
@@ -106,7 +138,7 @@ class DampedLeastSquares(ABC):
     def roll_back(self) -> None:
         """The model was set back to better weights: go on from them, more carefully."""
         self.parameters = self.vector.read()
-        self.damping = _FIRST_DAMPING
+        self.damping = 0.0
         self.choose_windows()
 
     def residual(self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

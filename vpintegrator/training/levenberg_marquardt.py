@@ -5,21 +5,21 @@ and their exact Jacobian J (Levenberg 1944, Marquardt 1963; Nocedal and Wright, 
 Optimization, section 10.3). Where first-order methods stop near 1e-3, this goes on to 1e-6 and
 below.
 
-Once J^T J is known, a step is one Cholesky factorisation and one evaluation of the residuals, so
-several dampings are tried in an iteration. The plain norm |delta| does better than Marquardt's
-scaling by the diagonal of J^T J, which lingers for a hundred iterations on the way.
+What was measured on the rigid body (one step, 384 parameters): the plain norm |delta| does better
+than Marquardt's scaling by the diagonal of J^T J, which lingers for a hundred iterations. Nielsen's
+rule for the damping gets further in the same time than trying several dampings in an iteration,
+and than geodesic acceleration. Steps from J^T J agree with those from a QR factorisation of J to
+1e-8 at the dampings that occur (1e-6), at half the cost.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import torch
 from torch.func import jacrev, vmap
 
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
-from vpintegrator.training.least_squares import DampedLeastSquares
+from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
 from vpintegrator.training.objective import Objective
 
 _JACOBIAN_BYTES = 1 << 23  # of a block of rows; a few times this is needed while it is computed
@@ -67,21 +67,17 @@ class LevenbergMarquardt(DampedLeastSquares):
         residual = self.residual(vector, x, y)
         return residual, residual
 
-    def linearise(self) -> tuple[Callable[[float], torch.Tensor | None], float]:
+    def linearise(self) -> Linearisation:
         """J^T J and J^T r, and the steps they give."""
         matrix, gradient = self.normal_equations()
-        # below this, damping is lost in the rounding of the matrix
-        least = torch.finfo(matrix.dtype).eps * matrix.diagonal().max().item()
 
         def step(damping: float) -> torch.Tensor | None:
             damped = matrix.clone()
             damped.diagonal().add_(damping)
             factor, failed = torch.linalg.cholesky_ex(damped)
-            if failed.item():
-                return None  # rounding leaves no step
-            return -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
+            return None if failed.item() else -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
 
-        return step, least
+        return Linearisation(gradient, step, matrix.diagonal().max().item())
 
     def normal_equations(self) -> tuple[torch.Tensor, torch.Tensor]:
         """J^T J and J^T r over the windows in use, of all processes."""
