@@ -145,6 +145,11 @@ def test_restarts_take_the_best(body, one_step):
     assert history.validation_error[0] < 0.5
     again = train(one_step(), body, epochs=12, restarts=3)
     assert again.validation_error == history.validation_error
+    # the trials take half of the seconds, and the best start the other half
+    timed = train(one_step(), body, seconds=2.0, restarts=2)
+    assert timed.epochs > 1
+    assert 0.9 < timed.seconds[0] < 2.0
+    assert timed.seconds[-1] >= 2.0
 
 
 def test_a_target_ends_training(body, one_step):

@@ -172,8 +172,11 @@ def train(
     with torch_threads(threads), _summary_writer(log) as writer:
         saved = load_checkpoint(checkpoint, identity) if resume and checkpoint else None
         if saved is None and restarts > 1:
-            _take_best_start(model, begin, budget.part(0.5 / restarts), restarts, seed)
-            budget = budget.part(0.5)
+            trial = budget.part(0.5 / restarts)
+            _take_best_start(model, begin, trial, restarts, seed)
+            # the seconds count from the call on, the epochs from here on
+            rest = epochs and max(epochs - restarts * (trial.epochs or 0), 1)
+            budget = Budget(seconds, rest, target)
         training = begin(model, history)
         if saved is not None:
             training.restore(saved)
