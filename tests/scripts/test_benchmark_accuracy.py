@@ -1,24 +1,25 @@
 """The accuracy benchmark, run for an instant."""
 
-import importlib.util
+import importlib
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
-PATH = Path(__file__).parent.parent.parent / "scripts" / "benchmark_accuracy.py"
+SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
 
 
-def load():
-    spec = importlib.util.spec_from_file_location("benchmark_accuracy", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_table(tmp_path, monkeypatch):
+@pytest.fixture
+def benchmark(tmp_path, monkeypatch):
+    """The script as a module, in an empty folder."""
+    monkeypatch.syspath_prepend(SCRIPTS)
     monkeypatch.chdir(tmp_path)
+    return importlib.import_module("benchmark_accuracy")
+
+
+def test_the_table(tmp_path, benchmark):
     arguments = ["--seconds", "0.5", "--steps", "1000", "--only", "vpff,published,vpff-adam"]
-    result = CliRunner().invoke(load().main, arguments)
+    result = CliRunner().invoke(benchmark.main, arguments)
     assert result.exit_code == 0, result.output
     table = (tmp_path / "accuracy.md").read_text()
     rows = [line for line in table.splitlines() if line.startswith(("| vpff", "| published"))]
@@ -27,8 +28,7 @@ def test_the_table(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["accuracy.md"]
 
 
-def test_mistakes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(load().main, ["--only", "vpf"])
+def test_mistakes(benchmark):
+    result = CliRunner().invoke(benchmark.main, ["--only", "vpf"])
     assert result.exit_code == 2
     assert "'vpf' is none of vpff" in result.output
