@@ -30,7 +30,7 @@ STYLES: dict[str, dict[str, Any]] = {  # the last are drawn on top, and thinner
     "none": {"color": "#cc79a7", "lw": 1.5, "ms": 4},
     "skew": {"color": "#0072b2", "lw": 2, "ms": 6},
     "coupled": {"color": "#009e73", "lw": 2, "ms": 5},
-    "arbitrary": {"color": "black", "lw": 0.8, "ms": 2},
+    "arbitrary": {"color": "#d55e00", "lw": 1, "ms": 2},
 }
 
 
@@ -112,33 +112,30 @@ def typical(results: list[Result], mechanism: str, inside: int) -> tuple[list[Re
     return same, same[(len(same) - 1) // 2]
 
 
+def middle_and_worst(values: list[float]) -> list[str]:
+    return [f"{np.median(values):.1e}", f"{max(values):.0e}"]
+
+
 def report(results: list[Result]) -> None:
     from rich.table import Table
 
     out = console()
-    table = Table(
-        *("inside", "attention", "weights", "training (worst)", "rollout (worst)"),
-        *("volume", "|log|det||"),
-        box=None,
-    )
-
-    def spread(values: list[float]) -> str:
-        return f"{np.median(values):.1e} ({max(values):.0e})"
-
+    columns = ("inside", "attention", "weights", "training", "worst", "rollout", "worst")
+    table = Table(*columns, "volume", "|log|det||", box=None)
     for inside, mechanism in product(INSIDE, STYLES):
         same, middle = typical(results, mechanism, inside)
         table.add_row(
             str(inside),
             mechanism,
             str(sum(p.numel() for p in middle.model.parameters())),
-            spread([r.training_error[-1] for r in same]),
-            spread([r.rollout_error for r in same]),
+            *middle_and_worst([r.training_error[-1] for r in same]),
+            *middle_and_worst([r.rollout_error for r in same]),
             "kept" if middle.model.middle.volume_preserving else "changed",
             f"{max(r.log_determinant for r in same):.0e}",
         )
     out.print(table)
     for line in (
-        f"Median (and worst) of {len(same)} seeds. Training: relative error one step ahead; a "
+        f"Median and worst of {len(same)} seeds. Training: relative error one step ahead; a "
         f"function of the present value alone cannot go below sin {STEP} = {math.sin(STEP):.2e}. "
         f"Rollout: root mean square error over both curves and {VALIDATION_STEPS} steps beyond "
         "the training data; predicting 0 throughout has 0.71.",
@@ -153,8 +150,8 @@ def draw_predictions(results: list[Result]) -> Any:
     """Rollouts of the seed in the middle, and what each network makes of the present value."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 6), layout="constrained")
-    axes = figure.subplots(len(INSIDE), 3, width_ratios=(2, 2, 1.2), squeeze=False)
+    figure = Figure(figsize=(13, 6), layout="constrained")
+    axes = figure.subplots(len(INSIDE), 4, width_ratios=(4, 4, 4, 3))
     truth = curves(TRAINING_STEPS, VALIDATION_STEPS + 1)[..., 0]
     t = STEP * (TRAINING_STEPS + np.arange(VALIDATION_STEPS + 1))
     inputs, targets = windows(curves(0, 64), WINDOW, 1)
@@ -163,16 +160,19 @@ def draw_predictions(results: list[Result]) -> Any:
         for axis, x, name in zip(row, truth, CURVES, strict=False):
             axis.plot(t, x, color="black", lw=6, alpha=0.2, label="truth")
             axis.set(ylim=(-1.6, 1.6), ylabel=name, title=f"{inside} dimensions inside")
-        row[2].plot(now, step, ".", color="black", ms=12, alpha=0.2, mew=0)
-        row[2].set(ylim=(-0.16, 0.16), ylabel="next less present value")
+        row[2].set(ylim=(1e-6, 10), yscale="log", ylabel="error of both curves")
+        row[3].plot(now, step, ".", color="black", ms=12, alpha=0.2, mew=0)
+        row[3].set(ylim=(-0.16, 0.16), ylabel="next less present value")
         for mechanism, style in STYLES.items():
             _, middle = typical(results, mechanism, inside)
             for axis, x in zip(row, middle.prediction, strict=False):
                 axis.plot(t, x, label=mechanism, **style)
+            error = np.sqrt(np.mean((middle.prediction - truth) ** 2, axis=0))
+            row[2].plot(t[WINDOW:], error[WINDOW:], **style)
             with torch.no_grad():
                 following = middle.model.predict(torch.from_numpy(inputs))[:, -1, 0].numpy()
-            row[2].plot(now, following - now, ".", mew=0, **style)
-    for axis, label in zip(axes[-1], ("t", "t", "present value"), strict=True):
+            row[3].plot(now, following - now, ".", mew=0, **style)
+    for axis, label in zip(axes[-1], ("t", "t", "t", "present value"), strict=True):
         axis.set_xlabel(label)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
@@ -200,23 +200,14 @@ def draw_training(results: list[Result]) -> Any:
     return figure
 
 
-@click.command(context_settings=SETTINGS)
+@click.command(context_settings=SETTINGS | {"show_default": True})
+@click.option("--seeds", default=5, type=click.IntRange(1), help="Networks trained of each kind.")
+@click.option("--iterations", default=150, type=click.IntRange(1), help="Of Levenberg-Marquardt.")
 @click.option(
-    "--seeds",
-    default=5,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Networks trained of each kind, from different starts.",
-)
-@click.option("--iterations", default=150, show_default=True, type=click.IntRange(min=1))
-@click.option(
-    "-o",
-    "--output",
+    *("-o", "--output"),
+    default="compare-attention",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("compare-attention"),
-    show_default=True,
-    metavar="FOLDER",
-    help="Receives predictions and training_errors, each as .png and .pdf.",
+    help="Folder for predictions and training_errors, each as .png and .pdf.",
 )
 @overwrite_option
 @plain_errors
@@ -233,10 +224,9 @@ def main(seeds: int, iterations: int, output: Path, overwrite: bool) -> None:
     """
     output.mkdir(parents=True, exist_ok=True)
     figures = {"predictions": draw_predictions, "training_errors": draw_training}
-    files = {
-        name: [check_output(output / f"{name}.{kind}", overwrite) for kind in ("png", "pdf")]
-        for name in figures
-    }
+    files = [output / f"{name}.{kind}" for name, kind in product(figures, ("png", "pdf"))]
+    for path in files:
+        check_output(path, overwrite)
     jobs = list(product(STYLES, INSIDE, range(seeds)))
     results = []
     with progress_bar() as progress, torch_threads():
@@ -245,12 +235,10 @@ def main(seeds: int, iterations: int, output: Path, overwrite: bool) -> None:
             results.append(train(mechanism, inside, seed, iterations))
             progress.advance(task)
     report(results)
-    for name, draw in figures.items():
-        figure = draw(results)
-        for path in files[name]:
-            with replacing(path, overwrite) as temporary:
-                figure.savefig(temporary, format=path.suffix[1:], dpi=200)
-        console().print(f"figure: {', '.join(map(str, files[name]))}", soft_wrap=True)
+    for path in files:
+        with replacing(path, overwrite) as temporary:
+            figures[path.stem](results).savefig(temporary, format=path.suffix[1:], dpi=200)
+    console().print(f"figures: {', '.join(map(str, files))}", soft_wrap=True)
 
 
 if __name__ == "__main__":

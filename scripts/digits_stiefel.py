@@ -49,16 +49,8 @@ class Classifier(ClassificationTransformer):
 
     def __init__(self, recipe: str, weights: str, seed: int, depth: int) -> None:
         torch.manual_seed(seed)
-        super().__init__(
-            height=8,
-            width=8,
-            patch=4,
-            classes=10,
-            depth=depth,
-            heads=4,
-            residual=recipe == "usual",
-            dtype=torch.float32,
-        )
+        sizes = {"height": 8, "width": 8, "patch": 4, "classes": 10, "heads": 4, "depth": depth}
+        super().__init__(**sizes, residual=recipe == "usual", dtype=torch.float32)
         for layer, name in self.projections():
             # they are orthonormal now; Stiefel weights, the same at first, will always be
             if weights == "Glorot":
@@ -161,14 +153,9 @@ def report(runs: list[Run]) -> None:
         for weights in WEIGHTS:
             run, same = tuned(runs, recipe, weights)
             tests = torch.cat([other.test for other in same])
-            table.add_row(
-                weights,
-                f"{run.rate:g}",
-                spread(run.loss[-1], 3),
-                spread(100 * run.test, 1),
-                f"{int((tests < FAILED).sum())} of {len(tests)}",
-                f"{run.deviation:.0e}",
-            )
+            results = spread(run.loss[-1], 3), spread(100 * run.test, 1)
+            failed = f"{int((tests < FAILED).sum())} of {len(tests)}"
+            table.add_row(weights, f"{run.rate:g}", *results, failed, f"{run.deviation:.0e}")
         out.print(f"[bold]{recipe}[/bold]: {description}")
         out.print(table)
         for weights in ("Glorot", "orthonormal"):
@@ -195,19 +182,22 @@ def draw(runs: list[Run]) -> Any:
             run, same = tuned(runs, recipe, weights)
             epoch = torch.arange(1, len(run.loss) + 1)
             for axis, curve in ((row[0], run.loss), (row[1], 100 * run.validation)):
+                axis.xaxis.get_major_locator().set_params(integer=True)
                 middle, low, high = curve.median(1).values, curve.amin(1), curve.amax(1)
                 axis.plot(epoch, middle, color=colour, label=weights)
                 axis.fill_between(epoch, low, high, color=colour, alpha=0.15, lw=0)
             for other in same:
                 rate, marker = [offset * other.rate] * len(other.test), "o" if other is run else "x"
                 row[2].plot(rate, 100 * other.test, marker, color=colour, ms=5, alpha=0.7)
-        row[0].set(ylabel=f"training loss, {recipe} recipe", title=description)
+        row[0].set(ylabel=f"training loss, {recipe} recipe")
+        row[0].set_title(description, fontsize=11)
         row[0].set_yscale("log" if recipe == "usual" else "linear")
-        row[1].set(ylabel="validation accuracy / %", title="median and range of the seeds")
-        row[2].set(ylabel="test accuracy / %", title="every seed (○ at the chosen rate)")
+        row[1].set(
+            ylabel="validation accuracy / %", title="median and range of the seeds", ylim=(0, 100)
+        )
+        row[2].set(ylabel="test accuracy / %", title="every seed; dots: chosen rate")
         row[2].set(ylim=(0, 100), xscale="log", xticks=RATES, xticklabels=map(str, RATES))
         row[2].minorticks_off()
-        row[1].set_ylim(0, 100)
     for axis, label in zip(axes[1], ("epoch", "epoch", "learning rate of Adam"), strict=True):
         axis.set_xlabel(label)
     handles = axes[0, 0].get_legend_handles_labels()
@@ -215,29 +205,21 @@ def draw(runs: list[Run]) -> Any:
     return figure
 
 
-@click.command(context_settings=SETTINGS)
-@click.option("--seeds", default=5, show_default=True, type=click.IntRange(min=1))
-@click.option("--epochs", default=12, show_default=True, type=click.IntRange(min=1))
-@click.option("--depth", default=16, show_default=True, type=click.IntRange(min=1))
+@click.command(context_settings=SETTINGS | {"show_default": True})
+@click.option("--seeds", default=5, type=click.IntRange(1), help="Networks of each kind.")
+@click.option("--epochs", default=12, type=click.IntRange(1), help="Passes over 1000 digits.")
+@click.option("--depth", default=16, type=click.IntRange(1), help="Attention layers of a network.")
+@click.option("--processes", default=min(os.cpu_count() or 1, 4), type=click.IntRange(1))
 @click.option(
-    "-o",
-    "--output",
+    *("-o", "--output"),
+    default="digits-stiefel",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("digits-stiefel"),
-    show_default=True,
-    metavar="FOLDER",
-    help="Receives learning_curves.png and .pdf.",
+    help="Folder for learning_curves.png and .pdf.",
 )
 @overwrite_option
-@click.option(
-    "--processes",
-    default=min(os.cpu_count() or 1, 4),
-    show_default="one a core, up to 4",
-    type=click.IntRange(min=1),
-)
 @plain_errors
 def main(
-    seeds: int, epochs: int, depth: int, output: Path, overwrite: bool, processes: int
+    seeds: int, epochs: int, depth: int, processes: int, output: Path, overwrite: bool
 ) -> None:
     """Train a transformer on handwritten digits with and without Stiefel weights.
 

@@ -1,12 +1,17 @@
 """The accuracy benchmark, run for an instant."""
 
 import importlib
+import math
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
-SCRIPTS = Path(__file__).parent.parent.parent / "scripts"
+import vpintegrator as vp
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture
@@ -17,15 +22,77 @@ def benchmark(tmp_path, monkeypatch):
     return importlib.import_module("benchmark_accuracy")
 
 
+def table(path):
+    """Cells of the rows of the Markdown table."""
+    lines = [line for line in path.read_text().splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
 def test_the_table(tmp_path, benchmark):
     arguments = ["--seconds", "0.5", "--steps", "1000", "--only", "vpff,published,vpff-adam"]
     result = CliRunner().invoke(benchmark.main, arguments)
     assert result.exit_code == 0, result.output
-    table = (tmp_path / "accuracy.md").read_text()
-    rows = [line for line in table.splitlines() if line.startswith(("| vpff", "| published"))]
-    assert [row.split("|")[2].strip() for row in rows] == ["576", "180", "576"]
-    assert "change, 1,000 steps" in table
     assert [path.name for path in tmp_path.iterdir()] == ["accuracy.md"]
+    header, _, *rows = table(tmp_path / "accuracy.md")
+    assert "energy / squared momentum, 1,000 steps" in header
+    assert [row[:2] for row in rows] == [
+        ["vpff", "576"],
+        ["published", "180"],
+        ["vpff-adam", "576"],
+    ]
+    ratios = [float(row[3]) for row in rows]
+    errors = [float(row[2]) for row in rows]
+    assert ratios[0] == 1  # the best of ours, even where a peer is better after an instant
+    assert ratios == pytest.approx([error / errors[0] for error in errors], rel=0.1)
+    text = (tmp_path / "accuracy.md").read_text()
+    assert f"torch {torch.__version__}" in text
+    assert "vpff: reversible symmetric couplings, one step (levenberg-marquardt)" in text
+    again = CliRunner().invoke(benchmark.main, arguments)
+    assert again.exit_code == 2 and "--overwrite" in again.output
+
+
+@pytest.mark.parametrize("name", ["volnet", "volnet-p"])
+def test_strupnet_as_an_integrator(tmp_path, benchmark, name):
+    """Whatever its layers, it is the peer's own map, in double precision, and keeps volume."""
+    pytest.importorskip("strupnet")
+    dataset = vp.generate("rigid-body", tmp_path / "few.h5", count=20)
+    torch.set_default_dtype(torch.float32)
+    model = benchmark.ENTRIES[name].make(dataset)
+    assert torch.get_default_dtype() == torch.float32
+    assert all(parameter.dtype == torch.float64 for parameter in model.parameters())
+    layers = model.core.net.layer_list
+    assert {layer.method for layer in layers} == {"P" if name == "volnet-p" else "R"}
+    state = torch.tensor([0.3, -0.5, 0.8], dtype=torch.float64)
+    assert torch.equal(model(state[None])[0], model.core.net(state, dataset.step))
+    jacobian = torch.func.jacrev(lambda z: model(z[None])[0])(state)
+    assert math.isclose(torch.linalg.det(jacobian).item(), 1.0, abs_tol=1e-12)
+    assert vp.train(model, dataset, optimizer="adam", epochs=2).test_error < 1
+
+
+def test_without_strupnet(tmp_path, benchmark, monkeypatch):
+    monkeypatch.setitem(sys.modules, "strupnet", None)
+    arguments = ["--seconds", "0.1", "--steps", "10", "--only", "published,volnet"]
+    result = CliRunner().invoke(benchmark.main, arguments)
+    assert result.exit_code == 0, result.output
+    assert "volnet is left out: strupnet is not installed" in result.output
+    assert [row[0] for row in table(tmp_path / "accuracy.md")[2:]] == ["published"]
+
+
+def test_an_interrupt_leaves_what_is_done(tmp_path, benchmark, monkeypatch):
+    done = benchmark.measure
+
+    def measure(name, *arguments):
+        if name == "vpff":
+            raise KeyboardInterrupt
+        return done(name, *arguments)
+
+    monkeypatch.setattr(benchmark, "measure", measure)
+    arguments = ["--seconds", "0.1", "--steps", "10", "--only", "published,vpff,vpt"]
+    result = CliRunner().invoke(benchmark.main, arguments)
+    assert result.exit_code == 0, result.output
+    assert [row[0] for row in table(tmp_path / "accuracy.md")[2:]] == ["published"]
+    assert "vpff is left out: interrupted" in result.output
+    assert "vpt is left out: interrupted" in result.output
 
 
 def test_mistakes(benchmark):
