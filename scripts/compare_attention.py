@@ -121,7 +121,7 @@ def report(results: list[Result]) -> None:
 
     out = console()
     columns = ("inside", "attention", "weights", "training", "worst", "rollout", "worst")
-    table = Table(*columns, "volume", "|log|det||", box=None)
+    table = Table(*columns, "volume", "log det", box=None)
     for inside, mechanism in product(INSIDE, STYLES):
         same, middle = typical(results, mechanism, inside)
         table.add_row(
@@ -139,9 +139,9 @@ def report(results: list[Result]) -> None:
         f"function of the present value alone cannot go below sin {STEP} = {math.sin(STEP):.2e}. "
         f"Rollout: root mean square error over both curves and {VALIDATION_STEPS} steps beyond "
         "the training data; predicting 0 throughout has 0.71.",
-        "Volume is that of the attention between the scalings, of windows in R^(3 x inside), and "
-        "|log|det|| is the largest on training windows. The scalings themselves preserve nothing, "
-        "so it does not follow that the rollout of the number is stable.",
+        "Volume is that of the attention between the scalings, of windows in R^(3 x inside); log "
+        "det is the largest |log|det|| on training windows. The scalings themselves preserve "
+        "nothing, so it does not follow that the rollout of the number is stable.",
     ):
         out.print(line, soft_wrap=True)
 
@@ -160,9 +160,9 @@ def draw_predictions(results: list[Result]) -> Any:
         for axis, x, name in zip(row, truth, CURVES, strict=False):
             axis.plot(t, x, color="black", lw=6, alpha=0.2, label="truth")
             axis.set(ylim=(-1.6, 1.6), ylabel=name, title=f"{inside} dimensions inside")
-        row[2].set(ylim=(1e-6, 10), yscale="log", ylabel="error of both curves")
+        row[2].set(ylim=(1e-6, 10), yscale="log", ylabel="error of both", title="median seeds")
         row[3].plot(now, step, ".", color="black", ms=12, alpha=0.2, mew=0)
-        row[3].set(ylim=(-0.16, 0.16), ylabel="next less present value")
+        row[3].set(ylim=(-0.16, 0.16), ylabel="next less present value", title="one step")
         for mechanism, style in STYLES.items():
             _, middle = typical(results, mechanism, inside)
             for axis, x in zip(row, middle.prediction, strict=False):
@@ -223,8 +223,8 @@ def main(seeds: int, iterations: int, output: Path, overwrite: bool) -> None:
     or two.
     """
     output.mkdir(parents=True, exist_ok=True)
-    figures = {"predictions": draw_predictions, "training_errors": draw_training}
-    files = [output / f"{name}.{kind}" for name, kind in product(figures, ("png", "pdf"))]
+    names = ("predictions", "training_errors")
+    files = [output / f"{name}.{kind}" for name, kind in product(names, ("png", "pdf"))]
     for path in files:
         check_output(path, overwrite)
     jobs = list(product(STYLES, INSIDE, range(seeds)))
@@ -235,9 +235,10 @@ def main(seeds: int, iterations: int, output: Path, overwrite: bool) -> None:
             results.append(train(mechanism, inside, seed, iterations))
             progress.advance(task)
     report(results)
+    figures = dict(zip(names, (draw_predictions(results), draw_training(results)), strict=True))
     for path in files:
         with replacing(path, overwrite) as temporary:
-            figures[path.stem](results).savefig(temporary, format=path.suffix[1:], dpi=200)
+            figures[path.stem].savefig(temporary, format=path.suffix[1:], dpi=200)
     console().print(f"figures: {', '.join(map(str, files))}", soft_wrap=True)
 
 

@@ -49,8 +49,8 @@ class Classifier(ClassificationTransformer):
 
     def __init__(self, recipe: str, weights: str, seed: int, depth: int) -> None:
         torch.manual_seed(seed)
-        sizes = {"height": 8, "width": 8, "patch": 4, "classes": 10, "heads": 4, "depth": depth}
-        super().__init__(**sizes, residual=recipe == "usual", dtype=torch.float32)
+        sizes: dict[str, Any] = {"height": 8, "width": 8, "patch": 4, "classes": 10, "heads": 4}
+        super().__init__(**sizes, depth=depth, residual=recipe == "usual", dtype=torch.float32)
         for layer, name in self.projections():
             # they are orthonormal now; Stiefel weights, the same at first, will always be
             if weights == "Glorot":
@@ -80,7 +80,7 @@ def loss_of_each_seed(recipe: str, logits: torch.Tensor, labels: torch.Tensor) -
 def digits() -> tuple[torch.Tensor, torch.Tensor]:
     """The 1797 digits, (image, 8, 8) from 0 to 1, and their labels."""
     try:
-        from sklearn.datasets import load_digits
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError:
         raise InputError(
             "the digits come with scikit-learn, which is not installed: pip install scikit-learn"
@@ -103,7 +103,7 @@ def train(job: tuple[str, str, float, int, int, int]) -> Run:
     training, validation, test = order.tensor_split([TRAINING, TRAINING + VALIDATION], dim=1)
 
     models = [Classifier(recipe, weights, seed, depth) for seed in range(seeds)]
-    parameters, buffers = stack_module_state(models)  # type: ignore[arg-type]
+    parameters, buffers = stack_module_state(models)
     network = vmap(lambda p, b, x: functional_call(models[0], (p, b), (x,)))
     optimizer = torch.optim.Adam(parameters.values(), lr=rate)
 
