@@ -34,10 +34,10 @@ ORBITS = [[0, math.sin(0.9), -math.cos(0.9)], [0, math.sin(1.1), math.cos(1.1)]]
 RANDOM_ORBITS = 8
 STEPS = (1_000, 10_000, 50_000)
 NOTES = [
-    "relative error: of the new states one window ahead (1 step; 3 for transformers), test group",
+    "error: relative, of the new states one window ahead (1 step; 3 for transformers), test group",
     "RMSE: orbits from (0, sin 0.9, -cos 0.9) / (0, sin 1.1, cos 1.1)",
-    f"invariants: largest relative change so far, over {RANDOM_ORBITS} random orbits",
-    "cores: processor time by wall time of training; epochs: iterations of Levenberg-Marquardt",
+    f"at N steps: largest relative change so far of energy / squared momentum, {RANDOM_ORBITS} orbits",
+    "∞: diverged; cores: processor time by wall time of training; epochs: iterations of Levenberg-Marquardt",
 ]
 
 
@@ -132,13 +132,14 @@ class Row(NamedTuple):
 
     def cells(self, best: float) -> list[str]:
         h, ratio = self.history, self.history.test_error / best
-        cells = [self.name, str(h.parameters), _number(h.test_error), f"{ratio:,.3g}"]
+        cells = [self.name, str(h.parameters), _number(h.test_error)]
+        cells += [f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"]
         cells += [" / ".join(_number(x) for x in group) for group in [self.rmse, *self.changes]]
-        return [*cells, f"{h.used:.1f}", f"{self.cores:.2f}", f"{h.epochs:,}"]
+        return [*cells, f"{h.used:.3g} s", f"{self.cores:.2f}", f"{h.epochs:,}"]
 
 
 def _number(value: float) -> str:
-    return f"{value:.1e}" if math.isfinite(value) else "diverged"
+    return re.sub(r"e([+-])0", r"e\1", f"{value:.1e}") if math.isfinite(value) else "∞"
 
 
 def measure(name: str, data: Dataset, seconds: float, steps: int, seed: int, bar: Any) -> Row:
@@ -225,10 +226,9 @@ def main(
             left_out |= dict.fromkeys(waiting, "interrupted")
     best = min((r.history.test_error for r in rows if r.name in OURS), default=math.nan)
     cells = [row.cells(best) for row in rows]
-    header = ["network", "parameters", "relative error", "× our best", f"RMSE to t = {TIME:g}"]
-    invariants = " / ".join(data.system.invariants).replace("_", " ")
-    header += [f"{invariants}, {n:,} steps" for n in STEPS if n <= steps]
-    header += ["seconds", "cores", "epochs"]
+    header = ["network", "parameters", "error", "× our best", f"RMSE to t = {TIME:g}"]
+    header += [f"at {n:,} steps" for n in STEPS if n <= steps]
+    header += ["time", "cores", "epochs"]
     notes = [f"{r.name}: {ENTRIES[r.name].title} ({r.history.optimizer})" for r in rows]
     notes += [f"{name} is left out: {reason}" for name, reason in left_out.items()]
     rule = ["---", *["---:"] * (len(header) - 1)]
@@ -237,7 +237,9 @@ def main(
     lines += ["", *(f"- {note}" for note in notes + NOTES), ""]
     with replacing(output, overwrite) as temporary:
         temporary.write_text("\n".join(lines), encoding="utf-8")
-    table = Table(header[0], *(Column(h, justify="right") for h in header[1:]), box=None)
+    first = Column(header[0], no_wrap=True)
+    others = [Column(name, justify="right", overflow="fold") for name in header[1:]]
+    table = Table(first, *others, box=None, collapse_padding=True, pad_edge=False)
     for row in cells:
         table.add_row(*(cell.replace(" / ", "\n") for cell in row))
     out.print(table)
