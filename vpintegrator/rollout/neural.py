@@ -1,18 +1,23 @@
-"""Iterating a learned map."""
+"""Iterating a learned map, and differentiating it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.cursor import Cursor
 
 if TYPE_CHECKING:
     import torch
 
     from vpintegrator.models import Integrator
+
+_LARGEST_PART = 4096  # steps between two calls of progress
+_JACOBIANS = 200_000  # entries of all Jacobians computed at a time
 
 
 def rollout(
@@ -36,7 +41,7 @@ def rollout(
     steps
         Number of time steps after the first state of the window.
     progress
-        Called about a hundred times with the model's name, steps done, and steps in all.
+        Called a hundred times or more with the model's name, steps done, and steps in all.
 
     Returns
     -------
@@ -52,35 +57,112 @@ def rollout(
     """
     import torch
 
-    from vpintegrator.threads import torch_threads
-
     as_tensor = isinstance(initial, torch.Tensor)
     windows = as_windows(model, initial)
     if isinstance(steps, bool) or int(steps) != steps or steps < 0:
         raise InputError(f"steps = {steps!r} must be a whole number, 0 or more")
     steps = int(steps)
-    window, new = model.window, model.prediction_window
+    states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))
+    states[:, : model.window] = windows
+    cursor = LearnedCursor(model, windows)
+    part = max(min(steps // 100, _LARGEST_PART), 1)
+    for known in range(model.window, steps + 1, part):
+        count = min(part, steps + 1 - known)
+        states[:, known : known + count] = cursor.advance_tensor(count)
+        if progress:
+            progress(model.name, known + count - 1, steps)
+    states = states[:, : steps + 1]
+    return states.contiguous() if as_tensor else states.cpu().numpy()
+
+
+class LearnedCursor(Cursor):
+    """Trajectories of a model from first windows (trajectory, window, dim) of its dtype and device.
+
+    Attributes
+    ----------
+    model
+        It is evaluated in ``eval`` mode and put back into the mode it was in.
+    """
+
+    def __init__(
+        self, model: Integrator, windows: torch.Tensor, waiting: torch.Tensor | None = None
+    ) -> None:
+        self.model = model
+        self._window = windows.clone()
+        # states predicted already but not yet asked for
+        self._waiting = windows[:, :0].clone() if waiting is None else waiting
+        self._failed = windows.new_zeros(len(windows), dtype=bool)
+
+    @classmethod
+    def from_snapshot(cls, model: Integrator, snapshot: Mapping[str, np.ndarray]) -> LearnedCursor:
+        """Go on from a snapshot."""
+        import torch
+
+        window = as_windows(model, snapshot["window"])
+        return cls(model, window, torch.from_numpy(snapshot["waiting"]).to(window))
+
+    def advance(self, count: int) -> np.ndarray:
+        return self.advance_tensor(count).double().cpu().numpy()
+
+    def advance_tensor(self, count: int) -> torch.Tensor:
+        """The next ``count`` states as a tensor (trajectory, count, dim) without gradient."""
+        import torch
+
+        window, new = self.model.window, self.model.prediction_window
+        # room for the window before and for the last prediction, which may go beyond
+        states = self._window.new_empty((len(self._window), window + count + new, self.model.dim))
+        known = window + self._waiting.shape[1]
+        states[:, :window] = self._window
+        states[:, window:known] = self._waiting
+        # a prediction starts from the last states predicted, not from the last asked for
+        with _evaluating(self.model), torch.inference_mode():
+            while known < window + count:
+                states[:, known : known + new] = self.model.predict(
+                    states[:, known - window : known]
+                )
+                known += new
+        self._waiting = states[:, window + count : known].clone()
+        self._window = states[:, count : window + count].clone()
+        return _nan_after_divergence(states[:, window : window + count], self._failed)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {
+            "window": self._window.double().cpu().numpy(),
+            "waiting": self._waiting.double().cpu().numpy(),
+        }
+
+
+@contextmanager
+def _evaluating(model: Integrator) -> Iterator[None]:
+    from vpintegrator.threads import torch_threads
+
     training = model.training
     model.eval()
     try:
-        with torch_threads(), torch.inference_mode():
-            # room for the last call, which may go beyond the last step
-            states = windows.new_empty((len(windows), max(steps + 1, window) + new, model.dim))
-            states[:, :window] = windows
-            known, reported = window, 0
-            while known <= steps:
-                states[:, known : known + new] = model.predict(states[:, known - window : known])
-                known += new
-                done = min(known - 1, steps)
-                if progress and (done == steps or 100 * (done - reported) >= steps):
-                    reported = done
-                    progress(model.name, done, steps)
-            states = states[:, : steps + 1]
-            states = _nan_after_divergence(states)
+        with torch_threads():
+            yield
     finally:
         model.train(training)
-    # outside of inference mode, so that the caller can use the tensor in any way
-    return states.clone() if as_tensor else states.cpu().numpy()
+
+
+def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:
+    """Jacobian matrices of the model's map of windows (n, window, dim), in float64.
+
+    Shape (n, window * dim, window * dim), time before component, by forward-mode differentiation.
+    """
+    import torch
+
+    windows = np.asarray(windows, dtype=np.float64)
+    size = model.window * model.dim
+    result = np.empty((len(windows), size, size))
+    part = max(1, _JACOBIANS // size**2)
+    jacobian = torch.func.vmap(torch.func.jacfwd(model))
+    with _evaluating(model), torch.no_grad():
+        for start in range(0, len(windows), part):
+            rows = slice(start, start + part)
+            values = jacobian(as_windows(model, windows[rows]))
+            result[rows] = values.reshape(-1, size, size).double().cpu().numpy()
+    return result
 
 
 def as_windows(model: Integrator, initial: Any) -> torch.Tensor:
@@ -104,9 +186,14 @@ def as_windows(model: Integrator, initial: Any) -> torch.Tensor:
     return windows
 
 
-def _nan_after_divergence(states: torch.Tensor) -> torch.Tensor:
-    """States with everything after the first that is not finite replaced by NaN."""
+def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.Tensor:
+    """States with everything after the first that is not finite replaced by NaN.
+
+    ``failed`` (trajectory,) says which had failed before, and is brought up to date.
+    """
     import torch
 
     bad = ~torch.isfinite(states).all(dim=-1)
-    return torch.where(bad.cumsum(dim=1)[..., None] > 0, torch.nan, states)
+    gone = (bad.cumsum(dim=1) > 0) | failed[:, None]
+    failed |= gone.any(dim=1)
+    return torch.where(gone[..., None], torch.nan, states)

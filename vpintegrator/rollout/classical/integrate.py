@@ -1,4 +1,4 @@
-"""Trajectories by a classical method with a fixed step."""
+"""Trajectories by a classical method, sampled at a fixed step."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod, iterate
+from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.classical.registry import find_method
 
 Progress = Callable[[str, int, int], None]
 
+_LARGEST_PART = 4096  # steps between two calls of progress
+
 
 def integrate(
     system: System,
-    method: str | OneStepMethod,
+    method: str | ClassicalMethod,
     initial: Any,
     step: float,
     steps: int,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Integrate many trajectories of a system by a classical one-step method.
+    """Integrate many trajectories of a system by a classical method.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ def integrate(
     steps
         Number of steps.
     progress
-        Called about a hundred times with the method's name, steps done, and steps in all.
+        Called a hundred times or more with the method's name, steps done, and steps in all.
 
     Returns
     -------
@@ -71,11 +73,13 @@ def integrate(
     steps = int(steps)
     states = np.empty((len(initial), steps + 1, system.dim))
     states[:, 0] = initial
-    report_every = max(steps // 100, 1)
-    for k, state in enumerate(iterate(method, system, initial, step, steps), start=1):
-        states[:, k] = state
-        if progress and (k % report_every == 0 or k == steps):
-            progress(method.name, k, steps)
+    cursor = method.start(system, initial, step)
+    part = max(min(steps // 100, _LARGEST_PART), 1)
+    for done in range(0, steps, part):
+        count = min(part, steps - done)
+        states[:, done + 1 : done + count + 1] = cursor.advance(count)
+        if progress:
+            progress(method.name, done + count, steps)
     return states
 
 

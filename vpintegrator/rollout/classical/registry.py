@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.classical.explicit import EXPLICIT_EULER, EXPLICIT_MIDPOINT, HEUN, RK4
 from vpintegrator.rollout.classical.gauss_legendre import (
     GAUSS_LEGENDRE_2,
@@ -13,7 +13,7 @@ from vpintegrator.rollout.classical.gauss_legendre import (
 )
 from vpintegrator.rollout.classical.stoermer_verlet import STOERMER_VERLET
 
-METHODS: dict[str, OneStepMethod] = {
+METHODS: dict[str, ClassicalMethod] = {
     method.name: method
     for method in (
         EXPLICIT_EULER,
@@ -29,7 +29,7 @@ METHODS: dict[str, OneStepMethod] = {
 }
 
 
-def find_method(name: str) -> OneStepMethod:
+def find_method(name: str) -> ClassicalMethod:
     """The classical method of a name.
 
     Raises

@@ -1,0 +1,24 @@
+"""Trajectories on their way: advanced chunk by chunk, put down and taken up again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+
+class Cursor(ABC):
+    """An ensemble of trajectories that a method moves forward in time.
+
+    The states do not depend on how many are asked for at a time, and a cursor made from a snapshot
+    goes on as the one it was taken from would have, to the last bit. (The adaptive solvers of SciPy
+    start again from a snapshot; theirs agree to the tolerance.)
+    """
+
+    @abstractmethod
+    def advance(self, count: int) -> np.ndarray:
+        """The next ``count`` states, (trajectory, count, dim); NaN after a divergence."""
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """All that is needed to go on from here, as arrays of numbers."""

@@ -1,0 +1,199 @@
+"""Numerical flows: learned and classical maps behind one face, NumPy arrays in and out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
+from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.rollout.neural import LearnedCursor, as_windows, network_jacobian
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+
+class NumericalFlow(ABC):
+    """A map of windows of states that moves them ``prediction_window`` steps forward in time.
+
+    A classical method reads and writes a single state: its windows have one row. All arrays are
+    float64, whatever the model computes in.
+
+    Attributes
+    ----------
+    name, title
+        Its name, and that in figures.
+    kind
+        ``"learned"`` or ``"classical"``.
+    system
+        The system, where it is known.
+    step
+        Time step h.
+    dim, window, prediction_window
+        Components of a state, time steps read, and time steps predicted.
+    """
+
+    name: str
+    title: str
+    kind: str
+    system: System | None
+    step: float
+    dim: int
+    window: int = 1
+    prediction_window: int = 1
+
+    @abstractmethod
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        """Windows (n, window, dim) to those ``prediction_window`` steps later.
+
+        NaN where the step cannot be computed.
+        """
+
+    @abstractmethod
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        """Jacobian matrices of ``map`` at windows (n, window, dim).
+
+        Shape (n, window * dim, window * dim), time before component in rows and columns alike; NaN
+        where the step cannot be computed.
+
+        Raises
+        ------
+        InputError
+            If the method is no fixed map: SciPy's adaptive solvers.
+        """
+
+    @abstractmethod
+    def start(self, first: np.ndarray) -> Cursor:
+        """Trajectories from first windows (trajectory, window, dim), of the states after these."""
+
+    @abstractmethod
+    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
+        """Trajectories from a snapshot of such a cursor."""
+
+
+class ClassicalFlow(NumericalFlow):
+    """A classical method with its system and step.
+
+    Raises
+    ------
+    InputError
+        If there is no such method or it does not apply to the system.
+    """
+
+    kind = "classical"
+    system: System
+
+    def __init__(self, method: str | ClassicalMethod, system: System, step: float) -> None:
+        self.method = find_method(method) if isinstance(method, str) else method
+        self.method.check(system)
+        self.name, self.title = self.method.name, self.method.title
+        self.system, self.step, self.dim = system, float(step), system.dim
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        if isinstance(self.method, OneStepMethod):
+            return self.method.step(self.system, windows, self.step)
+        return self.method.start(self.system, windows[:, 0], self.step).advance(1)
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        if not isinstance(self.method, OneStepMethod):
+            raise InputError(
+                f"{self.name} chooses its steps by itself, so it is no fixed map and has no "
+                "derivative; take a method with a fixed step"
+            )
+        with np.errstate(all="ignore"):
+            return self.method.derivative(self.system, windows[:, 0], self.step)
+
+    def start(self, first: np.ndarray) -> Cursor:
+        return self.method.start(self.system, first[:, 0], self.step)
+
+    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
+        return self.method.resume(self.system, snapshot, self.step)
+
+
+class LearnedFlow(NumericalFlow):
+    """A trained model.
+
+    Parameters
+    ----------
+    model
+        The model. Its step is that of its training.
+    system
+        The system it approximates, where a diagnostic needs it.
+    name
+        By default that of the architecture.
+    step
+        Its time step, where its metadata does not say.
+    """
+
+    kind = "learned"
+
+    def __init__(
+        self,
+        model: Integrator,
+        system: System | None = None,
+        name: str | None = None,
+        step: float | None = None,
+    ) -> None:
+        self.model = model
+        self.name = self.title = model.name if name is None else name
+        self.system, self.dim = system, model.dim
+        self.window, self.prediction_window = model.window, model.prediction_window
+        trained = model.metadata.get("step", step)
+        if trained is None:
+            raise InputError(f"the model {self.name} does not say for which step it is; give step")
+        self.step = float(trained)
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        import torch
+
+        with torch.inference_mode():
+            return self.model(as_windows(self.model, windows)).double().cpu().numpy()
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        return network_jacobian(self.model, windows)
+
+    def start(self, first: np.ndarray) -> Cursor:
+        return LearnedCursor(self.model, as_windows(self.model, first))
+
+    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
+        return LearnedCursor.from_snapshot(self.model, snapshot)
+
+
+def as_flow(
+    method: str | ClassicalMethod | Integrator | NumericalFlow,
+    system: System | None = None,
+    step: float | None = None,
+) -> NumericalFlow:
+    """The numerical flow of a classical method, by name or not, or of a trained model.
+
+    Parameters
+    ----------
+    method
+        A name such as ``"implicit-midpoint"``, a classical method, or a model; a flow is given back
+        as it is.
+    system, step
+        What a classical method needs; a model knows its step.
+
+    Raises
+    ------
+    InputError
+        If something is missing or the method does not apply to the system.
+    """
+    if isinstance(method, NumericalFlow):
+        return method
+    if isinstance(method, str | ClassicalMethod):
+        if system is None or step is None:
+            raise InputError("a classical method needs a system and a step")
+        return ClassicalFlow(method, system, step)
+    return LearnedFlow(method, system, step=step)
+
+
+def flatten(windows: Any) -> np.ndarray:
+    """Windows (n, window, dim) as vectors (n, window * dim), the order of ``derivative``."""
+    windows = np.asarray(windows, dtype=np.float64)
+    return windows.reshape(len(windows), -1)
