@@ -36,8 +36,9 @@ STEPS = (1_000, 10_000, 50_000)
 NOTES = [
     "error: relative, of the new states one window ahead (1 step; 3 for transformers), test group",
     "RMSE: orbits from (0, sin 0.9, -cos 0.9) / (0, sin 1.1, cos 1.1)",
-    f"at N steps: largest relative change so far of energy / squared momentum, {RANDOM_ORBITS} orbits",
-    "∞: diverged; cores: processor time by wall time of training; epochs: iterations of Levenberg-Marquardt",
+    f"at N steps: largest relative change of energy / squared momentum, {RANDOM_ORBITS} orbits",
+    "∞: diverged; cores: processor time by wall time of training",
+    "epochs: iterations of Levenberg-Marquardt",
 ]
 
 

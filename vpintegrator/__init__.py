@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vpintegrator.errors import InputError
     from vpintegrator.models import load, save
     from vpintegrator.plotting import draw
-    from vpintegrator.rollout import compare, integrate, open_rollout, rollout
+    from vpintegrator.rollout import as_ode_solver, compare, integrate, open_rollout, rollout
     from vpintegrator.training import train
 
 __version__ = "0.1.0"
@@ -36,6 +36,7 @@ _MODULES = ("models", "nn", "rollout")
 _NAMES = {
     "InputError": "errors",
     "System": "dynamics",
+    "as_ode_solver": "rollout",
     "compare": "rollout",
     "draw": "plotting",
     "generate": "data",
@@ -56,6 +57,7 @@ _NAMES = {
 __all__ = [
     "InputError",
     "System",
+    "as_ode_solver",
     "compare",
     "draw",
     "generate",

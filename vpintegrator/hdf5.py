@@ -53,16 +53,7 @@ def write_states(
     trajectory.attrs["long_name"] = "number of the trajectory"
     for scale, name in ((trajectory, "trajectory"), (time, "time"), (component, "component")):
         scale.make_scale(name)
-    row_bytes = max(8 * int(np.prod(state.shape[1:])), 1)
-    rows = int(np.clip(_CHUNK_BYTES // row_bytes, 1, max(len(state), 1)))
-    columns = int(np.clip(_CHUNK_BYTES // (8 * state.shape[2]), 1, state.shape[1]))
-    dataset = group.create_dataset(
-        "state",
-        data=state,
-        dtype=np.float64,
-        chunks=(rows, columns, state.shape[2]) if state.size else None,
-        fletcher32=bool(state.size),
-    )
+    dataset = _fill(group, "state", state)
     dataset.attrs["long_name"] = f"state of the system: {system.title}"
     dataset.attrs["units"] = "1"
     for axis, scale in enumerate((trajectory, time, component)):
@@ -70,8 +61,42 @@ def write_states(
     return dataset
 
 
+def create_series(group: h5py.Group, name: str, values: np.ndarray, title: str) -> h5py.Dataset:
+    """Numbers (trajectory, time) beside the states of a group."""
+    dataset = _fill(group, name, values)
+    dataset.attrs["long_name"] = title
+    for axis, scale in enumerate(("trajectory", "time")):
+        dataset.dims[axis].attach_scale(group[scale])
+    return dataset
+
+
+def _fill(group: h5py.Group, name: str, values: np.ndarray) -> h5py.Dataset:
+    """A chunked and checksummed dataset (trajectory, time, ...), written part by part.
+
+    The values may be a view of a file larger than the memory.
+    """
+    size = 8 * int(np.prod(values.shape[2:], dtype=np.int64))
+    columns = int(np.clip(_CHUNK_BYTES // size, 1, max(values.shape[1], 1)))
+    rows = int(np.clip(_CHUNK_BYTES // (size * columns), 1, max(len(values), 1)))
+    dataset = group.create_dataset(
+        name,
+        shape=values.shape,
+        dtype=np.float64,
+        chunks=(rows, columns, *values.shape[2:]) if values.size else None,
+        fletcher32=bool(values.size),
+    )
+    for start in range(0, values.shape[1] if values.size else 0, columns):
+        part = slice(start, start + columns)
+        for first in range(0, len(values), 64 * rows):
+            block = slice(first, first + 64 * rows)
+            dataset[block, part] = values[block, part]
+    return dataset
+
+
 @contextmanager
-def open_hdf5(path: str | os.PathLike[str], format_name: str, newest: int) -> Iterator[h5py.File]:
+def open_hdf5(
+    path: str | os.PathLike[str], format_name: str, newest: int, oldest: int = 1
+) -> Iterator[h5py.File]:
     """Open one of this package's HDF5 files for reading.
 
     Raises
@@ -96,7 +121,12 @@ def open_hdf5(path: str | os.PathLike[str], format_name: str, newest: int) -> It
         if found != format_name:
             what = f"a {found} file" if isinstance(found, str) else "an HDF5 file of another kind"
             raise InputError(f"{path} is {what}, not a {format_name} file")
-        if not 1 <= int(file.attrs.get("format_version", 0)) <= newest:
+        if int(file.attrs.get("format_version", 0)) < oldest:
+            raise InputError(
+                f"{path} was written by an older version of vpintegrator, in a format that is no "
+                f"longer read; make the {kind} anew"
+            )
+        if int(file.attrs["format_version"]) > newest:
             raise InputError(
                 f"{path} has format version {file.attrs.get('format_version')}, but this version "
                 f"of vpintegrator reads up to {newest}; install a newer one"

@@ -45,6 +45,8 @@ def test_numpy_and_torch_agree(system):
         np.testing.assert_allclose(invariant(t).numpy(), invariant(z), **close)
     by_component = system.vector_field_by_component(np.moveaxis(z, -1, 0))
     np.testing.assert_array_equal(np.moveaxis(by_component, 0, -1), system.vector_field(z))
+    by_component = system.jacobian_by_component(np.moveaxis(z, -1, 0))
+    np.testing.assert_array_equal(np.moveaxis(by_component, (0, 1), (-2, -1)), system.jacobian(z))
 
 
 def test_jacobian_is_the_derivative(system):

@@ -1,122 +1,241 @@
-"""Figures and tables of real rollouts: complete, and faithful to the numbers."""
+"""Figures of real rollouts: complete, faithful to the numbers, of the size asked for."""
 
-import csv
-import math
+import re
 
 import matplotlib.image
 import numpy as np
 import pytest
-import torch
+from matplotlib.figure import Figure
 
-from vpintegrator import models
+from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
-from vpintegrator.plotting import csv_table, draw, latex_table, markdown_table
-from vpintegrator.plotting.draw import FORMATS
-from vpintegrator.plotting.errors import draw_error_growth, draw_largest_so_far
-from vpintegrator.plotting.phase import draw_plane, on_sphere, planes
+from vpintegrator.plotting import draw
+from vpintegrator.plotting.coordinates import coordinates, stretches
+from vpintegrator.plotting.curves import CROSS
+from vpintegrator.plotting.draw import FIGURES
+from vpintegrator.plotting.errors import draw_error_growth, errors
+from vpintegrator.plotting.invariants import draw_largest_so_far, invariants
+from vpintegrator.plotting.phase import phase, portrait_kind
+from vpintegrator.plotting.plane import draw_plane, planes
+from vpintegrator.plotting.poincare import plane_of_section, poincare
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.style import SMALLEST, floored, looks, mathtext, thinned
-from vpintegrator.rollout import compare
+from vpintegrator.plotting.series import SMALLEST, floored, largest_between, thinned
+from vpintegrator.plotting.sphere import on_sphere
+from vpintegrator.plotting.style import PAPER, find_style, luminance
+from vpintegrator.plotting.volume import volume
+from vpintegrator.plotting.work_precision import fitted_order, work_precision
 
-FIGURES = ("overview", "phase", "coordinates", "errors", "invariants", "volume")
-
-
-def untrained(dim, step, system):
-    torch.manual_seed(0)
-    model = models.VolumePreservingTransformer(dim=dim, window=3, width=4)
-    model.metadata = {"step": repr(step), "system": system, "system_name": "test"}
-    return model
-
-
-@pytest.fixture(scope="module")
-def body():
-    from vpintegrator.dynamics import load_system
-
-    model = untrained(3, 0.2, load_system("rigid-body").text)
-    return compare({"net": model}, ["implicit-midpoint", "rk4"], steps=60, trajectories=3)
+ALWAYS = {"overview", "phase", "coordinates", "errors", "volume"}
+EXPECTED = {
+    "body": ALWAYS | {"invariants"},
+    "oscillators": ALWAYS | {"invariants", "poincare"},
+    "thinned": ALWAYS | {"invariants", "work-precision"},
+    "flow": ALWAYS,
+}
+TEXTS = {"table.csv", "table.md", "table.tex", "captions.md", "captions.tex"}
 
 
-@pytest.fixture(scope="module")
-def oscillators():
-    """Explicit Euler grows without bound here, and the step is too long for its patience."""
-    methods = ["explicit-euler", "stoermer-verlet"]
-    return compare(None, methods, system="coupled-oscillators", steps=500, step=2.5)
-
-
-@pytest.mark.parametrize("name", ["body", "oscillators"])
-def test_everything_is_drawn(name, request, tmp_path):
-    paths = draw(request.getfixturevalue(name), tmp_path / "figures")
-    names = {path.name for path in paths}
-    assert names >= {f"{figure}.{suffix}" for figure in FIGURES for suffix in FORMATS}
-    assert names >= {"table.csv", "table.md", "table.tex"}
+@pytest.mark.parametrize(
+    ("name", "formats"),
+    [
+        ("body", ("png", "pdf")),
+        ("oscillators", ("png",)),
+        ("thinned", ("pdf",)),
+        ("flow", ("pdf",)),
+    ],
+)
+def test_everything_is_drawn(name, formats, request, tmp_path):
+    paths = draw(request.getfixturevalue(name), tmp_path / "figures", formats=formats)
+    figures = {f"{figure}.{suffix}" for figure in EXPECTED[name] for suffix in formats}
+    assert {path.name for path in paths} == figures | TEXTS
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == figures | TEXTS
     for path in paths:
         if path.suffix == ".png":
-            image = matplotlib.image.imread(path)
-            assert image.std() > 0.02, f"{path} is blank"
+            assert matplotlib.image.imread(path).std() > 0.02, f"{path} is blank"
         if path.suffix == ".pdf":
-            assert b"/FontFile2" in path.read_bytes(), "fonts are not embedded as TrueType"
+            content = path.read_bytes()
+            assert b"/FontFile2" in content, "fonts are not embedded as TrueType"
+            assert b"/Type3" not in content
+            assert len(content) < 1_000_000
 
 
-def test_drawing_from_a_file_equals_drawing_the_report(body, tmp_path):
-    body.save(tmp_path / "rollout.h5")
-    first = draw(body, tmp_path / "a", formats=["png"])
+def test_drawing_from_a_file_equals_drawing_the_report(oscillators, tmp_path, monkeypatch):
+    only(monkeypatch, "overview", "invariants", "poincare")
+    oscillators.save(tmp_path / "rollout.h5")
+    first = draw(oscillators, tmp_path / "a", formats=["png"])
     second = draw(tmp_path / "rollout.h5", tmp_path / "b", formats=["png"])
+    assert [path.name for path in first] == [path.name for path in second]
     for one, other in zip(first, second, strict=True):
-        if one.suffix == ".png":
-            images = [matplotlib.image.imread(p) for p in (one, other)]
-            np.testing.assert_array_equal(*images)
+        assert one.read_bytes() == other.read_bytes(), one.name
 
 
-def test_csv_holds_the_numbers(body):
-    rows = list(csv.DictReader(csv_table(body).splitlines()))
-    assert [row["method"] for row in rows] == ["net", "Implicit midpoint", "RK4"]
-    for row, name in zip(rows, body.runs, strict=True):
-        assert float(row["RMSE"]) == body.summary(name).error
+@pytest.mark.parametrize(
+    ("style", "width", "inches"),
+    [("paper", None, 3.4), ("paper", "page", 7.0), ("talk", "column", 6.0), ("dark", "5.5", 5.5)],
+)
+def test_widths_are_those_asked_for(body, style, width, inches, tmp_path, monkeypatch):
+    only(monkeypatch, "errors")
+    paths = draw(body, tmp_path, formats=["png", "pdf"], style=style, width=width)
+    by_name = {path.name: path for path in paths}
+    dots = find_style(style).dots_per_inch
+    image = matplotlib.image.imread(by_name["errors.png"])
+    assert image.shape[1] == pytest.approx(inches * dots, abs=1)
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", by_name["errors.pdf"].read_bytes())
+    assert float(box[1]) == pytest.approx(72 * inches)
+    corner = image[0, 0, :3].mean()
+    assert corner < 0.2 if style == "dark" else corner == 1
 
 
-def test_tables_render_every_kind_of_cell(body, oscillators):
-    text = markdown_table(body)
-    assert text.count("\n| ") == 4
-    assert "volume error" in text
-    latex = latex_table(body)
-    assert r"\toprule" in latex
-    assert r"\cdot 10^{-" in latex
-    assert latex.count(r"\\") == 4
-    assert "diverged" in markdown_table(oscillators)
+@pytest.mark.parametrize(("style", "width"), [("paper", None), ("paper", 3.4), ("talk", None)])
+def test_no_label_is_cut_off_and_no_title_meets_another(oscillators, style, width):
+    """Every text lies inside the figure; legend and titles do not overlap."""
+    scene = Scene(oscillators, find_style(style, width))
+    with scene.style.applied(), np.errstate(all="ignore"):
+        for name, make in FIGURES.items():
+            figure = make(scene)
+            if figure is None:
+                continue
+            figure.draw_without_rendering()
+            inside = figure.bbox
+            legends = [legend.get_window_extent() for legend in figure.legends]
+            titles = [axes.title for axes in figure.axes if axes.title.get_text()]
+            boxes = [title.get_window_extent() for title in titles]
+            panels = [axes.get_window_extent() for axes in figure.axes]
+            for box in [*legends, *boxes]:
+                assert box.x0 >= -1, name
+                assert box.x1 <= inside.x1 + 1, name
+                assert box.y0 >= -1, name
+                assert box.y1 <= inside.y1 + 1, name
+            for k, box in enumerate(boxes):
+                assert not any(box.overlaps(other) for other in boxes[k + 1 :]), name
+            for box in legends:
+                assert not any(box.overlaps(panel) for panel in panels), name
 
 
-def axes():
-    from matplotlib.figure import Figure
-
-    return Figure().subplots()
-
-
-def test_a_line_ends_with_a_cross_where_a_method_failed():
-    times = np.arange(1.0, 101.0)
-    error = np.full((2, 100), 1e-3)
-    error[:, 60:] = np.nan
-    panel = axes()
-    look = looks(["rk4"], [])["rk4"]
-    draw_error_growth(panel, times, error, look)
-    draw_largest_so_far(panel, times, error, look)
-    crosses = [line for line in panel.lines if line.get_marker() == "X"]
-    assert [cross.get_xdata()[0] for cross in crosses] == [60.0, 60.0]
+def test_a_dark_figure_is_legible(body):
+    scene = Scene(body, find_style("dark"))
+    background = luminance(scene.style.background)
+    for look in scene.looks.values():
+        contrast = (luminance(look.colour) + 0.05) / (background + 0.05)
+        assert contrast > 3, look
 
 
-def test_the_running_maximum_never_falls():
-    times = np.linspace(0, 10, 500)
-    panel = axes()
-    draw_largest_so_far(panel, times, np.sin(times)[None], looks(["rk4"], [])["rk4"])
-    drawn = panel.lines[0].get_ydata()
+def crosses(axes):
+    return [line for line in axes.lines if line.get_marker() == CROSS]
+
+
+def test_a_method_that_diverges_leaves_its_mark(oscillators):
+    """A cross at the very time, in each figure of errors, and words in the legend."""
+    scene = Scene(oscillators)
+    failed = {name for name, run in oscillators.runs.items() if run.diverged}
+    assert failed == {"explicit-euler", "stoermer-verlet"}
+    for make in (errors, invariants, volume):
+        figure = make(scene)
+        marks = crosses(figure.axes[0])
+        colours = {scene.looks[name].colour for name in failed}
+        assert {mark.get_color() for mark in marks} == colours
+        times = {scene.first_failure(name) for name in failed}
+        assert {float(mark.get_xdata()[0]) for mark in marks} == times
+        labels = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert sum("diverged" in label for label in labels) == 2
+    titles = [axes.get_title() for axes in phase(scene).axes]
+    assert sum("diverged" in title for title in titles) == 4  # in both planes
+
+
+def test_curves_pass_through_the_numbers_of_the_report(body):
+    scene = Scene(body)
+    axes = Figure().subplots()
+    draw_error_growth(axes, scene, "rk4")
+    line = axes.lines[0]
+    np.testing.assert_array_equal(line.get_xdata(), body.times[1:])
+    median = np.median(body.errors("rk4"), axis=0)[1:]
+    np.testing.assert_array_equal(line.get_ydata(), np.maximum(median, SMALLEST))
+    axes = Figure().subplots()
+    draw_error_growth(axes, scene, "net")
+    assert axes.lines[0].get_xdata()[0] == body.times[3]  # after the first window
+
+
+def test_the_running_maximum_never_falls(body):
+    scene = Scene(body)
+    axes = Figure().subplots()
+    draw_largest_so_far(axes, scene, "rk4", "energy")
+    drawn = axes.lines[0].get_ydata()
     assert (np.diff(drawn) >= 0).all()
-    assert drawn[-1] == pytest.approx(1, abs=1e-3)
+    assert drawn[-1] == body.invariant_errors("rk4")["energy"].largest.max()
 
 
-def test_a_runaway_does_not_push_the_rest_into_a_corner():
+def test_error_curves_end_with_the_reference(thinned):
+    axes = errors(Scene(thinned)).axes[0]
+    ends = [line.get_xdata()[-1] for line in axes.lines if len(line.get_xdata()) > 2]
+    assert ends == [60.0, 60.0]
+    axes = invariants(Scene(thinned)).axes[0]
+    assert all(line.get_xdata()[-1] == thinned.times[-1] for line in axes.lines)
+
+
+def test_states_far_apart_are_drawn_as_dots(thinned, body):
+    for make in (phase, coordinates):
+        lines = [line for axes in make(Scene(thinned)).axes for line in axes.lines]
+        assert lines
+        assert all(line.get_linestyle() == "None" for line in lines)
+    assert any(line.get_linestyle() != "None" for line in phase(Scene(body)).axes[0].lines)
+
+
+def test_portraits_suit_the_system(body, oscillators, flow):
+    assert portrait_kind(Scene(body)) == "sphere"
+    assert portrait_kind(Scene(oscillators)) == "plane"
+    assert portrait_kind(Scene(flow)) == "space"
+    figure = phase(Scene(flow))
+    assert [axes.name for axes in figure.axes] == ["3d", "3d"]  # reference and RK4
+    drawn = np.array(figure.axes[1].lines[0].get_data_3d()).T
+    np.testing.assert_array_equal(drawn, flow.runs["rk4"].states[0])
+
+
+def test_a_section_shows_the_other_plane(oscillators, body):
+    scene = Scene(oscillators)
+    assert oscillators.section_plane[0] == "q[0]"
+    assert plane_of_section(scene) == (1, 3)
+    figure = poincare(scene)
+    assert len(figure.axes) == 3
+    points = figure.axes[2].collections[0].get_offsets()
+    np.testing.assert_array_equal(points, oscillators.runs["rk4"].section.points[:, [1, 3]])
+    assert poincare(Scene(body)) is None
+
+
+def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
+    figure = work_precision(Scene(thinned))
+    assert len(figure.axes) == 2  # evaluations and seconds
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    for name, label in zip(thinned.runs, labels, strict=True):
+        order = fitted_order(thinned.work_precision[name])
+        assert order == pytest.approx(thinned.runs[name].order, abs=0.2)
+        assert label.endswith(f"order {order:.2f}")
+    study = thinned.work_precision["rk4"]
+    line = figure.axes[0].lines[1]
+    assert sorted(line.get_xdata()) == sorted(study.evaluations)
+    assert sorted(line.get_ydata()) == sorted(study.error)
+    assert work_precision(Scene(body)) is None
+
+
+def test_long_runs_show_their_beginning_and_their_end(oscillators, body):
+    first, last = stretches(Scene(oscillators))
+    assert (first.start, last.stop) == (0, 621)
+    assert stretches(Scene(body)) == [slice(0, 61)]
+
+
+def test_what_ran_away_does_not_cross_the_others(oscillators):
+    axes = coordinates(Scene(oscillators)).axes[0]
+    low, high = axes.get_ylim()
+    euler = axes.lines[1].get_ydata()
+    assert np.isfinite(euler).sum() < 20
+    assert np.nanmax(np.abs(euler[:-1][np.isfinite(euler[1:])])) < 2 * (high - low)
+
+
+def test_a_runaway_does_not_push_the_rest_into_a_corner(body):
     circle = np.stack([np.cos(np.arange(99)), np.sin(np.arange(99))], -1)[None]
-    panel = axes()
-    draw_plane(panel, 1e6 * circle, circle, looks(["heun"], [])["heun"], (0, 1), ("q", "p"))
-    assert max(np.abs(panel.get_xlim())) < 2
+    axes = Figure().subplots()
+    look = Scene(body).looks["rk4"]
+    draw_plane(axes, 1e6 * circle, circle, look, (0, 1), ("q", "p"), PAPER)
+    assert max(np.abs(axes.get_xlim())) < 2
 
 
 def test_spheres_are_found_in_the_states():
@@ -127,34 +246,54 @@ def test_spheres_are_found_in_the_states():
     assert on_sphere(on_it[..., :2]) is None
 
 
-def test_small_helpers():
-    assert floored(np.array([0.0, -1.0, np.inf]))[:2].tolist() == [SMALLEST, 1.0]
-    assert math.isnan(floored(np.array([np.inf]))[0])
-    assert mathtext("q[0]") == "$q_{0}$"
-    assert mathtext("z12") == "$z_{12}$"
+def test_planes_are_conjugate_pairs():
     assert planes(("q1", "q2", "p1", "p2"), True) == [(0, 2), (1, 3)]
-    index = thinned(10**6, logarithmic=True)
-    assert index[0] == 0
-    assert index[-1] == 10**6 - 1
-    assert len(index) < 1000
+    assert planes(("x", "y", "z"), False) == [(0, 1), (1, 2)]
+    assert planes(("x",), False) == [(0, 0)]
 
 
-def test_looks_are_fixed_and_models_stand_out(body):
-    scene = Scene(body)
-    assert scene.looks["rk4"] == looks(["heun", "rk4"], [])["rk4"]
-    assert scene.looks["net"].width > scene.looks["rk4"].width
-    many = looks(["a", "b", "c"], ["a", "b", "c"])
-    assert len({look.colour for look in many.values()}) == 3
+def test_a_thinned_curve_keeps_every_peak():
+    values = np.random.default_rng(1).random((3, 5000))
+    for logarithmic in (False, True):
+        index = thinned(5000, logarithmic)
+        assert (index[0], index[-1]) == (0, 4999)
+        assert len(index) < 1000
+        peaks = largest_between(values, index)
+        np.testing.assert_array_equal(peaks.max(axis=1), values.max(axis=1))
+        np.testing.assert_array_equal(peaks[:, 0], values[:, 0])
+    np.testing.assert_array_equal(largest_between(values, np.arange(5000)), values)
 
 
-def test_existing_figures_are_kept(body, tmp_path):
+def test_sizes_stay_within_a_logarithmic_axis():
+    drawn = floored(np.array([0.0, -1.0, np.inf, np.nan]))
+    np.testing.assert_array_equal(drawn, [SMALLEST, 1.0, np.nan, np.nan])
+
+
+def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
+    only(monkeypatch, "overview")
     (tmp_path / "overview.png").write_text("precious")
     with pytest.raises(InputError, match="exists already"):
         draw(body, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["overview.png"]
+    assert (tmp_path / "overview.png").read_text() == "precious"
     draw(body, tmp_path, formats=["png"], overwrite=True)
     assert (tmp_path / "overview.png").stat().st_size > 1000
-    with pytest.raises(InputError, match="'svg' is none of png, pdf"):
-        draw(body, tmp_path, formats=["svg"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"formats": ["svg"]}, "'svg' is none of png, pdf, pgf"),
+        ({"style": "poster"}, "'poster' is none of paper, talk, dark"),
+        ({"width": "wide"}, "'wide' is neither column nor page"),
+        ({"width": 0.5}, "'0.5' is neither column nor page"),
+        ({"width": "nan"}, "neither column nor page"),
+    ],
+)
+def test_mistakes(body, tmp_path, arguments, message):
+    with pytest.raises(InputError, match=message):
+        draw(body, tmp_path / "figures", **arguments)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="it is a file; name a folder"):
-        draw(body, tmp_path / "overview.png")
+        draw(body, tmp_path / "file")

@@ -29,9 +29,81 @@ y = "-1"
 """
 
 
+# divergence-free, and no rate depends on its own component
+ABC_FLOW = """
+title = "ABC flow"
+reference = "Dombre et al., J. Fluid Mech. 167 (1986) 353-391"
+state = ["x", "y", "z"]
+divergence_free = true
+[vector_field]
+x = "sin(z) + 0.6*cos(y)"
+y = "0.8*sin(x) + cos(z)"
+z = "0.6*sin(y) + 0.8*cos(x)"
+[initial_conditions]
+distribution = "uniform"
+low = -2
+high = 2
+"""
+
+# divergence-free, but rates depend on their own components, in a way that has an antiderivative
+SELF_DEPENDENT = """
+title = "Self-dependent rates"
+state = ["x", "y", "z"]
+divergence_free = true
+[vector_field]
+x = "sin(x)*cos(y)*cos(z) + 0.5*z"
+y = "0.3*cos(y)*sin(z) - 0.4*x"
+z = "0.5*x - 0.3*sin(y)*cos(z) - cos(x)*cos(y)*sin(z)"
+[initial_conditions]
+distribution = "uniform"
+low = -0.8
+high = 0.8
+"""
+
+# a particle in a magnetic field of any direction
+PARTICLE_IN_SPACE = """
+title = "Particle in space"
+state = ["x1", "x2", "x3", "v1", "v2", "v3"]
+divergence_free = true
+[vector_field]
+x1 = "v1"
+x2 = "v2"
+x3 = "v3"
+v1 = "-x1 + v2*(1 + x1**2/2) - v3*sin(x1)"
+v2 = "-x2*cos(x3) + v3*(x2 + 0.3) - v1*(1 + x1**2/2)"
+v3 = "0.2 - x3 + v1*sin(x1) - v2*(x2 + 0.3)"
+[initial_conditions]
+distribution = "uniform"
+low = -0.7
+high = 0.7
+"""
+
+PARTICLE_IN_A_TRAP = """
+title = "Particle in a trap"
+state = ["x1", "x2", "v1", "v2"]
+divergence_free = true
+[vector_field]
+x1 = "v1"
+x2 = "v2"
+v1 = "-sin(x1) + v2*(1 + x2/2)"
+v2 = "-x2*exp(x1/4) - v1*(1 + x2/2)"
+[initial_conditions]
+distribution = "uniform"
+low = -0.7
+high = 0.7
+"""
+
+TEXTS = {
+    "abc-flow": ABC_FLOW,
+    "self-dependent": SELF_DEPENDENT,
+    "particle-in-space": PARTICLE_IN_SPACE,
+    "particle-in-a-trap": PARTICLE_IN_A_TRAP,
+}
+
+
 @cache
 def system(name: str) -> System:
-    return load_system(name)
+    return System(TEXTS[name], name) if name in TEXTS else load_system(name)
 
 
 def initial(name: str, count: int = 5, seed: int = 0) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The comparison and its file."""
 
+import dataclasses
 import json
 import math
 
@@ -14,6 +15,7 @@ from tests.rollout.systems import BLOW_UP, initial, system
 from vpintegrator.dynamics import load_system
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
+from vpintegrator.rollout import METHODS, applicable_methods
 
 
 def trained(model, name="rigid-body", step=0.2):
@@ -49,13 +51,16 @@ def test_a_comparison(report):
     for run in report.runs.values():
         assert run.states.shape == report.reference.shape == (3, 51, 3)
         assert np.allclose(run.states[:, 0], z, atol=1e-15)
-        assert run.log_determinant.shape == (3, len(run.volume_index))
-        assert len(run.volume_index) > 10
+        step = run.volume["step"]
+        assert step.log_determinant.shape == (3, len(step.times))
+        assert len(step.times) > 40
+        assert run.volume["phase-space"].log_determinant.shape[0] == 3
         assert run.seconds_per_step > 0
     vpt = report.runs["vpt"]
     assert np.array_equal(vpt.states[:, :3], report.reference[:, :3])  # first window
-    assert (np.diff(vpt.volume_index) == 2).all()
-    assert np.abs(vpt.log_determinant).max() < 1e-12
+    assert vpt.volume["step"].times[0] == pytest.approx(0.4)  # the end of the first window
+    assert vpt.volume["step"].largest < 1e-12
+    assert vpt.structure == ("volume-preserving",)
     assert np.array_equal(report.runs["rk4"].states, vp.integrate(report.system, "rk4", z, 0.2, 50))
     assert report.reference_error.max() < 1e-11
 
@@ -67,24 +72,38 @@ def test_the_numbers_follow_from_the_states(report):
     assert s.error == pytest.approx(np.median(rmse))
     assert s.worst_error == pytest.approx(rmse.max())
     distance = np.linalg.norm(states - reference, axis=-1)
-    assert np.allclose(report.errors("rk4"), distance)
+    np.testing.assert_allclose(report.errors("rk4"), distance)
     assert s.final_error == pytest.approx(np.median(distance[:, -1]))
     energy = report.system.invariants["energy"](states)
-    assert s.invariants["energy"] == pytest.approx(np.abs(energy / energy[:, :1] - 1).max())
+    change = energy / energy[:, :1] - 1
+    assert s.invariants["energy"] == pytest.approx(np.abs(change).max())
     assert s.invariant_kinds == {"energy": "relative", "squared_momentum": "relative"}
-    assert s.log_determinant == np.abs(report.runs["rk4"].log_determinant).max()
+    slopes = np.polyfit(report.times, change.T, 1)[0]
+    assert s.drifts["energy"] == pytest.approx(slopes[np.abs(slopes).argmax()])
+    assert s.volume["step"] == report.runs["rk4"].volume["step"].largest
     assert (s.order, s.kind, s.diverged, s.trajectories) == (4, "classical", 0, 3)
     row = report.table()[-1]
     assert list(row) == [
         "method",
         "kind",
         "order",
+        "structure",
         "RMSE",
         "worst RMSE",
         "final error",
+        "time to failure",
         "energy error",
+        "energy drift",
+        "energy drift ±",
         "squared momentum error",
+        "squared momentum drift",
+        "squared momentum drift ±",
         "volume error",
+        "phase-space volume error",
+        "symplecticity defect",
+        "reversibility defect",
+        "Lyapunov exponent",
+        "evaluations per step",
         "time per step",
         "diverged",
     ]
@@ -92,30 +111,110 @@ def test_the_numbers_follow_from_the_states(report):
     assert row["RMSE"] == s.error
 
 
+def test_what_is_kept_is_thinned_and_what_is_measured_is_not():
+    options = {"system": "pendulum", "trajectories": 3, "steps": 47, "seed": 2}
+    whole = vp.compare(None, ["rk4", "heun"], **options)
+    thin = vp.compare(None, ["rk4", "heun"], every=10, **options)
+    index = [0, 10, 20, 30, 40, 47]
+    assert thin.every == 10
+    np.testing.assert_array_equal(thin.times, whole.times[index])
+    np.testing.assert_array_equal(thin.reference, whole.reference[:, index])
+    for name, run in thin.runs.items():
+        other = whole.runs[name]
+        np.testing.assert_array_equal(run.states, other.states[:, index])
+        np.testing.assert_array_equal(run.root_mean_square_error, other.root_mean_square_error)
+        assert run.error.max() == other.error.max()
+        assert run.error[0, 2] == other.error[0, 11:21].max()
+        first, second = run.invariants["energy"], other.invariants["energy"]
+        np.testing.assert_array_equal(first.largest, second.largest)
+        np.testing.assert_array_equal(first.drift, second.drift)
+        np.testing.assert_array_equal(run.threshold_time, other.threshold_time)
+
+
+def test_the_reference_may_end_early():
+    options = {"system": "pendulum", "trajectories": 2, "steps": 40, "threshold": 1e-3}
+    report = vp.compare(None, ["heun"], reference_time=4.1, **options)
+    run, whole = report.runs["heun"], vp.compare(None, ["heun"], **options).runs["heun"]
+    assert report.reference.shape == (2, 21, 2)  # 4.1 is nearest to 20 steps of 0.2
+    assert report.reference_time == pytest.approx(4.0)
+    np.testing.assert_allclose(run.error[:, :21], whole.error[:, :21], rtol=1e-6)
+    assert np.isnan(run.error[:, 21:]).all()
+    np.testing.assert_array_equal(run.states, whole.states)
+    none = vp.compare(None, ["heun"], reference_time=0, **options)
+    assert none.reference.shape == (2, 1, 2)
+    assert none.summary("heun").error == 0
+
+
+def test_the_first_window_may_come_from_a_method():
+    torch.manual_seed(0)
+    model = trained(VolumePreservingTransformer(dim=3, window=3, width=4))
+    report = vp.compare(model, ["heun"], steps=20, trajectories=2, first_window="heun")
+    vpt, heun = report.runs["vpt"], report.runs["heun"]
+    np.testing.assert_array_equal(vpt.states[:, :3], heun.states[:, :3])
+    assert (vpt.error[:, 2] > 0).all()
+    with pytest.raises(InputError, match="no classical method 'hen'"):
+        vp.compare(model, ["heun"], steps=20, first_window="hen")
+
+
+def test_all_methods_that_apply():
+    report = vp.compare(None, "all", system="pendulum", steps=5, trajectories=1, tangent_steps=0)
+    methods, reasons = applicable_methods(report.system)
+    assert list(report.runs) == list(methods)
+    assert "stoermer-verlet" in methods
+    assert reasons["gauss-legendre-2"] == "gauss-legendre-2 is the same map as implicit-midpoint"
+    body = applicable_methods(system("rigid-body"))
+    assert "stoermer-verlet" in body[1]
+    assert not set(body[0]) & set(body[1])
+    assert set(body[0]) | set(body[1]) == set(METHODS)
+
+
+def same(first, second):
+    """Two values are equal, arrays and dataclasses in them too."""
+    if dataclasses.is_dataclass(first):
+        return all(
+            same(getattr(first, f.name), getattr(second, f.name))
+            for f in dataclasses.fields(first)
+            if f.compare
+        )
+    if isinstance(first, dict):
+        return list(first) == list(second) and all(same(first[k], second[k]) for k in first)
+    if isinstance(first, np.ndarray):
+        return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
+    if isinstance(first, vp.System):
+        return first.text == second.text and first.parameters == second.parameters
+    return first == second or (first != first and second != second)
+
+
 def test_a_file_and_back(report, tmp_path):
     path = tmp_path / "rollout.h5"
     report.save(path)
     again = vp.open_rollout(path)
     assert again.table() == report.table()
-    assert again.seed == 7
-    assert again.system.text == report.system.text
-    assert again.system.parameters == report.system.parameters
-    assert np.array_equal(again.times, report.times)
-    assert np.array_equal(again.reference, report.reference)
-    assert np.array_equal(again.reference_error, report.reference_error)
-    assert list(again.runs) == list(report.runs)
-    for name, run in report.runs.items():
-        other = again.runs[name]
-        for key in ("name", "kind", "method", "title", "description", "order", "window"):
-            assert getattr(other, key) == getattr(run, key)
-        assert other.prediction_window == run.prediction_window
-        assert other.seconds_per_step == run.seconds_per_step
-        assert np.array_equal(other.states, run.states)
-        assert np.array_equal(other.volume_index, run.volume_index)
-        assert np.array_equal(other.log_determinant, run.log_determinant)
+    assert same(report, again)
     with pytest.raises(InputError, match="exists already"):
         report.save(path)
     report.save(path, overwrite=True)
+
+
+def test_everything_that_can_be_measured_goes_through_the_file(tmp_path):
+    report = vp.compare(
+        None,
+        ["stoermer-verlet", "rk4"],
+        system="coupled-oscillators",
+        steps=60,
+        every=7,
+        trajectories=3,
+        section="q[0] = 0.1",
+        work_precision=True,
+    )
+    run = report.runs["stoermer-verlet"]
+    assert run.section is not None
+    assert run.lyapunov is not None
+    assert run.symplecticity < 1e-13
+    assert list(report.work_precision) == ["stoermer-verlet", "rk4"]
+    path = tmp_path / "rollout.h5"
+    report.save(path)
+    assert same(report, vp.open_rollout(path))
 
 
 def test_xarray_opens_the_file(report, tmp_path):
@@ -127,9 +226,11 @@ def test_xarray_opens_the_file(report, tmp_path):
         assert state.dims == ("trajectory", "time", "component")
         assert list(state.component.values) == ["z1", "z2", "z3"]
         assert np.array_equal(state.values, report.runs["vpt"].states)
-        volume = tree["rk4/log_determinant"]
-        assert volume.dims == ("trajectory", "volume_time")
-        assert np.allclose(volume.volume_time, report.times[report.runs["rk4"].volume_index])
+        volume = tree["rk4/step_log_determinant"]
+        assert volume.dims == ("step_trajectory", "step_time")
+        assert np.array_equal(volume.step_time, report.runs["rk4"].volume["step"].times)
+        change = tree["rk4/invariant_energy"]
+        assert change.dims == ("trajectory", "time")
         error = tree["vpt"].to_dataset().state - tree["reference"].to_dataset().state
         assert error.shape == (3, 51, 3)
 
@@ -150,8 +251,8 @@ def test_divergence_is_marked_and_survives_the_file(tmp_path):
     for r in (report, vp.open_rollout(path)):
         euler = r.runs["explicit-euler"]
         assert euler.diverged == 1
-        assert euler.failures[1] == -1
-        assert np.isnan(euler.states[0, euler.failures[0] :]).all()
+        assert np.isnan(euler.failure_time[1])
+        assert np.isnan(euler.states[0, report.times >= euler.failure_time[0]]).all()
         summary = r.summary("explicit-euler")
         assert summary.worst_error == math.inf
         assert summary.diverged == 1
@@ -159,7 +260,7 @@ def test_divergence_is_marked_and_survives_the_file(tmp_path):
         assert r.summary("implicit-midpoint").diverged == 0
     with h5py.File(path) as f:
         times = f["explicit-euler/divergence_time"][...]
-        assert times[0] == report.times[report.runs["explicit-euler"].failures[0]]
+        assert times[0] == report.runs["explicit-euler"].failure_time[0]
         assert np.isnan(times[1])
 
 
@@ -182,8 +283,8 @@ def test_a_rollout_shorter_than_the_window():
     model = trained(VolumePreservingTransformer(dim=3, window=5))
     report = vp.compare(model, ["rk4"], steps=2, trajectories=2)
     assert report.runs["vpt"].states.shape == (2, 3, 3)
-    assert report.runs["vpt"].log_determinant.shape == (2, 0)
-    assert report.summary("vpt").log_determinant is None
+    assert report.runs["vpt"].volume["step"].log_determinant.shape[1] == 0
+    assert "step" not in report.summary("vpt").volume
 
 
 def test_named_models_and_progress(tmp_path):
@@ -215,7 +316,7 @@ RIGID = trained(VolumePreservingFeedForward(dim=3))
     [
         (None, {}, "give the system"),
         (None, {"system": "pendulum", "against": []}, "nothing to compare"),
-        (None, {"system": "pendulum", "against": ["rk5"]}, "did you mean 'rk4'"),
+        (None, {"system": "pendulum", "against": ["heunn"]}, "did you mean 'heun'"),
         (None, {"system": "rigid-body", "against": ["stoermer-verlet"]}, "vector field"),
         (None, {"system": "rigid-bdy"}, "rigid-body"),
         (None, {"system": "pendulum", "time": 1.0, "steps": 3}, "either time or steps"),
@@ -226,6 +327,15 @@ RIGID = trained(VolumePreservingFeedForward(dim=3))
         (None, {"system": "pendulum", "step": -0.1}, "step = -0.1"),
         (None, {"system": "pendulum", "trajectories": 0}, "trajectories = 0"),
         (None, {"system": "pendulum", "initial": [[1.0]]}, r"\(trajectory, 2\)"),
+        (None, {"system": "pendulum", "every": 0}, "every = 0"),
+        (None, {"system": "pendulum", "threshold": 0.0}, "threshold = 0"),
+        (None, {"system": "pendulum", "tangent_steps": -1}, "tangent_steps = -1"),
+        (None, {"system": "pendulum", "reference_time": -1.0}, "reference_time = -1"),
+        (None, {"system": "pendulum", "section": "q"}, "expected a component and a value"),
+        (None, {"system": "pendulum", "section": "q=a"}, "a is not a number"),
+        (None, {"system": "pendulum", "section": "r=0"}, "no component 'r'"),
+        (None, {"system": "pendulum", "section": ("q", 0.0, 3)}, "direction = 3"),
+        (None, {"system": "pendulum", "resume": True}, "name of the checkpoint"),
         (RIGID, {"step": 0.1}, "trained for the step 0.2"),
         (RIGID, {"system": "pendulum"}, "dim = 3"),
         (VolumePreservingFeedForward(dim=3), {}, "which system"),

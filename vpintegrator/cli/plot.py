@@ -1,4 +1,4 @@
-"""vp-plot: draw the figures and tables of a rollout file."""
+"""vp-plot: draw the figures, tables and captions of a rollout file."""
 
 from __future__ import annotations
 
@@ -23,28 +23,56 @@ from vpintegrator.cli.common import (
     type=click.Path(path_type=Path),
     default=Path("figures"),
     show_default=True,
-    help="Folder for figures and tables; made if need be.",
+    help="Folder for all of it; made if need be.",
 )
 @click.option(
     "--format",
     "formats",
     multiple=True,
-    type=click.Choice(["png", "pdf"]),
-    help="Repeat for several.  [default: png and pdf]",
+    type=click.Choice(["png", "pdf", "pgf"]),
+    help="Repeat for several; pgf needs a LaTeX engine.  [default: png and pdf]",
+)
+@click.option(
+    "--style",
+    type=click.Choice(["paper", "talk", "dark"]),
+    default="paper",
+    show_default=True,
+    help="For print, for slides, for dark slides.",
+)
+@click.option(
+    "--width",
+    metavar="column|page|INCHES",
+    help="Width of every figure.  [default: each figure's own, on paper 3.4 or 7 inches]",
 )
 @overwrite_option
 @version_option
 @plain_errors
-def main(rollout: Path, output: Path, formats: tuple[str, ...], overwrite: bool) -> None:
-    """Draw the figures and tables of a rollout: nothing is integrated again.
+def main(
+    rollout: Path,
+    output: Path,
+    formats: tuple[str, ...],
+    style: str,
+    width: str | None,
+    overwrite: bool,
+) -> None:
+    """Draw the figures, tables and captions of a rollout: nothing is integrated again.
 
     \b
-    Example:
+    Examples:
       vp-plot rigid-body-rollout.h5 -o figures/
+      vp-plot rigid-body-rollout.h5 -o slides/ --style dark --format png
+      vp-plot rigid-body-rollout.h5 -o paper/ --format pgf --width column
     """
     from vpintegrator.plotting import draw
 
-    paths = draw(rollout, output, formats=formats or ("png", "pdf"), overwrite=overwrite)
+    paths = draw(
+        rollout,
+        output,
+        formats=formats or ("png", "pdf"),
+        overwrite=overwrite,
+        style=style,
+        width=width,
+    )
     out = console()
     for path in paths:
         out.print(path, soft_wrap=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +26,7 @@ from vpintegrator.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
+    from vpintegrator.dynamics import System
     from vpintegrator.models import Integrator
 
 
@@ -34,11 +39,16 @@ if TYPE_CHECKING:
     default="implicit-midpoint,rk4",
     show_default=True,
     metavar="NAME,...",
-    help="Classical methods beside the models; 'none' for none.",
+    help="Classical methods beside the models; 'all' for all that apply, 'none' for none.",
 )
 @click.option("--time", "time_", type=float, help="How long to run.  [default: 120]")
 @click.option(
     "--steps", type=click.IntRange(min=1), help="How many steps to run, instead of --time."
+)
+@click.option(
+    "--every",
+    type=click.IntRange(min=1),
+    help="Keep every Nth state; all are measured.  [default: at most 10,000 times are kept]",
 )
 @click.option(
     "--trajectories", type=click.IntRange(min=1), help="Random initial states.  [default: 8]"
@@ -50,6 +60,41 @@ if TYPE_CHECKING:
     "--dataset",
     type=click.Path(path_type=Path),
     help="Start from the test trajectories of a dataset.",
+)
+@click.option(
+    "--first-window",
+    default="reference",
+    show_default=True,
+    metavar="METHOD",
+    help="What makes the first states of models that read several: the reference, or a method.",
+)
+@click.option(
+    "--reference-time",
+    type=float,
+    metavar="TIME",
+    help="End of the accurate reference, and of trajectory errors.  [default: 10,000 steps]",
+)
+@click.option(
+    "--threshold",
+    type=float,
+    help="Error that counts as failure.  [default: a tenth of the reference's spread]",
+)
+@click.option(
+    "--section",
+    default="auto",
+    metavar="COMPONENT=VALUE",
+    help="Poincare section, such as q[0]=0, or -q[0]=0 for downward crossings; 'none' for none.  "
+    "[default: q[0]=0 for Hamiltonian systems of two degrees of freedom or more]",
+)
+@click.option(
+    "--tangent-steps",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="Steps over which phase-space volume and Lyapunov exponents are followed.",
+)
+@click.option(
+    "--work-precision", is_flag=True, help="Also run each method at several steps: error by cost."
 )
 @click.option(
     "--system", metavar="SYSTEM|FILE.toml", help="Without a model: the system to integrate."
@@ -71,7 +116,12 @@ if TYPE_CHECKING:
 )
 @overwrite_option
 @click.option(
-    "--list-methods", is_flag=True, help="List the classical methods, with order and structure."
+    "--resume", is_flag=True, help="Go on from OUTPUT.checkpoint, which an interrupted run leaves."
+)
+@click.option(
+    "--list-methods",
+    is_flag=True,
+    help="List the classical methods, with order and structure; with --system, those that apply.",
 )
 @version_option
 @plain_errors
@@ -86,10 +136,11 @@ def main(
     system: str | None,
     step: float | None,
     parameters: tuple[str, ...],
-    seed: int,
     output: Path | None,
     overwrite: bool,
+    resume: bool,
     list_methods: bool,
+    **options: Any,
 ) -> None:
     """Let trained models and classical integrators run side by side, and compare them.
 
@@ -97,18 +148,22 @@ def main(
     solution; the table shows the error, the drift of the invariants, the volume error and the time
     a step takes. Everything is written to a rollout file for vp-plot.
 
+    A rollout may take millions of steps: each is measured, some are kept. Ctrl-C keeps what is done
+    in OUTPUT.checkpoint, and --resume goes on from there.
+
     \b
     Examples:
       vp-rollout vpt.safetensors --against implicit-midpoint,rk4 --time 120
       vp-rollout a.safetensors b.safetensors --initial 0,0.6,0.8 -o comparison.h5
-      vp-rollout --system pendulum --against stoermer-verlet,rk4 --steps 1000
+      vp-rollout --system pendulum --against all --steps 1000000 --work-precision
     """
+    given = None if system is None else _load_system(system, parameters)
     if list_methods:
-        _list_methods()
+        _list_methods(given)
         return
-    if not models and system is None:
+    if not models and given is None:
         raise InputError("name a trained model, or a system with --system")
-    if models and (system is not None or step is not None or parameters):
+    if models and (given is not None or step is not None or parameters):
         raise InputError("--system, --step and --parameter go without a model: it holds its own")
     if time_ is not None and steps is not None:
         raise InputError("give --time or --steps, not both")
@@ -120,7 +175,6 @@ def main(
 
     if output is not None:
         check_output(output, overwrite)
-    from vpintegrator.dynamics import load_system
     from vpintegrator.models import load
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
@@ -128,10 +182,58 @@ def main(
     loaded = {path.stem: load(path) for path in models}
     if len(loaded) < len(models):
         raise InputError("two of the model files have the same name; rename one")
-    given = None if system is None else load_system(system, **read_parameters(parameters))
     name = given.name if given else next(iter(loaded.values())).metadata.get("system_name", "model")
     path = output or Path(f"{name}-rollout.h5")
     check_output(path, overwrite)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with _bars() as show:
+            report = compare(
+                loaded or None,
+                against=[m.strip() for m in against.split(",") if m.strip() not in ("", "none")],
+                initial=_initial(initial, dataset, trajectories, loaded),
+                trajectories=trajectories or 8,
+                time=120.0 if time_ is None and steps is None else time_,
+                steps=steps,
+                system=given,
+                step=step,
+                checkpoint=path.with_name(f"{path.name}.checkpoint"),
+                resume=resume,
+                progress=show,
+                **options,
+            )
+    except KeyboardInterrupt:
+        console().print("interrupted, nothing is lost: the same command with --resume goes on")
+        raise SystemExit(130) from None
+    report.save(path, overwrite=overwrite)
+    out = console()
+    out.print(terminal_table(report, out.width))
+    if report.every > 1:
+        out.print(f"every step is measured; every {report.every:,}th state is kept")
+    if report.reference_time < report.times[-1]:
+        out.print(
+            f"errors of trajectories are those up to t = {report.reference_time:g}, where the "
+            "reference ends (--reference-time)",
+            soft_wrap=True,
+        )
+    if "all" in against.split(","):
+        _say_what_is_left_out(report.system)
+    out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
+
+
+def _load_system(name: str, parameters: tuple[str, ...]) -> System:
+    from vpintegrator.dynamics import load_system
+
+    return load_system(name, **read_parameters(parameters))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar for each method as it begins."""
     with progress_bar() as bar:
         tasks: dict[str, Any] = {}
 
@@ -140,22 +242,7 @@ def main(
                 tasks[method] = bar.add_task(method, total=total)
             bar.update(tasks[method], completed=done, total=total)
 
-        report = compare(
-            loaded or None,
-            against=[m.strip() for m in against.split(",") if m.strip() not in ("", "none")],
-            initial=_initial(initial, dataset, trajectories, loaded),
-            trajectories=trajectories or 8,
-            time=120.0 if time_ is None and steps is None else time_,
-            steps=steps,
-            seed=seed,
-            system=given,
-            step=step,
-            progress=show,
-        )
-    report.save(path, overwrite=overwrite)
-    out = console()
-    out.print(terminal_table(report))
-    out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
+        yield show
 
 
 def _initial(
@@ -191,17 +278,31 @@ def _initial(
     return data.states("test")[: trajectories or 8, 0]
 
 
-def _list_methods() -> None:
+def _list_methods(system: System | None) -> None:
+    """All methods, or those that apply to a system and why the others do not."""
     from rich.table import Column, Table
 
-    from vpintegrator.rollout import METHODS
+    from vpintegrator.rollout import METHODS, applicable_methods
 
+    traits = ("symplectic", "volume_preserving", "symmetric")
+    methods = METHODS if system is None else applicable_methods(system)[0]
     table = Table(Column("method", no_wrap=True), "order", "structure", "source", box=None)
-    for name, method in METHODS.items():
-        traits = ("symplectic", "volume_preserving", "symmetric")
-        structure = ", ".join(t.replace("_", "-") for t in traits if getattr(method, t))
-        table.add_row(name, str(method.order), structure or "none", method.source)
+    for name, method in methods.items():
+        if system is None:
+            kept = tuple(t.replace("_", "-") for t in traits if getattr(method, t))
+        else:
+            kept = method.structure(system)
+        table.add_row(name, str(method.order), ", ".join(kept) or "none", method.source)
     console().print(table)
+    if system is not None:
+        _say_what_is_left_out(system)
+
+
+def _say_what_is_left_out(system: System) -> None:
+    from vpintegrator.rollout import applicable_methods
+
+    for reason in applicable_methods(system)[1].values():
+        console().print(f"left out: {reason}", soft_wrap=True)
 
 
 if __name__ == "__main__":

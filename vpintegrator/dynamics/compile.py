@@ -28,7 +28,14 @@ def _sigmoid(x: Any) -> Any:
 
 def _numpy_functions() -> dict[str, Any]:
     names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")
-    return {name: getattr(np, name) for name in names} | {"sigmoid": _sigmoid}
+    # files cannot name these, but antiderivatives of what they can name are made of them
+    further = {"sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "atan": np.arctan}
+    return {
+        **{name: getattr(np, name) for name in names},
+        **further,
+        "erf": scipy.special.erf,
+        "sigmoid": _sigmoid,
+    }
 
 
 def _torch_functions() -> dict[str, Any]:

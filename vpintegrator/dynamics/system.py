@@ -152,6 +152,14 @@ class System:
             result[..., i, j] = value
         return result
 
+    def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
+        """The same with the components first: (dim, ...) to (dim, dim, ...)."""
+        positions, numpy_function, _ = self._jacobian
+        result = np.zeros((self.dim, *components.shape), dtype=components.dtype)
+        for place, value in zip(positions, numpy_function(*components), strict=True):
+            result[place] = value
+        return result
+
     def hamiltonian(self, state: Any) -> Any:
         """H(q, p), shape (...).
 

@@ -1,4 +1,4 @@
-"""Figures and tables of a stored rollout."""
+"""Figures, tables and captions of a stored rollout."""
 
 from vpintegrator.plotting.draw import draw
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table, terminal_table

@@ -2,28 +2,91 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.style import REFERENCE_COLOUR, Look, mathtext
+from vpintegrator.plotting.layout import (
+    columns_that_fit,
+    legend_lines,
+    marker_size,
+    new_figure,
+    reference_line,
+)
+from vpintegrator.plotting.names import mathtext
+from vpintegrator.plotting.orbits import limits
+from vpintegrator.plotting.scene import Scene
 
-_POINTS = 6000
+COMPONENTS = 6  # more do not fit on a page
+_STRETCH = 150  # stored times that a wide panel shows well
+_PANEL = 20  # em: least width of a panel
 
 
-def draw_component(
-    axes: Axes,
-    times: np.ndarray,
-    reference: np.ndarray,
-    methods: dict[str, tuple[np.ndarray, Look]],
-    component: str,
-) -> None:
-    """One component of one trajectory, (time,), of the reference and of every method."""
-    axes.plot(times[:_POINTS], reference[:_POINTS], color=REFERENCE_COLOUR, lw=2.6, alpha=0.5)
-    for values, look in methods.values():
-        axes.plot(
-            times[:_POINTS], values[:_POINTS], color=look.colour, ls=look.line, lw=0.6 * look.width
+def stretches(scene: Scene) -> list[slice]:
+    """Indices of the stored times that are drawn: all, or the first and the last of the reference.
+
+    In a long run the oscillations of all of it would be one block of colour.
+    """
+    count = scene.report.reference.shape[1]
+    whole = 4 * _STRETCH
+    if count <= whole:
+        return [slice(0, count)]
+    if columns_that_fit(scene, scene.style.wide, _PANEL) < 2:
+        return [slice(0, _STRETCH)]
+    return [slice(0, _STRETCH), slice(count - _STRETCH, count)]
+
+
+def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> None:
+    """One component of the first trajectory, of the reference and of every method.
+
+    A method is drawn until it has left the axes by half of their height.
+    """
+    style, times = scene.style, scene.report.times[part]
+    reference = scene.report.reference[0, :, component]
+    low, high = limits(reference, 0.3)
+    dotted: dict[str, Any] = {"ls": "none", "marker": ".", "mew": 0}
+    axes.plot(
+        times,
+        reference[part],
+        color=style.reference,
+        lw=2.6 * style.line,
+        alpha=0.5,
+        **(dotted | {"ms": 1.8 * marker_size(scene)} if scene.dots else {}),
+    )
+    for name, look in scene.looks.items():
+        states = scene.runs[name].states[0, :, component]
+        with np.errstate(all="ignore"):
+            # what has run away would come back as lines across the others
+            gone = np.flatnonzero(~(np.abs(states - (low + high) / 2) < high - low))
+        states = (
+            np.where(np.arange(len(states)) <= gone[0], states, np.nan) if len(gone) else states
         )
-    low, high = reference.min(), reference.max()
-    margin = 0.3 * max(high - low, 1e-12)
-    axes.set(ylabel=mathtext(component), ylim=(low - margin, high + margin))
-    axes.set_xlim(times[0], times[min(len(times), _POINTS) - 1])
+        axes.plot(
+            times,
+            states[part],
+            color=look.colour,
+            lw=0.6 * look.width,
+            **(dotted | {"ms": 1.2 * marker_size(scene)} if scene.dots else {"ls": look.line}),
+        )
+    axes.set(ylim=(low, high), xlim=(times[0], times[-1]))
+
+
+def coordinates(scene: Scene) -> matplotlib.figure.Figure:
+    """The first trajectory, component by component."""
+    names, parts = scene.components[:COMPONENTS], stretches(scene)
+    lines = [reference_line(scene), *legend_lines(scene, marked=False)]
+    if scene.dots:
+        for line in lines:
+            line.set(ls="none", marker=".", markersize=1.6 * marker_size(scene), mew=0)
+    figure = new_figure(scene, scene.style.wide, 9.5 * len(names) + 2, lines)
+    grid = figure.subplots(len(names), len(parts), sharex="col", sharey="row", squeeze=False)
+    for k, (row, name) in enumerate(zip(grid, names, strict=True)):
+        row[0].set_ylabel(mathtext(name))
+        for axes, part in zip(row, parts, strict=True):
+            draw_component(axes, scene, k, part)
+    for axes in grid[-1]:
+        axes.set_xlabel("time $t$")
+    figure.align_ylabels(grid[:, 0])
+    return figure

@@ -1,8 +1,9 @@
-"""All figures and tables of a rollout file, written to a folder."""
+"""All figures, tables and captions of a rollout file, written to a folder."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,27 +11,48 @@ import matplotlib.figure
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, replacing
-from vpintegrator.plotting.coordinates import draw_component
-from vpintegrator.plotting.errors import draw_error_growth, draw_largest_so_far, draw_volume_error
-from vpintegrator.plotting.overview import legend_lines, overview
-from vpintegrator.plotting.phase import draw_plane, draw_sphere, on_sphere, planes
+from vpintegrator.files import check_output
+from vpintegrator.plotting.captions import latex_captions, markdown_captions
+from vpintegrator.plotting.coordinates import coordinates
+from vpintegrator.plotting.errors import errors
+from vpintegrator.plotting.invariants import invariants
+from vpintegrator.plotting.overview import overview
+from vpintegrator.plotting.pgf import find_engine, write_pgf
+from vpintegrator.plotting.phase import phase
+from vpintegrator.plotting.poincare import poincare
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.style import COLUMN, PAGE, REFERENCE_COLOUR, Look, paper_style
+from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
+from vpintegrator.plotting.volume import volume
+from vpintegrator.plotting.work_precision import work_precision
 from vpintegrator.rollout import Report, open_rollout
 
-_COMPONENTS = 6  # drawn in time; more do not fit on a page
-FORMATS = ("png", "pdf")
+FORMATS = ("png", "pdf", "pgf")
+USUAL_FORMATS = ("png", "pdf")
+FIGURES: dict[str, Callable[[Scene], matplotlib.figure.Figure | None]] = {
+    "overview": overview,
+    "phase": phase,
+    "coordinates": coordinates,
+    "errors": errors,
+    "invariants": invariants,
+    "volume": volume,
+    "poincare": poincare,
+    "work-precision": work_precision,
+}
+_TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": latex_table}
+_CAPTIONS = ("captions.md", "captions.tex")
 
 
 def draw(
     report: Report | str | os.PathLike[str],
     folder: str | os.PathLike[str],
-    formats: Sequence[str] = FORMATS,
+    formats: Sequence[str] = USUAL_FORMATS,
     overwrite: bool = False,
+    *,
+    style: str = "paper",
+    width: str | float | None = None,
 ) -> list[Path]:
-    """Draw every figure and write every table of a rollout.
+    """Draw every figure and write every table and caption of a rollout.
 
     Parameters
     ----------
@@ -39,159 +61,77 @@ def draw(
     folder
         Where the files go; it is made if need be.
     formats
-        ``png``, ``pdf``.
+        ``png``, ``pdf``, ``pgf``. PGF takes the letters of the LaTeX document that includes it; it
+        needs a LaTeX engine.
     overwrite
         Whether files of the same names may be replaced.
+    style
+        ``paper``; ``talk``, with large letters; ``dark``, the same on a dark background.
+    width
+        Of every figure: ``"column"``, ``"page"``, or inches. By default each figure has its own,
+        on paper 3.4 or 7 inches.
 
     Returns
     -------
     list of pathlib.Path
-        ``overview``, ``phase``, ``coordinates``, ``errors``, ``invariants`` and ``volume`` in every
-        format, then ``table.csv``, ``table.md`` and ``table.tex``.
+        ``overview``, ``phase``, ``coordinates``, ``errors`` and, where there is something to show,
+        ``invariants``, ``volume``, ``poincare`` and ``work-precision`` in every format; then
+        ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md`` and ``captions.tex``.
 
     Raises
     ------
     InputError
-        If the file is no rollout, or the output exists or cannot be written.
+        If the file is no rollout, a style, width or format is none, the output exists or cannot
+        be written, or PGF is wanted and there is no LaTeX engine.
     """
     for name in formats:
         if name not in FORMATS:
             raise InputError(f"formats: '{name}' is none of {', '.join(FORMATS)}")
+    look = find_style(style, width)
+    engine = find_engine() if "pgf" in formats else None
     report = report if isinstance(report, Report) else open_rollout(report)
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"cannot write figures to {folder}: it is a file; name a folder")
-    figures: dict[str, Callable[[Scene], matplotlib.figure.Figure | None]] = {
-        "overview": overview,
-        "phase": phase,
-        "coordinates": coordinates,
-        "errors": errors,
-        "invariants": invariants,
-        "volume": volume,
-    }
-    tables = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": latex_table}
     if not folder.parent.is_dir():
         raise InputError(f"cannot make {folder}: the folder {folder.parent} does not exist")
     folder.mkdir(exist_ok=True)
-    for name in [*(f"{figure}.{f}" for figure in figures for f in formats), *tables]:
+    names = [f"{figure}.{suffix}" for figure in FIGURES for suffix in formats]
+    for name in [*names, *_TABLES, *_CAPTIONS]:
         check_output(folder / name, overwrite)
-    scene = Scene(report)
-    paths = []
-    with paper_style(), np.errstate(all="ignore"):
-        for name, make in figures.items():
-            figure = make(scene)
-            if figure is None:
-                continue
-            for suffix in formats:
-                path = folder / f"{name}.{suffix}"
-                with replacing(path, overwrite) as temporary:
-                    figure.savefig(temporary, format=suffix)
-                paths.append(path)
-    for name, render in tables.items():
-        with replacing(folder / name, overwrite) as temporary:
-            temporary.write_text(render(report), encoding="utf-8")
+    # all or nothing: files are moved to their places when the last one is complete
+    with tempfile.TemporaryDirectory(prefix=".drawing-", dir=folder) as place:
+        made = _write(Path(place), report, look, list(dict.fromkeys(formats)), engine)
+        for path in made:
+            check_output(folder / path.name, overwrite)  # images of PGF files too
+        return [path.replace(folder / path.name) for path in made]
+
+
+def _write(
+    folder: Path, report: Report, style: Style, formats: list[str], engine: str | None
+) -> list[Path]:
+    scene, drawn, paths = Scene(report, style), [], []
+    with style.applied(), np.errstate(all="ignore"):
+        for name, make in FIGURES.items():
+            suffixes = [suffix for suffix in formats if suffix != "pgf"]
+            figure = make(scene) if suffixes else None
+            for suffix in suffixes if figure is not None else []:
+                paths.append(folder / f"{name}.{suffix}")
+                metadata = {"CreationDate": None} if suffix == "pdf" else None
+                figure.savefig(paths[-1], format=suffix, metadata=metadata)  # type: ignore[union-attr]
+                figure.set_layout_engine("none")  # type: ignore[union-attr]  # it is laid out now
+            if engine is not None:
+                figure = make(Scene(report, style, latex=True))
+                if figure is not None:
+                    write_pgf(figure, folder / f"{name}.pgf", engine)
+                    paths.append(folder / f"{name}.pgf")
+                    paths += sorted(folder.glob(f"{name}-img*.png"))
+            if figure is not None:
+                drawn.append(name)
+    texts = {name: render(report) for name, render in _TABLES.items()}
+    texts["captions.md"] = markdown_captions(scene, drawn)
+    texts["captions.tex"] = latex_captions(scene, drawn, as_pgf=formats == ["pgf"])
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
         paths.append(folder / name)
     return paths
-
-
-def phase(scene: Scene) -> matplotlib.figure.Figure:
-    """Phase portraits of every method: on the sphere, or in planes over the reference."""
-    names = list(scene.looks)
-    radius = on_sphere(scene.report.reference)
-    if radius:
-        count = len(names) + 1
-        columns = min(count, 4)
-        rows = -(-count // columns)
-        figure = _figure(PAGE, rows * PAGE / columns * 1.05)
-        panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-        entries = [("reference", scene.report.reference, Look(REFERENCE_COLOUR, "-", ""))]
-        entries += [(scene.titles[n], scene.states[n], scene.looks[n]) for n in names]
-        for axes, (title, states, look) in zip(panels, entries, strict=False):
-            draw_sphere(axes, states, look, radius, scene.components)
-            axes.set_title(title)
-        for axes in panels[count:]:
-            axes.axis("off")
-        return figure
-    pairs = planes(scene.components, scene.system.is_hamiltonian)[:4]
-    figure = _figure(min(PAGE, 2.2 * max(len(names), 2)), 1.75 * len(pairs) + 0.3)
-    grid = figure.subplots(len(pairs), len(names), squeeze=False)
-    for row, pair in zip(grid, pairs, strict=True):
-        for axes, name in zip(row, names, strict=True):
-            draw_plane(
-                axes,
-                scene.states[name],
-                scene.report.reference,
-                scene.looks[name],
-                pair,
-                scene.components,
-            )
-    for axes, name in zip(grid[0], names, strict=True):
-        axes.set_title(scene.titles[name], color=scene.looks[name].colour)
-    reference = legend_lines(scene, reference=True)[:1]
-    figure.legend(handles=reference, loc="outside lower center")
-    return figure
-
-
-def coordinates(scene: Scene) -> matplotlib.figure.Figure:
-    """The first trajectory, component by component."""
-    names = scene.components[:_COMPONENTS]
-    figure = _figure(PAGE, 1.1 * len(names) + 0.7)
-    panels = list(np.ravel(figure.subplots(len(names), 1, sharex=True)))
-    for k, (axes, component) in enumerate(zip(panels, names, strict=True)):
-        methods = {n: (scene.states[n][0, :, k], look) for n, look in scene.looks.items()}
-        times, reference = scene.report.times, scene.report.reference[0, :, k]
-        draw_component(axes, times, reference, methods, component)
-    panels[-1].set_xlabel("time")
-    _legend(figure, scene, reference=True, columns=5)
-    return figure
-
-
-def errors(scene: Scene) -> matplotlib.figure.Figure:
-    """Growth of the trajectory's error."""
-    figure = _figure(COLUMN, 2.9)
-    axes = figure.subplots()
-    for name, look in scene.looks.items():
-        error = scene.trajectory_errors[name]
-        draw_error_growth(axes, scene.report.times, error, look, scene.start[name])
-    _legend(figure, scene, columns=2)
-    return figure
-
-
-def invariants(scene: Scene) -> matplotlib.figure.Figure | None:
-    """Errors of every invariant."""
-    names = list(next(iter(scene.invariant_errors.values()), {}))
-    if not names:
-        return None
-    columns = min(len(names), 2)
-    rows = -(-len(names) // columns)
-    figure = _figure(COLUMN if columns == 1 else PAGE, 2.3 * rows + 0.6)
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, invariant in zip(panels, names, strict=False):
-        for name, look in scene.looks.items():
-            entry = scene.invariant_errors[name][invariant]
-            draw_largest_so_far(axes, scene.report.times, entry.error, look, scene.start[name])
-            axes.set_title(f"{invariant.replace('_', ' ')} ({entry.kind})")
-    for axes in panels[len(names) :]:
-        axes.axis("off")
-    _legend(figure, scene, columns=2 if columns == 1 else 4)
-    return figure
-
-
-def volume(scene: Scene) -> matplotlib.figure.Figure:
-    """Volume error of one step along the orbits."""
-    figure = _figure(COLUMN, 2.9)
-    axes = figure.subplots()
-    for name, look in scene.looks.items():
-        draw_volume_error(axes, *scene.volume[name], look)
-    _legend(figure, scene, columns=2)
-    return figure
-
-
-def _figure(width: float, height: float) -> matplotlib.figure.Figure:
-    return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
-
-
-def _legend(
-    figure: matplotlib.figure.Figure, scene: Scene, reference: bool = False, columns: int = 4
-) -> None:
-    figure.legend(handles=legend_lines(scene, reference), loc="outside lower center", ncols=columns)

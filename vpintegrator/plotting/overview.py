@@ -2,84 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import matplotlib.figure
 import numpy as np
-from matplotlib.lines import Line2D
+from matplotlib.axes import Axes
 
-from vpintegrator.plotting.errors import draw_error_growth, draw_largest_so_far, draw_volume_error
-from vpintegrator.plotting.phase import draw_plane, draw_sphere, on_sphere, planes
+from vpintegrator.plotting.errors import draw_all_errors
+from vpintegrator.plotting.invariants import draw_invariant
+from vpintegrator.plotting.layout import columns_that_fit, legend_lines, new_figure
+from vpintegrator.plotting.names import spoken
+from vpintegrator.plotting.phase import REFERENCE, draw_portrait, portrait_kind
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.style import PAGE, REFERENCE_COLOUR, Look
+from vpintegrator.plotting.volume import draw_volume_error, volumes_measured
 
-_PORTRAITS = 4
+_PORTRAITS = 5
+_FEW = 3  # portraits that would be stretched if they filled the width
+_TITLE = 1.25  # letters of the title in an em of the figure's width
+_PORTRAIT, _PANEL = 11.5, 18  # em: least widths
+
+
+def portraits_shown(scene: Scene) -> list[str]:
+    """The methods whose portraits fit, learned ones first, after the reference's own."""
+    own = [] if portrait_kind(scene) == "plane" else [REFERENCE]
+    fit = min(_PORTRAITS, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
+    most = max(fit - (0 if own else 1), 1 + len(own))
+    return [*own, *scene.looks][:most]
+
+
+def panels_shown(scene: Scene) -> dict[str, Callable[[Axes], None]]:
+    """The panels of errors by their titles, and what draws each."""
+    panels: dict[str, Callable[[Axes], None]] = {
+        "trajectory": lambda axes: draw_all_errors(axes, scene)
+    }
+    first = next(iter(scene.system.invariants), None)
+    if first is not None:
+        panels[scene.text(spoken(first))] = lambda axes: draw_invariant(axes, scene, first)
+    if "step" in volumes_measured(scene):
+        panels["volume of one step"] = lambda axes: draw_volume_error(axes, scene, "step")
+    return panels
 
 
 def overview(scene: Scene) -> matplotlib.figure.Figure:
     """Portraits of the reference and the first methods; errors of all of them."""
-    report = scene.report
-    figure = matplotlib.figure.Figure(figsize=(PAGE, 4.6), layout="constrained")
-    upper, lower = np.ravel(figure.subfigures(2, 1, squeeze=False, height_ratios=[1.0, 1.15]))
-    names = list(scene.looks)[:_PORTRAITS]
-    sphere = on_sphere(report.reference)
-    panels = upper.subplots(1, len(names) + (1 if sphere else 0), squeeze=False)[0]
-    if sphere:
-        grey = Look(REFERENCE_COLOUR, "-", "")
-        draw_sphere(panels[0], report.reference, grey, sphere, scene.components)
-        panels[0].set_title("reference")
-        for axes, name in zip(panels[1:], names, strict=True):
-            draw_sphere(axes, scene.states[name], scene.looks[name], sphere, scene.components)
-            axes.set_title(scene.titles[name], color=scene.looks[name].colour)
-    else:
-        pair = planes(scene.components, scene.system.is_hamiltonian)[0]
-        for axes, name in zip(panels, names, strict=True):
-            draw_plane(
-                axes,
-                scene.states[name],
-                report.reference,
-                scene.looks[name],
-                pair,
-                scene.components,
-            )
-            axes.set_title(scene.titles[name], color=scene.looks[name].colour)
-    end = report.times[-1]
-    upper.suptitle(
-        f"{scene.system.title}: {len(report.reference)} orbits to t = {end:g}, "
-        f"step {report.step:g}",
-        fontsize=9.5,
+    report, style = scene.report, scene.style
+    names, panels = portraits_shown(scene), panels_shown(scene)
+    columns = min(len(panels), columns_that_fit(scene, style.wide, _PANEL))
+    rows = -(-len(panels) // columns)
+    plane = portrait_kind(scene) == "plane"
+    width = style.wide / style.em
+    above = min(0.95 * width / len(names), 17) + 3.5
+    below = 18.5 * rows
+    lines = legend_lines(scene, reference=plane)
+    figure = new_figure(scene, style.wide, above + below, lines)
+    grid = figure.add_gridspec(2, 1, height_ratios=[above, below])
+    upper = grid[0].subgridspec(1, len(names))
+    solid = {"projection": "3d"} if portrait_kind(scene) == "space" else {}
+    for k, name in enumerate(names):
+        axes = figure.add_subplot(upper[k], **solid)
+        draw_portrait(axes, scene, name)
+        if plane and len(names) < _FEW:
+            axes.set_box_aspect(0.75)
+        if plane and k:
+            axes.set_ylabel("")
+            axes.tick_params(labelleft=False)
+    lower = grid[1].subgridspec(rows, columns)
+    for place, (title, draw_panel) in zip(np.ndindex(rows, columns), panels.items(), strict=False):
+        axes = figure.add_subplot(lower[place])
+        draw_panel(axes)
+        axes.set_title(title)
+    orbits = "orbit" if len(report.reference) == 1 else "orbits"
+    title = f"{scene.text(report.system.title)}: {len(report.reference)} {orbits}"
+    setting = f"to $t$ = {report.times[-1]:g}, step {report.step:g}"
+    short = len(title) + len(setting) < _TITLE * width
+    figure.suptitle(
+        f"{title}{' ' if short else chr(10)}{setting}",
+        fontsize=1.15 * style.letters,
         fontweight="bold",
     )
-    _error_panels(scene, lower)
     return figure
-
-
-def _error_panels(scene: Scene, figure: matplotlib.figure.SubFigure) -> None:
-    invariants = next(iter(scene.invariant_errors.values()), {})
-    first = next(iter(invariants), None)
-    panels = list(np.ravel(figure.subplots(1, 3 if first else 2)))
-    for name, look in scene.looks.items():
-        times, start = scene.report.times, scene.start[name]
-        draw_error_growth(panels[0], times, scene.trajectory_errors[name], look, start)
-        if first:
-            error = scene.invariant_errors[name][first].error
-            draw_largest_so_far(panels[1], times, error, look, start)
-        draw_volume_error(panels[-1], *scene.volume[name], look)
-    panels[0].set_title("trajectory")
-    if first:
-        panels[1].set_title(first.replace("_", " "))
-    panels[-1].set_title("volume of one step")
-    planar = on_sphere(scene.report.reference) is None  # the reference lies under every portrait
-    lines = legend_lines(scene, reference=planar)
-    figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 5))
-
-
-def legend_lines(scene: Scene, reference: bool = False) -> list[Line2D]:
-    """One entry a method."""
-    lines = [
-        Line2D([], [], color=look.colour, ls=look.line, lw=look.width, label=scene.titles[name])
-        for name, look in scene.looks.items()
-    ]
-    if reference:
-        lines.insert(
-            0, Line2D([], [], color=REFERENCE_COLOUR, lw=2.6, alpha=0.5, label="reference")
-        )
-    return lines

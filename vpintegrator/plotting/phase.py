@@ -1,142 +1,111 @@
-"""Phase portraits: orbits on a sphere seen from outside, or in planes of two components."""
+"""Phase portraits: on a sphere, in space, or in planes of two components."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Circle
-from matplotlib.patheffects import withStroke
 
-from vpintegrator.plotting.style import REFERENCE_COLOUR, Look, mathtext
+from vpintegrator.plotting.layout import (
+    PORTRAIT_COLUMNS,
+    grid_of_portraits,
+    hide_unused,
+    new_figure,
+    reference_line,
+)
+from vpintegrator.plotting.looks import Look
+from vpintegrator.plotting.plane import draw_plane, planes
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.space import draw_space
+from vpintegrator.plotting.sphere import draw_sphere, on_sphere
 
-_VIEW = np.array([1.0, 0.55, 0.42])  # from where the sphere is seen, in the order of components
-_ORBITS = 40  # more on one portrait cannot be told apart
-_POINTS = 4000  # of one orbit
-
-
-def on_sphere(states: np.ndarray) -> float | None:
-    """Radius of the sphere about the origin that all states (..., 3) lie on, or None."""
-    if states.shape[-1] != 3:
-        return None
-    radius = np.linalg.norm(states, axis=-1)
-    spread = np.abs(radius - radius.mean()).max()
-    return float(radius.mean()) if spread < 1e-6 * radius.mean() else None
-
-
-def draw_sphere(
-    axes: Axes, states: np.ndarray, look: Look, radius: float, components: tuple[str, ...]
-) -> None:
-    """Orbits (trajectory, time, 3) on a shaded sphere, those on its far side drawn faint.
-
-    The projection is orthographic and done here, in the plane: each point knows which side it is
-    on, which three-dimensional axes, sorting whole lines by their distance, would get wrong.
-    """
-    right, up, toward = _camera()
-    _ball(axes, radius, right, up, toward)
-    for name, axis in zip(components, np.eye(3), strict=True):
-        tip = 1.28 * radius * axis
-        foot = radius * axis
-        axes.plot([foot @ right, tip @ right], [foot @ up, tip @ up], color="0.3", lw=0.7, zorder=2)
-        direction = np.array([tip @ right, tip @ up])
-        x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
-        label = axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
-        label.set_path_effects([withStroke(linewidth=2, foreground="white")])
-    for orbit in states[:_ORBITS]:
-        # what leaves the sphere's neighbourhood is not drawn
-        gone = ~(np.linalg.norm(orbit, axis=-1) < 1.4 * radius)
-        orbit = orbit[: min(int(gone.argmax()) if gone.any() else len(orbit), _POINTS)]
-        if not len(orbit):
-            continue
-        x, y, depth = orbit @ right, orbit @ up, orbit @ toward
-        front = depth >= -0.02 * radius
-        # a point of the other side is kept at each end, so that the two parts meet
-        near = front | np.roll(front, 1) | np.roll(front, -1)
-        far = ~front
-        for visible, alpha, order in ((far, 0.16, 1), (near, 0.95, 3)):
-            axes.plot(
-                np.where(visible, x, np.nan),
-                np.where(visible, y, np.nan),
-                color=look.colour,
-                lw=0.75,
-                alpha=alpha,
-                zorder=order,
-            )
-    limit = 1.42 * radius
-    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
-    axes.axis("off")
+REFERENCE = "reference"
+_ROWS = 5
 
 
-def _camera() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    toward = _VIEW / np.linalg.norm(_VIEW)
-    right = np.cross([0.0, 0.0, 1.0], toward)
-    right /= np.linalg.norm(right)
-    return right, np.cross(toward, right), toward
+def portrait_kind(scene: Scene) -> str:
+    """``sphere``, ``space`` or ``plane``."""
+    if on_sphere(scene.report.reference):
+        return "sphere"
+    return "space" if len(scene.components) == 3 else "plane"
 
 
-def _ball(axes: Axes, radius: float, right: np.ndarray, up: np.ndarray, toward: np.ndarray) -> None:
-    """A sphere lit from the upper left, as an image cut out by its circle, with a few meridians."""
-    grid = np.linspace(-1, 1, 240)
-    x, y = np.meshgrid(grid, grid)
-    inside = np.clip(1 - x**2 - y**2, 0, 1)
-    normal = np.stack([x, y, np.sqrt(inside)])
-    light = np.array([-0.45, 0.55, 0.7])
-    shade = np.clip(np.tensordot(light / np.linalg.norm(light), normal, 1), 0, 1)
-    box = (-radius, radius, -radius, radius)
-    image = axes.imshow(
-        0.80 + 0.19 * shade,
-        extent=box,
-        origin="lower",
-        cmap="gray",
-        vmin=0,
-        vmax=1,
-        zorder=0,
-        interpolation="bilinear",
+def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | None = None) -> None:
+    """Orbits of a method, or of the ``reference``, titled with its name and in its colour."""
+    report, style, components = scene.report, scene.style, scene.components
+    grey = Look(style.reference, "-", "")
+    look = scene.looks.get(name, grey)
+    states = report.reference if name == REFERENCE else scene.runs[name].states
+    kind = portrait_kind(scene)
+    if kind == "sphere":
+        radius = on_sphere(report.reference) or 1.0
+        draw_sphere(axes, states, look, radius, components, style, scene.dots)
+    elif kind == "space":
+        draw_space(axes, states, report.reference, look, components, style, scene.dots)
+    else:
+        pair = pair or planes(components, scene.system.is_hamiltonian)[0]
+        draw_plane(axes, states, report.reference, look, pair, components, style, scene.dots)
+    colour = look.colour if name in scene.looks else style.foreground
+    axes.set_title(panel_title(scene, name), color=colour)
+
+
+def panel_title(scene: Scene, name: str) -> str:
+    """A method's title above its panel, in two lines if part of it diverged."""
+    if name not in scene.looks:
+        return name
+    title = scene.titles[name]
+    return title + scene.legend_title(name).removeprefix(title).replace(" (", "\n(")
+
+
+def phase(scene: Scene) -> matplotlib.figure.Figure:
+    """Phase portraits of every method; beside the reference's, or over it where they are plane."""
+    if portrait_kind(scene) == "plane":
+        return _plane_figure(scene)
+    names = [REFERENCE, *scene.looks]
+    columns, rows = grid_of_portraits(scene, len(names))
+    width = scene.style.wide
+    side = width / scene.style.em / columns
+    figure = new_figure(scene, width, rows * (side + 2.2))
+    solid = portrait_kind(scene) == "space"
+    keywords = {"projection": "3d"} if solid else {}
+    grid = figure.subplots(rows, columns, squeeze=False, subplot_kw=keywords)
+    panels = list(grid.flat)
+    for axes, name in zip(panels, names, strict=False):
+        draw_portrait(axes, scene, name)
+    hide_unused(panels, len(names))
+    return figure
+
+
+def pairs_drawn(scene: Scene) -> list[tuple[int, int]]:
+    """The planes of the figure of phase portraits; where there are many methods, fewer planes."""
+    _, rows = grid_of_portraits(scene, len(scene.looks))
+    pairs = planes(scene.components, scene.system.is_hamiltonian)
+    return pairs[: max(1, _ROWS // rows)]
+
+
+def _plane_figure(scene: Scene) -> matplotlib.figure.Figure:
+    names = list(scene.looks)
+    columns, rows = grid_of_portraits(scene, len(names))
+    pairs = pairs_drawn(scene)
+    width = scene.style.wide * (
+        columns / PORTRAIT_COLUMNS if columns < 3 and not scene.style.width else 1
     )
-    outline = Circle((0, 0), radius, fill=False, color="0.6", lw=0.6, zorder=4)
-    axes.add_patch(outline)
-    image.set_clip_path(outline)
-    turn = np.linspace(0, 2 * np.pi, 200)
-    for i, j in ((0, 1), (1, 2), (0, 2)):
-        circle = np.zeros((len(turn), 3))
-        circle[:, i], circle[:, j] = radius * np.cos(turn), radius * np.sin(turn)
-        front = circle @ toward >= 0
-        axes.plot(
-            np.where(front, circle @ right, np.nan),
-            np.where(front, circle @ up, np.nan),
-            color="white",
-            lw=0.8,
-            zorder=1,
-        )
-
-
-def planes(components: tuple[str, ...], hamiltonian: bool) -> list[tuple[int, int]]:
-    """Pairs of components worth drawing: (q_i, p_i), or neighbours."""
-    dim = len(components)
-    if hamiltonian:
-        return [(i, i + dim // 2) for i in range(dim // 2)]
-    return [(0, 0)] if dim == 1 else [(i, i + 1) for i in range(0, dim - 1, 2 if dim > 3 else 1)]
-
-
-def draw_plane(
-    axes: Axes,
-    states: np.ndarray,
-    reference: np.ndarray,
-    look: Look,
-    pair: tuple[int, int],
-    components: tuple[str, ...],
-) -> None:
-    """Orbits (trajectory, time, dim) in the plane of two components, over the reference."""
-    i, j = pair
-    # in more than two dimensions an orbit fills its projection: one is shown, and not for long
-    orbits, points = (_ORBITS, _POINTS) if len(components) == 2 else (1, 150)
-    for orbit in reference[:orbits]:
-        axes.plot(orbit[:points, i], orbit[:points, j], color=REFERENCE_COLOUR, lw=1.8, alpha=0.35)
-    for orbit in states[:orbits]:
-        axes.plot(orbit[:points, i], orbit[:points, j], color=look.colour, lw=0.7, alpha=0.9)
-    reference = reference[:orbits, :points]
-    # a method that runs away must not push the rest into a corner
-    for axis, k in (("x", i), ("y", j)):
-        low, high = reference[..., k].min(), reference[..., k].max()
-        margin = 0.25 * max(high - low, 1e-12)
-        axes.set(**{f"{axis}lim": (low - margin, high + margin)})
-    axes.set(xlabel=mathtext(components[i]), ylabel=mathtext(components[j]))
+    side = width / scene.style.em / columns
+    height = len(pairs) * rows * (0.86 * side + 1.5)
+    figure = new_figure(scene, width, height, [reference_line(scene)])
+    grid = figure.subplots(len(pairs) * rows, columns, squeeze=False)
+    for block, pair in enumerate(pairs):
+        panels: list[Axes] = list(np.ravel(grid[block * rows : (block + 1) * rows]))
+        for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
+            draw_portrait(axes, scene, name, pair)
+            # all panels of a block share their limits, so the left and lowest ones show the numbers
+            if k % columns:
+                axes.set_ylabel("")
+                axes.tick_params(labelleft=False)
+            if k // columns < rows - 1:
+                axes.set_xlabel("")
+                axes.tick_params(labelbottom=False)
+        hide_unused(panels, len(names))
+    return figure

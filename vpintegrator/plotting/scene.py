@@ -1,47 +1,77 @@
-"""What all figures of a rollout draw from: looks, titles and errors by the method's name."""
+"""What all figures of a rollout draw from: the report, its style, looks and names."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from vpintegrator.plotting.style import looks
-from vpintegrator.rollout import InvariantError, Report
+from vpintegrator.plotting.latex import escape
+from vpintegrator.plotting.looks import looks
+from vpintegrator.plotting.names import shortened
+from vpintegrator.plotting.style import PAPER, Style
+from vpintegrator.rollout import Report, Run
+
+_BANDS = 6  # methods whose bands can be told apart
+_LONG = 1000.0  # steps from which on time axes are logarithmic
 
 
 class Scene:
-    """A report made ready for drawing; every error is computed once.
+    """A report made ready for drawing.
+
+    Parameters
+    ----------
+    report
+        What is drawn.
+    style
+        How.
+    latex
+        Whether LaTeX typesets the labels, and not Matplotlib.
 
     Attributes
     ----------
-    report, system, components
-        What is drawn.
-    looks, titles, states
-        Of each method, learned ones first.
+    report, system, style, components
+        As given.
+    runs, looks, titles
+        Of each method by its name.
     start
-        Index of the first time that is each method's own work.
-    trajectory_errors
-        (trajectory, time) of each method.
-    invariant_errors
-        Of each method, by the invariant's name.
-    volume
-        Times, and log|det| (trajectory, time) at them, of each method.
+        Index of the first stored time that is each method's own work.
+    dots
+        Whether stored states lie so far apart in time that they are drawn as dots.
+    bands
+        Whether errors are drawn with a band from the least to the largest.
+    long
+        Whether the rollout is so long that its time axes are logarithmic.
     """
 
-    def __init__(self, report: Report) -> None:
-        self.report, self.system = report, report.system
+    def __init__(self, report: Report, style: Style = PAPER, latex: bool = False) -> None:
+        self.report, self.system, self.style = report, report.system, style
         self.components = report.system.components
-        names = list(report.runs)
-        learned = [name for name in names if report.runs[name].kind == "learned"]
-        self.looks = looks(names, learned)
-        self.titles = {name: run.title for name, run in report.runs.items()}
-        self.states = {name: run.states for name, run in report.runs.items()}
+        self.runs: dict[str, Run] = report.runs
+        given = looks((name, run.kind, run.method) for name, run in report.runs.items())
+        self.looks = {name: style.adapt(look) for name, look in given.items()}
+        self._latex = latex
+        self.titles = {name: self.text(shortened(run.title)) for name, run in report.runs.items()}
         # a model's first window is the reference's own, so its errors start after it
-        self.start = {name: run.window for name, run in report.runs.items()}
-        self.trajectory_errors: dict[str, np.ndarray] = {n: report.errors(n) for n in names}
-        self.invariant_errors: dict[str, dict[str, InvariantError]] = {
-            name: report.invariant_errors(name) for name in names
+        self.start = {
+            name: max(1, -(-run.window // report.every)) for name, run in report.runs.items()
         }
-        self.volume: dict[str, tuple[np.ndarray, np.ndarray]] = {
-            name: (report.times[run.volume_index], run.log_determinant)
-            for name, run in report.runs.items()
-        }
+        self.dots = report.every > 1
+        self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
+        self.long = report.times[-1] > _LONG * report.step
+
+    def text(self, plain: str) -> str:
+        """A plain text as a label, whatever characters are in it."""
+        return escape(plain) if self._latex else plain.replace("$", r"\$")
+
+    def first_failure(self, name: str) -> float:
+        """Time at which the first trajectory of a method diverges, NaN if none does."""
+        times = self.runs[name].failure_time
+        return float(np.nanmin(times)) if np.isfinite(times).any() else float("nan")
+
+    def legend_title(self, name: str) -> str:
+        """A method's title, and how many of its trajectories diverged if any did."""
+        run = self.runs[name]
+        if not run.diverged:
+            return self.titles[name]
+        count = len(run.failure_time)
+        share = "all" if run.diverged == count else f"{run.diverged} of {count}"
+        return f"{self.titles[name]} ({share} diverged)"

@@ -1,122 +1,200 @@
-"""How figures look: sizes for print, colours that colour-blind readers tell apart.
+"""How figures look on paper and on slides: widths, letters, lines, background.
 
-Every method has its colour, line and marker, the same in every figure; learned models are drawn
-thicker, the reference in grey. The colours are Okabe and Ito's (Color Universal Design, 2008).
+Lengths inside a figure are measured in em, the size of its letters, so that one layout serves a
+column of a journal and a slide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import colorsys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
-import numpy as np
+from matplotlib.colors import to_hex, to_rgb
 
-COLUMN = 3.4  # inches, one column of a journal
-PAGE = 7.0  # inches, both
-SMALLEST = 1e-17  # what is drawn for an error of exactly 0 on a logarithmic axis
-LARGEST = 1e6  # beyond it a method has failed, whatever the number
-REFERENCE_COLOUR = "0.55"
-_POINTS = 800  # of a line; more cannot be told apart in print
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.looks import Look
 
-_PARAMETERS: Any = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 8,
-    "axes.titlesize": 8.5,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7.5,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "ytick.minor.width": 0.4,
-    "lines.linewidth": 1.1,
-    "axes.grid": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "pdf.fonttype": 42,  # fonts embedded as TrueType, which journals ask for
-    "savefig.dpi": 200,
-    "figure.facecolor": "white",
-}
+_NARROWEST, _WIDEST = 2.0, 40.0  # inches
+_DARK = "#15181d"
+_VISIBLE = 0.2  # least relative luminance of a line on the dark background
 
 
 @dataclass(frozen=True)
-class Look:
-    """Colour, line and marker of one method."""
+class Style:
+    """Widths, letters and colours of a set of figures.
 
-    colour: str
-    line: Any
-    marker: str
-    width: float = 1.1
+    Attributes
+    ----------
+    name
+        ``paper``, ``talk`` or ``dark``.
+    column, page
+        Widths in inches of a narrow and of a wide figure.
+    letters
+        Size of the letters in points.
+    line
+        Factor on the widths of all lines.
+    dots_per_inch
+        Of PNG files, and of the clouds of dots inside PDF files.
+    background, foreground, grid, reference
+        Colours of the paper, the letters, the grid and the reference solution.
+    ball
+        Greys of the shaded and the lit side of a sphere.
+    width
+        Width of every figure in inches; None for each figure's own.
+    """
+
+    name: str
+    column: float
+    page: float
+    letters: float
+    line: float
+    dots_per_inch: int
+    background: str = "white"
+    foreground: str = "black"
+    grid: str = "0.9"
+    reference: str = "0.55"
+    ball: tuple[float, float] = (0.80, 0.99)
+    width: float | None = None
+
+    @property
+    def dark(self) -> bool:
+        """Whether the background is darker than the lines."""
+        return luminance(self.background) < luminance(self.foreground)
+
+    @property
+    def em(self) -> float:
+        """Size of the letters in inches."""
+        return self.letters / 72
+
+    @property
+    def narrow(self) -> float:
+        """Width of a figure of one panel, in inches."""
+        return self.width or self.column
+
+    @property
+    def wide(self) -> float:
+        """Width of a figure of several panels, in inches."""
+        return self.width or self.page
+
+    def adapt(self, look: Look) -> Look:
+        """A method's look with this style's line widths, and light enough for its background."""
+        colour = _lightened(look.colour) if self.dark else look.colour
+        return replace(look, colour=colour, width=look.width * self.line)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Matplotlib's settings, for as long as the block lasts."""
+        with matplotlib.rc_context(self._parameters()):
+            yield
+
+    def _parameters(self) -> Any:
+        letters, line = self.letters, self.line
+        colours = dict.fromkeys(
+            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"),
+            self.foreground,
+        )
+        widths = {
+            "axes.linewidth": 0.6,
+            "xtick.major.width": 0.6,
+            "ytick.major.width": 0.6,
+            "xtick.minor.width": 0.4,
+            "ytick.minor.width": 0.4,
+            "grid.linewidth": 0.5,
+            "lines.linewidth": 1.1,
+        }
+        return {
+            "font.family": "sans-serif",
+            "font.sans-serif": ["DejaVu Sans"],  # comes with Matplotlib: the same everywhere
+            "font.size": letters,
+            "axes.titlesize": 1.05 * letters,
+            "axes.labelsize": letters,
+            "xtick.labelsize": 0.88 * letters,
+            "ytick.labelsize": 0.88 * letters,
+            "legend.fontsize": 0.92 * letters,
+            "legend.frameon": False,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "grid.color": self.grid,
+            "figure.facecolor": self.background,
+            "axes.facecolor": self.background,
+            "savefig.facecolor": self.background,
+            "savefig.dpi": self.dots_per_inch,
+            "pdf.fonttype": 42,  # embedded as TrueType, which journals ask for
+            "axes.formatter.useoffset": False,
+            "figure.constrained_layout.w_pad": 0.4 * self.em,
+            "figure.constrained_layout.h_pad": 0.4 * self.em,
+            **colours,
+            **{key: line * width for key, width in widths.items()},
+        }
 
 
-_CLASSICAL = {
-    "implicit-midpoint": Look("#0072B2", "--", "s"),
-    "rk4": Look("#009E73", "-.", "^"),
-    "gauss-legendre-2": Look("#0072B2", ":", "D"),
-    "gauss-legendre-4": Look("#56B4E9", "--", "D"),
-    "gauss-legendre-6": Look("#56B4E9", ":", "p"),
-    "stoermer-verlet": Look("#E69F00", "--", "v"),
-    "explicit-euler": Look("#8C6D46", ":", "x"),
-    "explicit-midpoint": Look("#999933", "-.", "<"),
-    "heun": Look("#882255", "-.", ">"),
-}
-_OTHER = [Look("#332288", "-.", "h"), Look("#44AA99", ":", "*"), Look("#117733", "--", "d")]
-_LEARNED = [
-    Look("#D55E00", "-", "o", 1.6),
-    Look("#CC79A7", "-", "P", 1.6),
-    Look("#AA4499", (0, (5, 1)), "X", 1.6),
-    Look("#DDAA33", (0, (5, 1)), "8", 1.6),
-]
+PAPER = Style("paper", column=3.4, page=7.0, letters=8, line=1.0, dots_per_inch=300)
+TALK = Style("talk", column=6.0, page=12.0, letters=15, line=1.8, dots_per_inch=160)
+DARK = replace(
+    TALK,
+    name="dark",
+    background=_DARK,
+    foreground="0.92",
+    grid="0.24",
+    reference="0.62",
+    ball=(0.14, 0.34),
+)
+STYLES = {style.name: style for style in (PAPER, TALK, DARK)}
 
 
-def looks(names: Iterable[str], learned: Iterable[str]) -> dict[str, Look]:
-    """The look of each method; learned models take theirs in the order given."""
-    models, others = iter(list(learned)), iter(range(10**6))
-    order = {name: i for i, name in enumerate(models)}
-    return {
-        name: _LEARNED[order[name] % len(_LEARNED)]
-        if name in order
-        else _CLASSICAL.get(name) or _OTHER[next(others) % len(_OTHER)]
-        for name in names
-    }
+def find_style(name: str = "paper", width: str | float | None = None) -> Style:
+    """The style of a name, with all figures of one width if that is given.
+
+    Parameters
+    ----------
+    name
+        ``paper``, ``talk`` or ``dark``.
+    width
+        ``"column"``, ``"page"``, or inches.
+
+    Raises
+    ------
+    InputError
+        If there is no such style, or the width is none.
+    """
+    if name not in STYLES:
+        raise InputError(f"style: '{name}' is none of {', '.join(STYLES)}")
+    style = STYLES[name]
+    if width is None:
+        return style
+    named = {"column": style.column, "page": style.page}
+    inches = named.get(str(width).lower())
+    if inches is None:
+        try:
+            inches = float(width)
+        except ValueError:
+            inches = float("nan")
+        if not _NARROWEST <= inches <= _WIDEST:
+            raise InputError(
+                f"width: '{width}' is neither column nor page, nor a number of inches from "
+                f"{_NARROWEST:g} to {_WIDEST:g}"
+            )
+    return replace(style, width=inches)
 
 
-@contextmanager
-def paper_style() -> Iterator[None]:
-    """Settings for print, for as long as the block lasts."""
-    with matplotlib.rc_context(_PARAMETERS):
-        yield
+def luminance(colour: str) -> float:
+    """Relative luminance of a colour, from 0 for black to 1 for white (WCAG 2.1)."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def floored(values: np.ndarray) -> np.ndarray:
-    """Absolute values for a logarithmic axis: zeros at :data:`SMALLEST`, runaways left out."""
-    with np.errstate(all="ignore"):
-        size = np.abs(values)
-        return np.where(size <= LARGEST, np.maximum(size, SMALLEST), np.nan)
-
-
-def thinned(count: int, logarithmic: bool = False) -> np.ndarray:
-    """Indices of at most some hundred of ``count`` points, evenly or logarithmically spaced."""
-    if count <= _POINTS:
-        return np.arange(count)
-    if logarithmic:
-        spaced = np.geomspace(1, count, _POINTS).astype(int) - 1
-        return np.unique(np.concatenate([[0], spaced, [count - 1]]))
-    return np.unique(np.linspace(0, count - 1, _POINTS).astype(int))
-
-
-def mathtext(component: str) -> str:
-    """A component's name for a label: ``z1`` as z with index 1, ``q[0]`` as q with index 0."""
-    letters = component.rstrip("0123456789[]_")
-    index = component[len(letters) :].strip("[]_")
-    return f"${letters}_{{{index}}}$" if index and len(letters) == 1 else f"${component}$"
+def _lightened(colour: str) -> str:
+    """The same hue, visible on a dark background; greys are turned over."""
+    red, green, blue = to_rgb(colour)
+    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
+    if saturation < 0.05:
+        return to_hex((1 - red, 1 - green, 1 - blue))
+    while luminance(to_hex(colorsys.hls_to_rgb(hue, lightness, saturation))) < _VISIBLE:
+        lightness += 0.01
+    return to_hex(colorsys.hls_to_rgb(hue, lightness, saturation))

@@ -1,4 +1,8 @@
-"""The table of methods for terminals, CSV, Markdown and LaTeX."""
+"""The table of methods for terminals, CSV, Markdown and LaTeX.
+
+CSV holds every number. The others hold the columns that say something about this comparison, as
+many as can be read side by side, the most telling first.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,69 @@ import io
 import math
 from typing import TYPE_CHECKING, Any
 
+from vpintegrator.plotting.latex import escape, latex
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from vpintegrator.rollout import Report
 
-_TIMES = ("time per step",)
-_LATEX = {"volume error": r"$|\log|\det D\Phi||$"}
+PRESERVED = 1e-10  # |log|det|| of one step that counts as rounding
+_WIDTH = 108  # letters of a row
+_GAP = 2
+_BLANK = "–"
+_HEADERS = {  # in two lines
+    "time to failure": ("time to", "failure"),
+    "volume preserved": ("volume", "preserved"),
+    "phase-space volume error": ("phase-space", "volume error"),
+    "evaluations per step": ("evaluations", "per step"),
+    "time per step": ("time", "per step"),
+    "Lyapunov exponent": ("Lyapunov", "exponent"),
+}
+_LEAST_TELLING = (  # given up in this order where the row gets too long
+    "worst RMSE",
+    "structure",
+    "order",
+    "Lyapunov exponent",
+    "symplecticity defect",
+    "reversibility defect",
+    "final error",
+    "evaluations per step",
+    "phase-space volume error",
+    "volume preserved",
+    "time per step",
+)
 
 
-def terminal_table(report: Report) -> Table:
-    """A table for a terminal, learned methods first and in bold."""
+def full_rows(report: Report) -> list[dict[str, Any]]:
+    """A row a method with every number, as :meth:`Report.table`, and whether volume is preserved.
+
+    It is if the determinant of one step, or of one map of windows, was 1 to rounding wherever it
+    was measured.
+    """
+    rows = []
+    for row in report.table():
+        full: dict[str, Any] = {}
+        for key, value in row.items():
+            if key == "volume error":
+                full["volume preserved"] = (
+                    None if value is None else "yes" if value <= PRESERVED else "no"
+                )
+            full[key] = value
+        rows.append(full)
+    return rows
+
+
+def terminal_table(report: Report, width: int = _WIDTH) -> Table:
+    """A table for a terminal ``width`` letters wide, learned methods first and in bold."""
     from rich.table import Column, Table
 
-    columns, rows = _cells(report)
+    columns, rows = _cells(report, min(width, _WIDTH))
     table = Table(
         Column(columns[0], no_wrap=True),
-        *(Column(name, justify="right") for name in columns[1:]),
+        *(Column("\n".join(_header(name)), justify="right", no_wrap=True) for name in columns[1:]),
         box=None,
-        title=_title(report),
+        title=title(report),
         title_justify="left",
         title_style="bold",
         header_style="dim",
@@ -37,7 +85,7 @@ def terminal_table(report: Report) -> Table:
 
 def csv_table(report: Report) -> str:
     """All numbers at full precision; times in seconds."""
-    rows = report.table()
+    rows = full_rows(report)
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -48,25 +96,26 @@ def csv_table(report: Report) -> str:
 def markdown_table(report: Report) -> str:
     """A GitHub-flavoured table."""
     columns, rows = _cells(report)
+    headers = [" ".join(_header(name)).strip() for name in columns]
     lines = [
-        "| " + " | ".join(columns) + " |",
+        "| " + " | ".join(headers) + " |",
         "|" + "|".join(["---"] + ["---:"] * (len(columns) - 1)) + "|",
     ]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return f"{_title(report)}\n\n" + "\n".join(lines) + "\n"
+    lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
+    return f"{title(report)}\n\n" + "\n".join(lines) + "\n"
 
 
 def latex_table(report: Report) -> str:
     """A ``tabular`` with booktabs rules."""
     columns, rows = _cells(report)
-    header = " & ".join(_LATEX.get(name, _escape(name)) for name in columns)
-    body = [" & ".join(_power(_escape(cell)) for cell in row) + r" \\" for row in rows]
+    headers = zip(*(_header(name) for name in columns), strict=True)
+    body = [" & ".join([escape(row[0]), *map(latex, row[1:])]) + r" \\" for row in rows]
     return "\n".join(
         [
-            f"% {_title(report)}",
+            f"% {title(report)}",
             r"\begin{tabular}{l" + "r" * (len(columns) - 1) + "}",
             r"\toprule",
-            header + r" \\",
+            *(" & ".join(map(escape, line)) + r" \\" for line in headers),
             r"\midrule",
             *body,
             r"\bottomrule",
@@ -76,7 +125,8 @@ def latex_table(report: Report) -> str:
     )
 
 
-def _title(report: Report) -> str:
+def title(report: Report) -> str:
+    """What the table is about, in a line."""
     count = len(report.reference)
     return (
         f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "
@@ -85,41 +135,69 @@ def _title(report: Report) -> str:
     )
 
 
-def _cells(report: Report) -> tuple[list[str], list[list[str]]]:
-    """Titles and formatted cells; columns that say nothing here are left out."""
-    rows = report.table()
-    columns = [name for name in rows[0] if name not in ("kind", "order", "worst RMSE")]
-    if not any(row["diverged"] for row in rows):
-        columns.remove("diverged")
-    if all(row["volume error"] is None for row in rows):
-        columns.remove("volume error")
-    return columns, [[_cell(name, row[name]) for name in columns] for row in rows]
+def duration(seconds: float) -> str:
+    """A time in s, ms, µs or ns."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
 
 
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "–"
+def _cells(report: Report, width: int = _WIDTH) -> tuple[list[str], list[list[str]]]:
+    """Names of columns and formatted cells; columns that say nothing here are left out."""
+    rows = full_rows(report)
+    columns = [
+        name
+        for name in rows[0]
+        if name != "kind" and not name.endswith("±") and _telling(name, [row[name] for row in rows])
+    ]
+    cells = {name: [_cell(name, row, report) for row in rows] for name in columns}
+    invariants = [name.replace("_", " ") for name in report.system.invariants]
+    later = [f"{name} {kind}" for kind in ("drift", "error") for name in reversed(invariants[1:])]
+    for name in [*_LEAST_TELLING[:5], *later, *_LEAST_TELLING[5:]]:
+        if sum(_width(column, cells[column]) + _GAP for column in columns) <= width:
+            break
+        if name in columns:
+            columns.remove(name)
+    return columns, [[cells[name][k] for name in columns] for k in range(len(rows))]
+
+
+def _telling(name: str, values: list[Any]) -> bool:
+    if name == "diverged":
+        return any(values)
+    if name == "time to failure":
+        return any(math.isfinite(value) for value in values)
+    return any(value is not None and value != "" for value in values)
+
+
+def _width(name: str, cells: list[str]) -> int:
+    return max(len(text) for text in (*_header(name), *cells))
+
+
+def _header(name: str) -> tuple[str, str]:
+    """A column's title in two lines; a short one stands in the second."""
+    if name in _HEADERS:
+        return _HEADERS[name]
+    first, _, last = name.rpartition(" ")
+    return first, last
+
+
+def _cell(name: str, row: dict[str, Any], report: Report) -> str:
+    value = row[name]
+    if value is None or value == "":
+        return _BLANK
+    if name == "diverged":
+        return f"{value} of {len(report.reference)}" if value else _BLANK
     if isinstance(value, str | int):
         return str(value)
+    if name.endswith("drift"):  # that of what has diverged means nothing
+        return f"{value:+.1e}" if math.isfinite(value) and not row["diverged"] else _BLANK
+    if name == "time per step":
+        return duration(value) if math.isfinite(value) else _BLANK
+    if name == "time to failure":
+        return f"{value:.4g}" if math.isfinite(value) else f"> {report.reference_time:.4g}"
     if not math.isfinite(value):
-        return "diverged" if name not in _TIMES else "–"
-    if name in _TIMES:
-        for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-            if value >= scale:
-                return f"{value / scale:.3g} {unit}"
-        return f"{value / 1e-9:.3g} ns"
+        return "diverged" if value == math.inf else _BLANK
+    if name == "evaluations per step":
+        return f"{value:.3g}"
     return f"{value:.1e}"
-
-
-def _escape(text: str) -> str:
-    for character in "\\&%$#_{}":
-        text = text.replace(character, "\\" + character)
-    return text.replace("–", "--").replace("µs", r"$\mu$s")
-
-
-def _power(cell: str) -> str:
-    """``2.0e-05`` as a power of ten."""
-    digits, e, exponent = cell.partition("e")
-    if not e or not digits.replace(".", "").replace("-", "").isdigit():
-        return cell
-    return rf"${digits}\cdot 10^{{{int(exponent)}}}$"

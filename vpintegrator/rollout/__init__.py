@@ -8,6 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from vpintegrator.rollout.arguments import applicable_methods
 from vpintegrator.rollout.classical import METHODS, OneStepMethod, find_method, integrate
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.diagnostics import (
@@ -19,19 +20,27 @@ from vpintegrator.rollout.diagnostics import (
     trajectory_error,
     window_log_determinant,
 )
+from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.neural import rollout
+from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.reference import Reference, solve_reference
-from vpintegrator.rollout.report import Report, Run, Summary
+from vpintegrator.rollout.report import InvariantRecord, Report, Run, Summary, Volume
 from vpintegrator.rollout.store import open_rollout
 
 __all__ = [
     "METHODS",
     "InvariantError",
+    "InvariantRecord",
+    "NumericalFlow",
     "OneStepMethod",
     "Reference",
     "Report",
     "Run",
     "Summary",
+    "Volume",
+    "applicable_methods",
+    "as_flow",
+    "as_ode_solver",
     "compare",
     "failure_index",
     "find_method",

@@ -2,55 +2,77 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import math
-import re
-import time as clock
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.dynamics import System, load_system
+from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import OneStepMethod, find_method, integrate
-from vpintegrator.rollout.classical.integrate import check_initial
-from vpintegrator.rollout.diagnostics import step_log_determinant, window_log_determinant
-from vpintegrator.rollout.neural import rollout
+from vpintegrator.rollout.arguments import (
+    classical_methods,
+    find_step,
+    find_system,
+    initial_states,
+    named_models,
+    number_of_steps,
+    reference_steps,
+    section_plane,
+    stored_steps,
+)
+from vpintegrator.rollout.classical import integrate
+from vpintegrator.rollout.diagnostics import work_precision as study_work_precision
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
+from vpintegrator.rollout.measure import Measurement, Plan, Progress
+from vpintegrator.rollout.neural import compile_for
 from vpintegrator.rollout.reference import solve_reference
-from vpintegrator.rollout.report import Report, Run
-from vpintegrator.rollout.store import REFERENCE
+from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.storage import FolderStorage, Storage
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
-Progress = Callable[[str, int, int], None]
-
-_STEPS = 500  # where neither the call nor the system says how long
-_VOLUME_SAMPLES = 60  # times at which the determinant is measured
+_THRESHOLD = 0.1  # of the reference's spread
+_TANGENT_STEPS = 200
+_TANGENT_TRAJECTORIES = 8
 
 
 def compare(
     model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
-    against: Sequence[str] = ("implicit-midpoint", "rk4"),
+    against: str | Sequence[str] = ("implicit-midpoint", "rk4"),
     *,
     initial: Any = None,
     time: float | None = None,
     steps: int | None = None,
     step: float | None = None,
+    every: int | None = None,
     seed: int = 0,
     trajectories: int = 12,
     system: System | str | None = None,
+    reference_time: float | None = None,
+    first_window: str = "reference",
+    threshold: float | None = None,
+    section: str | tuple[str, float, int] | None = "auto",
+    tangent_steps: int = _TANGENT_STEPS,
+    work_precision: bool = False,
+    compiled: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Roll out models and classical methods beside a reference solution.
+
+    Every step is measured; only every ``every``-th state is kept.
 
     Parameters
     ----------
     model
         A trained model, several, or several by name; None for classical methods alone.
     against
-        Names of classical methods.
+        Names of classical methods; ``"all"`` for all that apply to the system.
     initial
         Initial states, (trajectory, dim). By default ``trajectories`` states are drawn from the
         distribution that the system suggests.
@@ -59,10 +81,36 @@ def compare(
         the system suggests, else 500 steps.
     step
         Time step; by default the one the models were trained for, else the one the system suggests.
+    every
+        Steps between two states that are kept. By default 1, or so many that 10,000 times are kept.
     seed, trajectories
         Seed and number of initial states.
     system
         By default the one that the models were trained on.
+    reference_time
+        Where the reference ends, and with it the errors of trajectories. By default after 10,000
+        steps: an accurate solution costs more than most methods.
+    first_window
+        Where a model with ``window`` > 1 starts from: ``"reference"``, or the name of a classical
+        method that makes the first states with the step of the comparison.
+    threshold
+        Error at which a method is taken to have failed; by default a tenth of the root mean square
+        distance of the reference from its mean.
+    section
+        Poincare section: a component and its value, ``"q[0] = 0"`` passed upwards, ``"-q[0] = 0"``
+        downwards; also as a tuple (component, value, direction); None for none. By default the
+        first component at 0 for Hamiltonian systems of at least two degrees of freedom.
+    tangent_steps
+        Number of steps over which phase-space volume and Lyapunov exponents are followed, for the
+        first 8 trajectories; 0 for none.
+    work_precision
+        Whether to run every method at several steps too, for error against cost.
+    compiled
+        Whether models run as machine code; see :func:`vpintegrator.rollout.rollout`.
+    checkpoint
+        A folder, made here, in which an interrupted comparison stays; saving the report deletes it.
+    resume
+        Go on from there.
     progress
         Called with a method's name (``"reference"`` first), steps done, and steps in all.
 
@@ -79,211 +127,117 @@ def compare(
 
     Notes
     -----
-    The first window of a model with ``window`` > 1 is taken from the reference. Wall times are
-    those of one batch of all trajectories after a first step that is not counted.
+    Wall times are those of one batch of all trajectories after a first step that is not counted.
     """
-    models = _named(model)
-    methods = _classical(against, models)
+    models = named_models(model)
+    system = find_system(models, system)
+    step = find_step(models, system, step)
+    methods = classical_methods(against, models, system)
     if not models and not methods:
         raise InputError("there is nothing to compare: give a model or the name of a method")
-    system = _system(models, system)
-    step = _step(models, system, step)
-    count = _steps(system, step, time, steps)
-    for method in methods.values():
-        method.check(system)
+    count = number_of_steps(system, step, time, steps)
     for name, m in models.items():
         if m.dim != system.dim:
             raise InputError(
                 f"the model {name} has dim = {m.dim}, but {system.name} has {system.dim} components"
             )
-    given = initial is not None
-    if not given:
-        if isinstance(trajectories, bool) or int(trajectories) != trajectories or trajectories < 1:
-            raise InputError(f"trajectories = {trajectories!r} must be a whole number, 1 or more")
-        initial = system.sample_initial(int(trajectories), np.random.default_rng(seed))
-    initial = check_initial(system, initial)
+    if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
+        raise InputError(f"threshold = {threshold!r} must be a positive number")
+    if isinstance(tangent_steps, bool) or int(tangent_steps) != tangent_steps or tangent_steps < 0:
+        raise InputError(f"tangent_steps = {tangent_steps!r} must be a whole number, 0 or more")
+    initial, drawn = initial_states(system, initial, trajectories, seed)
+    stored, every = stored_steps(count, every, initial)
+    known = reference_steps(step, count, reference_time)
+    plane = section_plane(system, section)
+    flows: list[NumericalFlow] = [
+        *(
+            LearnedFlow(m, system, name, step, compile_for(m, len(initial), count, compiled))
+            for name, m in models.items()
+        ),
+        *(ClassicalFlow(method, system, step) for method in methods.values()),
+    ]
+    longest = max(flow.window for flow in flows)
+    starts = None
+    if first_window != "reference":
+        starts = integrate(system, first_window, initial, step, longest - 1)
+    else:
+        # first windows come from the reference even where a window is longer than the rollout
+        known = max(known, longest - 1)
 
-    times = step * np.arange(count + 1)
-    # first windows come from the reference even where a window is longer than the rollout
-    longest = max([count + 1, *(m.window for m in models.values())])
-    reference = solve_reference(system, initial, step * np.arange(longest), progress)
-    runs = {}
-    for name, m in models.items():
-        window = reference.states[:, : m.window]
-        runs[name] = _run_model(name, m, window, count, _renamed(progress, name))
-    for name, method in methods.items():
-        runs[name] = _run_method(method, system, initial, step, count, progress)
-    return Report(
-        system=system,
-        step=step,
-        times=times,
-        reference=reference.states[:, : count + 1],
-        reference_error=reference.error,
-        runs=runs,
-        seed=None if given else seed,
-    )
+    storage: Storage = Storage()
+    if checkpoint is not None:
+        identity = {
+            "system": system.text,
+            "parameters": system.definitions,
+            "step": step,
+            "steps": count,
+            "every": every,
+            "initial states": hashlib.sha256(initial.tobytes()).hexdigest(),
+            "reference": known,
+            "first window": first_window,
+            "threshold": threshold,
+            "section": plane,
+            "methods": {flow.name: _fingerprint(flow) for flow in flows},
+        }
+        storage = FolderStorage(checkpoint, identity, resume)
+    elif resume:
+        raise InputError("resume needs the name of the checkpoint")
 
-
-def _run_model(
-    name: str, model: Integrator, window: np.ndarray, steps: int, progress: Progress | None
-) -> Run:
-    rollout(model, window, model.window)  # one call, to warm up
-    start = clock.perf_counter()
-    states = rollout(model, window, steps, progress).astype(np.float64)
-    seconds = clock.perf_counter() - start
-    index = _thinned(np.arange(0, max(steps + 2 - model.window, 0), model.prediction_window))
-    rows = index[:, None] + np.arange(model.window)
-    return Run(
-        name=name,
-        kind="learned",
-        method=model.name,
-        title=name,
-        description=model.description,
-        order=None,
-        states=states,
-        volume_index=index,
-        log_determinant=window_log_determinant(model, states[:, rows]),
-        seconds_per_step=_per_step(seconds, steps + 1 - model.window, len(states)),
-        window=model.window,
-        prediction_window=model.prediction_window,
-    )
-
-
-def _run_method(
-    method: OneStepMethod,
-    system: System,
-    initial: np.ndarray,
-    step: float,
-    steps: int,
-    progress: Progress | None,
-) -> Run:
-    method.step(system, initial, step)
-    start = clock.perf_counter()
-    states = integrate(system, method, initial, step, steps, progress)
-    seconds = clock.perf_counter() - start
-    index = _thinned(np.arange(steps + 1))
-    return Run(
-        name=method.name,
-        kind="classical",
-        method=method.name,
-        title=method.title,
-        description=method.source,
-        order=method.order,
-        states=states,
-        volume_index=index,
-        log_determinant=step_log_determinant(method, system, states[:, index], step),
-        seconds_per_step=_per_step(seconds, steps, len(states)),
-    )
-
-
-def _per_step(seconds: float, steps: int, trajectories: int) -> float:
-    return seconds / (steps * trajectories) if steps > 0 else math.nan
-
-
-def _thinned(index: np.ndarray) -> np.ndarray:
-    """At most _VOLUME_SAMPLES of the indices, evenly spread, the ends among them."""
-    if len(index) <= _VOLUME_SAMPLES:
-        return index
-    return index[np.linspace(0, len(index) - 1, _VOLUME_SAMPLES).round().astype(int)]
-
-
-def _renamed(progress: Progress | None, name: str) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda _, done, total: progress(name, done, total)
+    try:
+        reference = solve_reference(system, initial, step * np.arange(known + 1), progress, storage)
+        if starts is None:
+            starts = reference.states[:, :longest]
+        aligned = reference.states[:, : count + 1].transpose(1, 0, 2)
+        if threshold is None:
+            spread = np.sqrt(np.mean(np.sum((aligned - aligned.mean(axis=(0, 1))) ** 2, axis=-1)))
+            threshold = _THRESHOLD * float(spread)
+        plan = Plan(
+            system=system,
+            step=step,
+            steps=count,
+            stored=stored,
+            initial=initial,
+            reference=aligned,
+            threshold=threshold,
+            section_plane=plane,
+            tangent_steps=int(tangent_steps),
+            tangent_trajectories=_TANGENT_TRAJECTORIES,
+        )
+        runs = {}
+        for number, flow in enumerate(flows):
+            first = np.ascontiguousarray(starts[:, : flow.window])
+            measurement = Measurement(flow, first, plan, storage, str(number))
+            measurement.run(progress)
+            runs[flow.name] = measurement.result()
+        studied = {}
+        if work_precision:
+            studied = study_work_precision(flows, initial, progress=progress)
+        kept = stored[stored < len(aligned)]
+        return Report(
+            system=system,
+            step=step,
+            every=every,
+            times=plan.times,
+            reference=aligned[kept].transpose(1, 0, 2),
+            reference_error=reference.error,
+            threshold=threshold,
+            runs=runs,
+            seed=drawn,
+            section_plane=plane,
+            work_precision=studied,
+            _storage=storage,
+        )
+    except InputError:
+        storage.remove()  # nothing that could be gone on with
+        raise
 
 
-def _named(
-    model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
-) -> dict[str, Integrator]:
-    if model is None:
-        return {}
-    if isinstance(model, Mapping):
-        for name in model:
-            # the name becomes that of a group in the file
-            if not re.fullmatch(r"[^/\x00]+", str(name)) or name in (REFERENCE, ".", ".."):
-                raise InputError(f"a model cannot be named '{name}'; choose another name")
-        return dict(model)
-    models = list(model) if isinstance(model, Sequence) else [model]
-    named: dict[str, Integrator] = {}
-    for m in models:
-        name, number = m.name, 1
-        while name in named:
-            number += 1
-            name = f"{m.name}-{number}"
-        named[name] = m
-    return named
-
-
-def _classical(against: Sequence[str], models: Mapping[str, Any]) -> dict[str, OneStepMethod]:
-    if isinstance(against, str):
-        against = [name.strip() for name in against.split(",") if name.strip()]
-    methods = {}
-    for name in against:
-        if name in models:
-            raise InputError(f"a model and a classical method are both named '{name}'; rename one")
-        methods[name] = find_method(name)
-    return methods
-
-
-def _system(models: Mapping[str, Integrator], system: System | str | None) -> System:
-    if isinstance(system, System):
-        return system
-    if system is not None:
-        return load_system(system)
-    found: dict[str, tuple[str, str]] = {}
-    for name, model in models.items():
-        text = model.metadata.get("system")
-        if text is None:
-            raise InputError(
-                f"the model {name} does not say which system it was trained on; give system"
-            )
-        found[name] = (text, model.metadata.get("parameters", "{}"))
-    if not found:
-        raise InputError("without a model, give the system")
-    first, (text, parameters) = next(iter(found.items()))
-    for other, origin in found.items():
-        if origin != (text, parameters):
-            raise InputError(
-                f"the models {first} and {other} were trained on different systems or parameters; "
-                "compare them one at a time, or give the system"
-            )
-    system_name = models[first].metadata.get("system_name")
-    return System(text, system_name, json.loads(parameters), source=f"system of the model {first}")
-
-
-def _step(models: Mapping[str, Integrator], system: System, step: float | None) -> float:
-    if step is not None and not (math.isfinite(step) and step > 0):
-        raise InputError(f"step = {step!r} must be a positive number")
-    source = "the step given"
-    for name, model in models.items():
-        if "step" not in model.metadata:
-            continue
-        trained = float(model.metadata["step"])
-        if step is not None and not math.isclose(step, trained, rel_tol=1e-12):
-            raise InputError(
-                f"the model {name} was trained for the step {trained:g}, but {source} is {step:g}; "
-                "a learned map has one step"
-            )
-        step, source = trained, f"that of the model {name}"
-    if step is None:
-        step = system.defaults.get("step")
-    if step is None:
-        raise InputError(f"{system.name} suggests no step; give step")
-    return float(step)
-
-
-def _steps(system: System, step: float, time: float | None, steps: int | None) -> int:
-    if time is not None and steps is not None:
-        raise InputError("give either time or steps, not both")
-    if steps is not None:
-        if isinstance(steps, bool) or int(steps) != steps or steps < 1:
-            raise InputError(f"steps = {steps!r} must be a whole number, 1 or more")
-        return int(steps)
-    if time is None:
-        time = system.defaults.get("time")
-    if time is None:
-        return _STEPS
-    if not (math.isfinite(time) and time >= step / 2):
-        raise InputError(f"time = {time!r} must be at least one step, {step:g}")
-    return max(round(time / step), 1)
+def _fingerprint(flow: NumericalFlow) -> str:
+    """What tells two methods of one name apart."""
+    if not isinstance(flow, LearnedFlow):
+        return flow.name
+    digest = hashlib.sha256(repr(flow.model.arguments).encode())
+    for name, tensor in flow.model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()

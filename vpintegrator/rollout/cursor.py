@@ -11,8 +11,7 @@ class Cursor(ABC):
     """An ensemble of trajectories that a method moves forward in time.
 
     The states do not depend on how many are asked for at a time, and a cursor made from a snapshot
-    goes on as the one it was taken from would have, to the last bit. (The adaptive solvers of SciPy
-    start again from a snapshot; theirs agree to the tolerance.)
+    goes on as the one it was taken from would have, to the last bit.
     """
 
     @abstractmethod

@@ -12,9 +12,10 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.rollout.neural import LearnedCursor, as_windows, network_jacobian
+from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating, network_jacobian
 
 if TYPE_CHECKING:
+    from vpintegrator.compiled import CompiledModel
     from vpintegrator.models import Integrator
 
 
@@ -30,6 +31,15 @@ class NumericalFlow(ABC):
         Its name, and that in figures.
     kind
         ``"learned"`` or ``"classical"``.
+    method_name, description
+        Name of the classical method or of the architecture, and a line about it.
+    order
+        Order of convergence; None for a learned map.
+    structure
+        What it keeps for this system, of ``"symplectic"``, ``"volume-preserving"``,
+        ``"symmetric"`` and ``"reversible"``.
+    differentiable
+        Whether it has a ``derivative``.
     system
         The system, where it is known.
     step
@@ -41,6 +51,11 @@ class NumericalFlow(ABC):
     name: str
     title: str
     kind: str
+    method_name: str
+    description: str
+    order: int | None = None
+    structure: tuple[str, ...] = ()
+    differentiable: bool = True
     system: System | None
     step: float
     dim: int
@@ -91,7 +106,10 @@ class ClassicalFlow(NumericalFlow):
     def __init__(self, method: str | ClassicalMethod, system: System, step: float) -> None:
         self.method = find_method(method) if isinstance(method, str) else method
         self.method.check(system)
-        self.name, self.title = self.method.name, self.method.title
+        self.name = self.method_name = self.method.name
+        self.title, self.description = self.method.title, self.method.source
+        self.order, self.structure = self.method.order, self.method.structure(system)
+        self.differentiable = isinstance(self.method, OneStepMethod)
         self.system, self.step, self.dim = system, float(step), system.dim
 
     def map(self, windows: np.ndarray) -> np.ndarray:
@@ -128,6 +146,8 @@ class LearnedFlow(NumericalFlow):
         By default that of the architecture.
     step
         Its time step, where its metadata does not say.
+    compiled
+        The model as machine code, which its trajectories are made with then.
     """
 
     kind = "learned"
@@ -138,9 +158,16 @@ class LearnedFlow(NumericalFlow):
         system: System | None = None,
         name: str | None = None,
         step: float | None = None,
+        compiled: CompiledModel | None = None,
     ) -> None:
-        self.model = model
+        self.model, self.compiled = model, compiled
         self.name = self.title = model.name if name is None else name
+        self.method_name, self.description = model.name, model.description
+        traits = {
+            "volume-preserving": model.volume_preserving,
+            "reversible": len(model.reversing_symmetries) > 0,
+        }
+        self.structure = tuple(trait for trait, holds in traits.items() if holds)
         self.system, self.dim = system, model.dim
         self.window, self.prediction_window = model.window, model.prediction_window
         trained = model.metadata.get("step", step)
@@ -151,17 +178,17 @@ class LearnedFlow(NumericalFlow):
     def map(self, windows: np.ndarray) -> np.ndarray:
         import torch
 
-        with torch.inference_mode():
+        with evaluating(self.model), torch.inference_mode():
             return self.model(as_windows(self.model, windows)).double().cpu().numpy()
 
     def derivative(self, windows: np.ndarray) -> np.ndarray:
         return network_jacobian(self.model, windows)
 
     def start(self, first: np.ndarray) -> Cursor:
-        return LearnedCursor(self.model, as_windows(self.model, first))
+        return LearnedCursor(self.model, as_windows(self.model, first), compiled=self.compiled)
 
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        return LearnedCursor.from_snapshot(self.model, snapshot)
+        return LearnedCursor.from_snapshot(self.model, snapshot, self.compiled)
 
 
 def as_flow(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,10 @@ from vpintegrator.rollout.cursor import Cursor
 if TYPE_CHECKING:
     import torch
 
+    from vpintegrator.compiled import CompiledModel
     from vpintegrator.models import Integrator
 
+_WORTH = 5000  # evaluations from which on compiling pays
 _LARGEST_PART = 4096  # steps between two calls of progress
 _JACOBIANS = 200_000  # entries of all Jacobians computed at a time
 
@@ -25,6 +28,7 @@ def rollout(
     initial: Any,
     steps: int,
     progress: Callable[[str, int, int], None] | None = None,
+    compiled: bool | None = None,
 ) -> Any:
     """Iterate a model from first windows of states.
 
@@ -42,6 +46,10 @@ def rollout(
         Number of time steps after the first state of the window.
     progress
         Called a hundred times or more with the model's name, steps done, and steps in all.
+    compiled
+        Whether to run it as machine code (see ``vpintegrator.compiled``), equal up to rounding and
+        ten to hundreds of times faster, after seconds of compilation when a model is seen for the
+        first time. By default from 5,000 evaluations of the model on, if that is possible.
 
     Returns
     -------
@@ -64,7 +72,8 @@ def rollout(
     steps = int(steps)
     states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))
     states[:, : model.window] = windows
-    cursor = LearnedCursor(model, windows)
+    machine = compile_for(model, len(windows), steps, compiled)
+    cursor = LearnedCursor(model, windows, compiled=machine)
     part = max(min(steps // 100, _LARGEST_PART), 1)
     for known in range(model.window, steps + 1, part):
         count = min(part, steps + 1 - known)
@@ -82,24 +91,36 @@ class LearnedCursor(Cursor):
     ----------
     model
         It is evaluated in ``eval`` mode and put back into the mode it was in.
+    compiled
+        The same as machine code, to be used instead.
     """
 
     def __init__(
-        self, model: Integrator, windows: torch.Tensor, waiting: torch.Tensor | None = None
+        self,
+        model: Integrator,
+        windows: torch.Tensor,
+        waiting: torch.Tensor | None = None,
+        compiled: CompiledModel | None = None,
     ) -> None:
-        self.model = model
+        self.model, self.compiled = model, compiled
         self._window = windows.clone()
         # states predicted already but not yet asked for
         self._waiting = windows[:, :0].clone() if waiting is None else waiting
-        self._failed = windows.new_zeros(len(windows), dtype=bool)
+        self._failed = ~windows.isfinite().flatten(1).all(dim=1)
 
     @classmethod
-    def from_snapshot(cls, model: Integrator, snapshot: Mapping[str, np.ndarray]) -> LearnedCursor:
+    def from_snapshot(
+        cls,
+        model: Integrator,
+        snapshot: Mapping[str, np.ndarray],
+        compiled: CompiledModel | None = None,
+    ) -> LearnedCursor:
         """Go on from a snapshot."""
         import torch
 
         window = as_windows(model, snapshot["window"])
-        return cls(model, window, torch.from_numpy(snapshot["waiting"]).to(window))
+        waiting = torch.from_numpy(snapshot["waiting"]).to(window)
+        return cls(model, window, waiting, compiled)
 
     def advance(self, count: int) -> np.ndarray:
         return self.advance_tensor(count).double().cpu().numpy()
@@ -115,7 +136,12 @@ class LearnedCursor(Cursor):
         states[:, :window] = self._window
         states[:, window:known] = self._waiting
         # a prediction starts from the last states predicted, not from the last asked for
-        with _evaluating(self.model), torch.inference_mode():
+        if self.compiled is not None and known < window + count:
+            calls = -(-(window + count - known) // new)
+            predicted, _ = self.compiled.advance(states[:, known - window : known].numpy(), calls)
+            states[:, known : known + calls * new] = torch.from_numpy(predicted)
+            known += calls * new
+        with evaluating(self.model), torch.inference_mode():
             while known < window + count:
                 states[:, known : known + new] = self.model.predict(
                     states[:, known - window : known]
@@ -133,7 +159,7 @@ class LearnedCursor(Cursor):
 
 
 @contextmanager
-def _evaluating(model: Integrator) -> Iterator[None]:
+def evaluating(model: Integrator) -> Iterator[None]:
     from vpintegrator.threads import torch_threads
 
     training = model.training
@@ -143,6 +169,29 @@ def _evaluating(model: Integrator) -> Iterator[None]:
             yield
     finally:
         model.train(training)
+
+
+def compile_for(
+    model: Integrator, trajectories: int, steps: int, compiled: bool | None
+) -> CompiledModel | None:
+    """The model as machine code, where it is wanted, or by default where it pays.
+
+    Raises
+    ------
+    InputError
+        If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
+    """
+    if compiled is False or (compiled is None and steps < _WORTH * model.prediction_window):
+        return None
+    from vpintegrator.compiled import NotCompilable, compile_model
+
+    try:
+        return compile_model(model, trajectories)
+    except NotCompilable as reason:
+        if compiled:
+            raise InputError(f"{model.name} cannot be compiled: {reason}") from None
+        warnings.warn(f"{model.name} runs in PyTorch, not compiled: {reason}", stacklevel=3)
+        return None
 
 
 def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:
@@ -157,7 +206,7 @@ def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:
     result = np.empty((len(windows), size, size))
     part = max(1, _JACOBIANS // size**2)
     jacobian = torch.func.vmap(torch.func.jacfwd(model))
-    with _evaluating(model), torch.no_grad():
+    with evaluating(model), torch.no_grad():
         for start in range(0, len(windows), part):
             rows = slice(start, start + part)
             values = jacobian(as_windows(model, windows[rows]))

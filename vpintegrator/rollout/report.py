@@ -1,28 +1,80 @@
-"""The outcome of a comparison: states of every method, and all that follows from them."""
+"""The outcome of a comparison: states of every method, and all that was measured on them."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.diagnostics import (
-    InvariantError,
-    failure_index,
-    invariant_errors,
-    root_mean_square_error,
-    trajectory_error,
-)
+from vpintegrator.rollout.storage import Storage
+
+
+@dataclass(frozen=True)
+class InvariantRecord:
+    """How an invariant I changed along the trajectories of one method.
+
+    Attributes
+    ----------
+    error
+        (I(z_t) - I(z_0)) / |I(z_0)|, or I(z_t) - I(z_0) where I(z_0) vanishes,
+        (trajectory, time): that of the largest size among the steps since the stored time before.
+    relative
+        Which of the two it is, for each trajectory.
+    drift, drift_error
+        Slope of a straight line fitted to the error at every step, and its standard error, per unit
+        of time, (trajectory,).
+    """
+
+    error: np.ndarray
+    relative: np.ndarray
+    drift: np.ndarray
+    drift_error: np.ndarray
+
+    @property
+    def kind(self) -> str:
+        """``relative``, ``absolute``, or ``mixed`` for the ensemble."""
+        if self.relative.all():
+            return "relative"
+        return "mixed" if self.relative.any() else "absolute"
+
+    @property
+    def largest(self) -> np.ndarray:
+        """Largest size over all steps, infinite after a divergence, (trajectory,)."""
+        return _infinite_where_nan(np.abs(self.error).max(axis=-1, initial=0.0))
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Logarithms of the determinant of a derivative, 0 where volume is preserved.
+
+    Attributes
+    ----------
+    times
+        (volume_time,).
+    log_determinant
+        log|det| at these times for the first trajectories, (trajectory, volume_time).
+    """
+
+    times: np.ndarray
+    log_determinant: np.ndarray
+
+    @property
+    def largest(self) -> float | None:
+        """Largest |log|det|| that could be measured, None if none could."""
+        sizes = np.abs(self.log_determinant[np.isfinite(self.log_determinant)])
+        return float(sizes.max()) if sizes.size else None
 
 
 @dataclass(frozen=True)
 class Run:
-    """One method's trajectories.
+    """One method's trajectories and what was measured on them.
+
+    "Stored times" are every ``every``-th step of the rollout; what is called a largest value at a
+    stored time is that over all the steps since the stored time before.
 
     Attributes
     ----------
@@ -36,17 +88,37 @@ class Run:
         Name in figures and a line about it.
     order
         Order of convergence; None for a learned map.
-    states
-        (trajectory, time, dim).
-    volume_index
-        Indices of the times at which the volume was measured, (volume_time,).
-    log_determinant
-        log|det| of the map at these times, (trajectory, volume_time): of the map of states, or of
-        windows where ``window`` > 1.
-    seconds_per_step
-        Wall time for one step of one trajectory in this batch.
+    structure
+        What it keeps, of ``"symplectic"``, ``"volume-preserving"``, ``"symmetric"`` and
+        ``"reversible"``.
     window, prediction_window
         Time steps read and predicted in each call.
+    states
+        At the stored times, (trajectory, time, dim).
+    error
+        Largest Euclidean distance from the reference, (trajectory, time); NaN after the reference
+        ends, infinite where the method has diverged before that.
+    root_mean_square_error
+        Over all steps to the end of the reference and all components, (trajectory,).
+    invariants
+        By name.
+    failure_time
+        First time at which a trajectory is not finite, NaN if none, (trajectory,).
+    threshold_time
+        First time at which the error passes the report's threshold, NaN if none, (trajectory,).
+    volume
+        ``"step"``: of the map of states, or of windows where ``window`` > 1, at states met on the
+        way; ``"phase-space"``: of the map z_0 -> z_t. Either may be missing.
+    section
+        Points of the Poincare section, if one was asked for.
+    symplecticity, reversibility
+        Largest defects over sampled states; None where they are not defined.
+    lyapunov
+        Estimates of the largest Lyapunov exponent over the time of the phase-space volume.
+    seconds_per_step
+        Wall time for one step of one trajectory in this batch.
+    evaluations_per_step
+        Evaluations of the vector field for one step of one trajectory; None for a learned map.
     """
 
     name: str
@@ -55,22 +127,27 @@ class Run:
     title: str
     description: str
     order: int | None
+    structure: tuple[str, ...]
+    window: int
+    prediction_window: int
     states: np.ndarray
-    volume_index: np.ndarray
-    log_determinant: np.ndarray
+    error: np.ndarray
+    root_mean_square_error: np.ndarray
+    invariants: dict[str, InvariantRecord]
+    failure_time: np.ndarray
+    threshold_time: np.ndarray
+    volume: dict[str, Volume]
+    section: Any
+    symplecticity: float | None
+    reversibility: float | None
+    lyapunov: Any
     seconds_per_step: float
-    window: int = 1
-    prediction_window: int = 1
-
-    @cached_property
-    def failures(self) -> np.ndarray:
-        """Index of the first time at which each trajectory is not finite, -1 if none."""
-        return failure_index(self.states)
+    evaluations_per_step: float | None
 
     @property
     def diverged(self) -> int:
         """Number of trajectories that diverged."""
-        return int((self.failures >= 0).sum())
+        return int(np.isfinite(self.failure_time).sum())
 
 
 @dataclass(frozen=True)
@@ -83,14 +160,23 @@ class Summary:
         Median and largest, over the trajectories, of the root mean square error over times and
         components.
     final_error
-        Median over the trajectories of the Euclidean distance from the reference at the end.
+        Median over the trajectories of the Euclidean distance from the reference at its end.
+    threshold_time
+        Median over the trajectories of the first time at which the error passes the threshold;
+        infinite where most do not.
     invariants
-        For each invariant the largest error over trajectories and times (relative, or absolute
+        For each invariant the largest error over trajectories and steps (relative, or absolute
         where the invariant vanishes: see ``invariant_kinds``).
-    log_determinant
-        Largest |log|det|| measured; None if none was.
-    seconds_per_step
-        Wall time per step and trajectory.
+    drifts, drift_errors
+        For each invariant the drift of largest size, per unit of time, and its standard error.
+    volume
+        Largest |log|det|| measured, of ``"step"`` and ``"phase-space"`` where they were.
+    symplecticity, reversibility
+        Largest defects.
+    lyapunov
+        Median of the estimates.
+    seconds_per_step, evaluations_per_step
+        Of one trajectory.
     diverged, trajectories
         How many of how many diverged.
     """
@@ -99,20 +185,28 @@ class Summary:
     title: str
     kind: str
     order: int | None
+    structure: tuple[str, ...]
     error: float
     worst_error: float
     final_error: float
+    threshold_time: float
     invariants: dict[str, float]
     invariant_kinds: dict[str, str]
-    log_determinant: float | None
+    drifts: dict[str, float]
+    drift_errors: dict[str, float]
+    volume: dict[str, float]
+    symplecticity: float | None
+    reversibility: float | None
+    lyapunov: float | None
     seconds_per_step: float
+    evaluations_per_step: float | None
     diverged: int
     trajectories: int
 
 
 @dataclass(frozen=True)
 class Report:
-    """States of several methods beside a reference, from the same initial states.
+    """Several methods beside a reference, from the same initial states.
 
     Made by :func:`vpintegrator.compare` or :func:`vpintegrator.open_rollout`.
 
@@ -122,28 +216,44 @@ class Report:
         The system.
     step
         Time step.
+    every
+        How many steps lie between two stored times.
     times
-        (time,), from 0.
+        Stored times, (time,), from 0.
     reference
-        Reference states, (trajectory, time, dim).
+        Reference states at the first of the stored times, (trajectory, reference_time, dim): where
+        it was told to end early, there are fewer of them.
     reference_error
         Estimate of their largest error, (trajectory,).
+    threshold
+        The error at which a method is taken to have failed.
     runs
-        The methods' trajectories by name, learned ones first.
+        The methods by name, learned ones first.
     seed
         Seed of the initial states, or None where they were given.
+    section_plane
+        Component, value and direction of the Poincare section, or None.
+    work_precision
+        Error against cost over several steps, by method; empty where it was not asked for.
     """
 
     system: System
     step: float
+    every: int
     times: np.ndarray
     reference: np.ndarray
     reference_error: np.ndarray
+    threshold: float
     runs: dict[str, Run]
     seed: int | None = None
-    _invariant_cache: dict[str, dict[str, InvariantError]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    section_plane: tuple[str, float, int] | None = None
+    work_precision: dict[str, Any] = field(default_factory=dict)
+    _storage: Storage = field(default_factory=Storage, repr=False, compare=False)
+
+    @property
+    def reference_time(self) -> float:
+        """Time at which the reference ends."""
+        return float(self.times[self.reference.shape[1] - 1])
 
     def run(self, name: str) -> Run:
         """The trajectories of a method, or InputError naming those there are."""
@@ -152,38 +262,49 @@ class Report:
         return self.runs[name]
 
     def errors(self, name: str) -> np.ndarray:
-        """Euclidean distance of a method from the reference, (trajectory, time)."""
-        return trajectory_error(self.run(name).states, self.reference)
+        """Largest distance of a method from the reference, (trajectory, time)."""
+        return self.run(name).error
 
-    def root_mean_square_error(self, name: str) -> np.ndarray:
-        """RMSE of a method over times and components, (trajectory,)."""
-        return root_mean_square_error(self.run(name).states, self.reference)
-
-    def invariant_errors(self, name: str) -> dict[str, InvariantError]:
+    def invariant_errors(self, name: str) -> dict[str, InvariantRecord]:
         """Errors of every invariant along a method's trajectories."""
-        if name not in self._invariant_cache:
-            self._invariant_cache[name] = invariant_errors(self.system, self.run(name).states)
-        return self._invariant_cache[name]
+        return self.run(name).invariants
 
     def summary(self, name: str) -> Summary:
         """A method's numbers."""
         run = self.run(name)
-        error = self.root_mean_square_error(name)
-        final = np.where(run.failures >= 0, np.inf, self.errors(name)[:, -1])
-        invariants = self.invariant_errors(name)
-        measured = np.abs(run.log_determinant[np.isfinite(run.log_determinant)])
+        ended = run.failure_time <= self.reference_time
+        last = self.reference.shape[1] - 1
+        with np.errstate(all="ignore"):
+            distance = np.linalg.norm(run.states[:, last] - self.reference[:, last], axis=-1)
+        final = np.where(ended | ~np.isfinite(distance), np.inf, distance)
+        passed = np.where(np.isnan(run.threshold_time), np.inf, run.threshold_time)
+        volume = {key: value.largest for key, value in run.volume.items()}
+        worst = {
+            key: int(np.argmax(np.abs(np.nan_to_num(value.drift))))
+            for key, value in run.invariants.items()
+        }
         return Summary(
             name=name,
             title=run.title,
             kind=run.kind,
             order=run.order,
-            error=float(np.median(error)),
-            worst_error=float(error.max()),
+            structure=run.structure,
+            error=float(np.median(run.root_mean_square_error)),
+            worst_error=float(run.root_mean_square_error.max()),
             final_error=float(np.median(final)),
-            invariants={key: float(value.largest.max()) for key, value in invariants.items()},
-            invariant_kinds={key: value.kind for key, value in invariants.items()},
-            log_determinant=float(measured.max()) if measured.size else None,
+            threshold_time=float(np.median(passed)),
+            invariants={key: float(v.largest.max()) for key, v in run.invariants.items()},
+            invariant_kinds={key: v.kind for key, v in run.invariants.items()},
+            drifts={key: float(v.drift[worst[key]]) for key, v in run.invariants.items()},
+            drift_errors={
+                key: float(v.drift_error[worst[key]]) for key, v in run.invariants.items()
+            },
+            volume={key: value for key, value in volume.items() if value is not None},
+            symplecticity=run.symplecticity,
+            reversibility=run.reversibility,
+            lyapunov=None if run.lyapunov is None else float(np.median(run.lyapunov.exponent)),
             seconds_per_step=run.seconds_per_step,
+            evaluations_per_step=run.evaluations_per_step,
             diverged=run.diverged,
             trajectories=len(run.states),
         )
@@ -196,24 +317,38 @@ class Report:
         rows = []
         for name in self.runs:
             s = self.summary(name)
-            rows.append(
-                {
-                    "method": s.title,
-                    "kind": s.kind,
-                    "order": s.order,
-                    "RMSE": s.error,
-                    "worst RMSE": s.worst_error,
-                    "final error": s.final_error,
-                    **{f"{key.replace('_', ' ')} error": v for key, v in s.invariants.items()},
-                    "volume error": s.log_determinant,
-                    "time per step": s.seconds_per_step,
-                    "diverged": s.diverged,
-                }
-            )
+            row: dict[str, Any] = {
+                "method": s.title,
+                "kind": s.kind,
+                "order": s.order,
+                "structure": ", ".join(s.structure),
+                "RMSE": s.error,
+                "worst RMSE": s.worst_error,
+                "final error": s.final_error,
+                "time to failure": s.threshold_time,
+            }
+            for key, value in s.invariants.items():
+                label = key.replace("_", " ")
+                row[f"{label} error"] = value
+                row[f"{label} drift"] = s.drifts[key]
+                row[f"{label} drift ±"] = s.drift_errors[key]
+            row |= {
+                "volume error": s.volume.get("step"),
+                "phase-space volume error": s.volume.get("phase-space"),
+                "symplecticity defect": s.symplecticity,
+                "reversibility defect": s.reversibility,
+                "Lyapunov exponent": s.lyapunov,
+                "evaluations per step": s.evaluations_per_step,
+                "time per step": s.seconds_per_step,
+                "diverged": s.diverged,
+            }
+            rows.append(row)
         return rows
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a rollout file, from which everything can be drawn without integrating again.
+
+        A checkpoint is deleted then: what is in it is in the file.
 
         Raises
         ------
@@ -223,9 +358,14 @@ class Report:
         from vpintegrator.rollout.store import save_rollout
 
         save_rollout(self, path, overwrite)
+        self._storage.remove()
 
     def __repr__(self) -> str:
         return (
             f"<Report {self.system.name}: {', '.join(self.runs)}; "
             f"{len(self.reference)} trajectories to t = {self.times[-1]:g}>"
         )
+
+
+def _infinite_where_nan(values: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(values), np.inf, values)

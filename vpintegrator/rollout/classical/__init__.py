@@ -1,16 +1,24 @@
 """Classical methods sampled at a fixed step, for many trajectories at once."""
 
+from vpintegrator.rollout.classical.adaptive import AdaptiveMethod
 from vpintegrator.rollout.classical.base import ClassicalMethod, OneStepMethod
+from vpintegrator.rollout.classical.boris import Boris
 from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
+from vpintegrator.rollout.classical.feng_shang import FengShang
 from vpintegrator.rollout.classical.gauss_legendre import GaussLegendre
 from vpintegrator.rollout.classical.integrate import integrate
 from vpintegrator.rollout.classical.registry import METHODS, find_method
+from vpintegrator.rollout.classical.splitting import CoordinateSplitting
 from vpintegrator.rollout.classical.stoermer_verlet import StoermerVerlet
 
 __all__ = [
     "METHODS",
+    "AdaptiveMethod",
+    "Boris",
     "ClassicalMethod",
+    "CoordinateSplitting",
     "ExplicitRungeKutta",
+    "FengShang",
     "GaussLegendre",
     "OneStepMethod",
     "StoermerVerlet",

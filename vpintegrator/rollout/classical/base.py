@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -26,7 +27,7 @@ class ClassicalMethod(ABC):
     title
         Name in tables and figures.
     order
-        Order of convergence.
+        Order of convergence; of an adaptive method, the highest order of its formulas.
     symplectic
         Whether Phi_h is symplectic for every Hamiltonian system the method applies to.
     volume_preserving
@@ -54,6 +55,40 @@ class ClassicalMethod(ABC):
             If it does not.
         """
 
+    def structure(self, system: System) -> tuple[str, ...]:
+        """What the method keeps for a system it applies to.
+
+        Of ``"symplectic"`` (for a Hamiltonian system), ``"volume-preserving"`` (for a
+        divergence-free one) and ``"symmetric"`` those that hold. In the plane a divergence-free
+        field is Hamiltonian, and to keep areas is to be symplectic.
+        """
+        plane = system.dim == 2 and system.divergence_free
+        symplectic = self._is_symplectic(system) or (plane and self.volume_preserving)
+        volume_preserving = symplectic or (self.volume_preserving and system.divergence_free)
+        traits = {
+            "symplectic": symplectic,
+            "volume-preserving": volume_preserving,
+            "symmetric": self.symmetric,
+        }
+        return tuple(trait for trait, holds in traits.items() if holds)
+
+    def _is_symplectic(self, system: System) -> bool:
+        plane = system.dim == 2 and system.divergence_free
+        return self.symplectic and (system.is_hamiltonian or plane)
+
+    def evaluations(self, system: System) -> float | None:
+        """Evaluations of the whole vector field in a step; None where that depends on the state.
+
+        A method that evaluates single components counts each as one part in ``system.dim``. What a
+        method evaluates beside the field, such as the Jacobian matrix, is not counted.
+        """
+        return None
+
+    def is_same_map(self, other: ClassicalMethod) -> bool:
+        """Whether the two differ by no more than their names."""
+        renamed = replace(other, name=self.name, title=self.title, source=self.source)
+        return renamed == self
+
     @abstractmethod
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
         """Trajectories from initial states (trajectory, dim), of which the first is not given."""
@@ -69,10 +104,13 @@ class OneStepMethod(ClassicalMethod):
 
     @abstractmethod
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        """Phi_h(z) - z, shape (trajectory, dim), for states (trajectory, dim).
+        """Phi_h(z) - z as a new array (dim, trajectory), for states (dim, trajectory).
 
-        The increment, and not the new state, so that whoever adds it up can carry along what
-        rounding cuts off. A trajectory whose step cannot be computed gets NaN.
+        The components come first, as NumPy is fastest on long rows. The increment, and not the new
+        state, so that whoever adds it up can carry along what rounding cuts off. A trajectory whose
+        step cannot be computed gets NaN. Each trajectory is computed by itself, to the last bit:
+        elementwise operations, and sums in an order that does not depend on the number of
+        trajectories (so no product of matrices with the trajectories as one dimension).
         """
 
     @abstractmethod
@@ -86,14 +124,14 @@ class OneStepMethod(ClassicalMethod):
     def step(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         """Phi_h(z) for states of shape (..., dim); NaN where the step cannot be computed."""
         state = np.asarray(state, dtype=np.float64)
-        rows = state.reshape(-1, system.dim)
+        components = np.array(state.reshape(-1, system.dim).T, order="C")
         with np.errstate(all="ignore"):
-            return (rows + self.increment(system, rows, step)).reshape(state.shape)
-
+            components += self.increment(system, components, step)
+        return np.ascontiguousarray(components.T).reshape(state.shape)
 
     @final
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
-        state = np.array(initial, dtype=np.float64)
+        state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")
         return _Iteration(self, system, step, state, np.zeros_like(state))
 
     @final
@@ -118,11 +156,12 @@ class _Iteration(Cursor):
         state: np.ndarray,
         carry: np.ndarray,
     ) -> None:
+        # both (dim, trajectory)
         self._method, self._system, self._step = method, system, step
         self._state, self._carry = state.copy(), carry.copy()
-        finite = np.isfinite(state).all(axis=-1)
-        # indices of those still finite, or None for all of them
-        self._alive: np.ndarray | None = None if finite.all() else np.flatnonzero(finite)
+        # indices of the trajectories that are still finite, or None for all of them
+        self._alive: np.ndarray | None = None
+        self._drop_diverged()
 
     def advance(self, count: int) -> np.ndarray:
         states = np.empty((count, *self._state.shape))
@@ -130,7 +169,7 @@ class _Iteration(Cursor):
             for k in range(count):
                 self._advance()
                 states[k] = self._state
-        return states.transpose(1, 0, 2)
+        return np.ascontiguousarray(states.transpose(2, 0, 1))
 
     def snapshot(self) -> dict[str, np.ndarray]:
         return {"state": self._state.copy(), "carry": self._carry.copy()}
@@ -140,7 +179,8 @@ class _Iteration(Cursor):
         if alive is None:
             state, carry = self._state, self._carry
         elif len(alive):
-            state, carry = self._state[alive], self._carry[alive]
+            state = np.take(self._state, alive, axis=1)
+            carry = np.take(self._carry, alive, axis=1)
         else:
             return
         increment = self._method.increment(self._system, state, self._step)
@@ -148,13 +188,17 @@ class _Iteration(Cursor):
         new = state + increment
         # what the addition cut off (exact, as the increment is smaller than the state; else
         # harmless)
-        carry = increment - (new - state)
+        increment -= new - state
         if alive is None:
-            self._state, self._carry = new, carry
+            self._state, self._carry = new, increment
         else:
-            self._state[alive], self._carry[alive] = new, carry
+            self._state[:, alive], self._carry[:, alive] = new, increment
         # the sum is finite in all but absurd cases where all terms are, and far cheaper
-        if not np.isfinite(new.sum()):
-            finite = np.isfinite(self._state).all(axis=-1)
-            self._state[~finite] = np.nan
+        if not math.isfinite(np.add.reduce(new, axis=None)):
+            self._drop_diverged()
+
+    def _drop_diverged(self) -> None:
+        finite = np.isfinite(self._state).all(axis=0)
+        if not finite.all():
+            self._state[:, ~finite] = np.nan
             self._alive = np.flatnonzero(finite)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.order_conditions import first_failure
 
 
 @final
@@ -22,15 +25,80 @@ class ExplicitRungeKutta(OneStepMethod):
         Rows a_i1, ..., a_i,i-1 of the tableau for the stages after the first.
     weights
         b_1, ..., b_s.
+
+    Raises
+    ------
+    InputError
+        If the tableau has the wrong shape or does not have the order that is claimed (the
+        conditions are checked up to order 8).
+
+    Examples
+    --------
+    >>> from vpintegrator.rollout import ExplicitRungeKutta
+    >>> ralston = ExplicitRungeKutta(
+    ...     name="ralston",
+    ...     title="Ralston",
+    ...     order=2,
+    ...     source="Ralston, Math. Comp. 16 (1962) 431-437",
+    ...     stages=((2 / 3,),),
+    ...     weights=(1 / 4, 3 / 4),
+    ... )
     """
 
     stages: tuple[tuple[float, ...], ...] = ()
     weights: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        try:
+            stages = tuple(tuple(float(a) for a in row) for row in self.stages)
+            weights = tuple(float(b) for b in self.weights)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{self.name}: the tableau's stages must be rows of numbers and its weights numbers"
+            ) from None
+        # lists and other sequences are welcome, but a method is compared and hashed
+        object.__setattr__(self, "stages", stages)
+        object.__setattr__(self, "weights", weights)
+        if len(weights) != len(stages) + 1:
+            raise InputError(
+                f"{self.name}: {len(weights)} weights, but {len(stages) + 1} stages (the first has "
+                f"no row in 'stages', the others have {len(stages)})"
+            )
+        for number, row in enumerate(stages, start=2):
+            if len(row) != number - 1:
+                raise InputError(
+                    f"{self.name}: the row of stage {number} has {len(row)} entries, but an "
+                    f"explicit method has {number - 1} there, one for each stage before it"
+                )
+        if not all(math.isfinite(x) for row in (*stages, weights) for x in row):
+            raise InputError(f"{self.name}: an entry of the tableau is not a finite number")
+        if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 1:
+            raise InputError(f"{self.name}: order = {self.order!r} is not a positive whole number")
+        matrix = np.zeros((len(weights), len(weights)))
+        for number, row in enumerate(stages, start=1):
+            matrix[number, : len(row)] = row
+        failure = first_failure(matrix, np.array(weights), self.order)
+        if failure is not None and failure.tree.order == 1:
+            raise InputError(
+                f"{self.name} is not consistent: its weights sum to {failure.value:.15g}, not 1"
+            )
+        if failure is not None:
+            raise InputError(
+                f"{self.name} has order {failure.tree.order - 1}, not {self.order}: in the "
+                f"condition of the tree {failure.tree} the sum is {failure.value:.15g}, "
+                f"not {failure.expected}"
+            )
+
+    def evaluations(self, system: System) -> float:
+        return float(len(self.weights))
+
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        slopes = [system.vector_field(state)]
+        field = system.vector_field_by_component
+        slopes = [field(state)]
         for row in self.stages:
-            slopes.append(system.vector_field(state + _combine(row, slopes, step)))
+            stage = _combine(row, slopes, step)
+            stage += state
+            slopes.append(field(stage))
         return _combine(self.weights, slopes, step)
 
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical.adaptive import DOP853, LSODA, RADAU, RK45
 from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.classical.boris import BORIS
+from vpintegrator.rollout.classical.composition import (
+    BLANES_MOAN_4,
+    BLANES_MOAN_6,
+    COORDINATE_SPLITTING,
+    STRANG_SPLITTING,
+    YOSHIDA_4,
+    YOSHIDA_6,
+    YOSHIDA_8,
+)
 from vpintegrator.rollout.classical.explicit import EXPLICIT_EULER, EXPLICIT_MIDPOINT, HEUN, RK4
+from vpintegrator.rollout.classical.feng_shang import FENG_SHANG
 from vpintegrator.rollout.classical.gauss_legendre import (
     GAUSS_LEGENDRE_2,
     GAUSS_LEGENDRE_4,
@@ -25,6 +37,19 @@ METHODS: dict[str, ClassicalMethod] = {
         GAUSS_LEGENDRE_4,
         GAUSS_LEGENDRE_6,
         STOERMER_VERLET,
+        COORDINATE_SPLITTING,
+        STRANG_SPLITTING,
+        YOSHIDA_4,
+        YOSHIDA_6,
+        YOSHIDA_8,
+        BLANES_MOAN_4,
+        BLANES_MOAN_6,
+        BORIS,
+        FENG_SHANG,
+        RK45,
+        DOP853,
+        RADAU,
+        LSODA,
     )
 }
 

@@ -1,0 +1,209 @@
+"""Compiled models against PyTorch: equal to rounding, every architecture, in both formats."""
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from tests.rollout.systems import system
+from vpintegrator import compiled, models
+from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.compiled.compiler import cache_folder
+from vpintegrator.errors import InputError
+
+BODY = system("rigid-body").reversing_symmetries
+PENDULUM = system("pendulum").reversing_symmetries
+
+MODELS = {
+    "vpff": lambda **o: models.VolumePreservingFeedForward(
+        dim=3, width=4, reversing_symmetries=BODY, **o
+    ),
+    "triangular": lambda **o: models.VolumePreservingFeedForward(
+        dim=4, feed_forward="triangular", **o
+    ),
+    "vpt": lambda **o: models.VolumePreservingTransformer(
+        dim=3, window=3, width=3, reversing_symmetries=BODY, **o
+    ),
+    "skew": lambda **o: models.VolumePreservingTransformer(dim=3, window=6, width=3, **o),
+    "shorter prediction": lambda **o: models.VolumePreservingTransformer(
+        dim=2, window=5, prediction_window=2, width=3, **o
+    ),
+    "published": lambda **o: models.VolumePreservingTransformer(
+        dim=3, window=3, depth=3, feed_forward="triangular", weighting="arbitrary", **o
+    ),
+    "arbitrary, long": lambda **o: models.VolumePreservingTransformer(
+        dim=4, window=5, width=3, weighting="arbitrary", **o
+    ),
+    "vpmt": lambda **o: models.VolumePreservingMultiheadTransformer(dim=4, window=3, width=3, **o),
+    "transformer": lambda **o: models.StandardTransformer(dim=2, window=3, **o),
+    "resnet": lambda **o: models.ResidualNetwork(dim=2, **o),
+    "sin": lambda **o: models.ResidualNetwork(dim=2, activation="sin", **o),
+    "gelu": lambda **o: models.ResidualNetwork(dim=2, activation="gelu", **o),
+    "softplus": lambda **o: models.ResidualNetwork(dim=2, activation="softplus", **o),
+    "sigmoid": lambda **o: models.ResidualNetwork(dim=2, activation="sigmoid", **o),
+    "relu": lambda **o: models.ResidualNetwork(dim=2, activation="relu", **o),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("VPINTEGRATOR_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+def build(name, dtype=torch.float64):
+    torch.manual_seed(0)
+    model = MODELS[name](dtype=dtype)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.2 * torch.randn_like(p))
+    model.set_normalisation(0.1, 1.3)
+    return model.eval()
+
+
+def windows(model, count):
+    generator = np.random.default_rng(1)
+    return torch.from_numpy(generator.normal(size=(count, model.window, model.dim))).to(
+        next(model.parameters())
+    )
+
+
+@pytest.mark.parametrize("count", [1, 11])
+@pytest.mark.parametrize("name", MODELS)
+def test_equal_to_rounding(name, count):
+    model = build(name)
+    machine = compile_model(model, count)
+    first = windows(model, count)
+    states, last = machine.advance(first.numpy(), 2)
+    window = first
+    with torch.no_grad():
+        for call in range(2):
+            new = model.predict(window)
+            part = slice(call * new.shape[1], (call + 1) * new.shape[1])
+            np.testing.assert_allclose(states[:, part], new, rtol=1e-11, atol=1e-12)
+            window = torch.cat([window, new], dim=1)[:, -model.window :]
+    np.testing.assert_allclose(last, window, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 11])
+@pytest.mark.parametrize("name", ["vpff", "vpt", "transformer"])
+def test_single_precision(name, count):
+    model = build(name, torch.float32)
+    first = windows(model, count)
+    states, _ = compile_model(model, count).advance(first.numpy(), 1)
+    assert states.dtype == np.float32
+    with torch.no_grad():
+        np.testing.assert_allclose(states, model.predict(first), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("real", [torch.float64, torch.float32])
+@pytest.mark.parametrize("count", [1, 11])
+@pytest.mark.parametrize("function", ["tanh", "exp"])
+def test_functions_to_rounding(function, count, real):
+    """Against mpmath, over all magnitudes; with signs of zero, infinities and NaN."""
+    import mpmath
+
+    class Model(models.Integrator):
+        def __init__(self):
+            super().__init__(
+                torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={}
+            )
+            self.to(real)
+
+        def forward(self, window):
+            return getattr(torch, function)(window)
+
+    machine = compile_model(Model(), count)
+    generator = np.random.default_rng(0)
+    sizes = np.exp(generator.uniform(-30, 4.4, size=(40 * count, 1, 2)))
+    x = (sizes * generator.choice([-1, 1], size=sizes.shape)).astype(machine.dtype)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-300, 5.0, -700.0], machine.dtype)
+    results, arguments = [], []
+    for start in range(0, len(x), count):
+        results.append(machine.advance(x[start : start + count], 1)[0])
+        arguments.append(x[start : start + count])
+    result, argument = np.concatenate(results).ravel(), np.concatenate(arguments).ravel()
+    exact = np.array([float(getattr(mpmath, function)(float(v))) for v in argument])
+    error = np.abs(result.astype(float) / exact - 1)
+    assert error.max() < 4 * np.finfo(machine.dtype).eps
+    pairs = np.resize(special, (4 * count, 1, 2)).astype(machine.dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, function)(pairs.astype(float)).astype(machine.dtype)
+    found = np.concatenate(
+        [machine.advance(pairs[i : i + count], 1)[0] for i in range(0, len(pairs), count)]
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-37)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_trajectories_are_independent():
+    model = build("vpff")
+    machine, first = compile_model(model, 9), windows(model, 9).numpy()
+    whole = machine.advance(first, 50)[0]
+    np.testing.assert_array_equal(machine.advance(first[4:5], 50)[0], whole[4:5])
+    first[2] = np.nan
+    broken = machine.advance(first, 50)[0]
+    assert np.isnan(broken[2]).all()
+    np.testing.assert_array_equal(np.delete(broken, 2, 0), np.delete(whole, 2, 0))
+
+
+@pytest.mark.parametrize("name", ["vpff", "shorter prediction"])
+def test_a_rollout(name):
+    model = build(name)
+    first = windows(model, 3)
+    eager = vp.rollout(model, first, 60, compiled=False)
+    fast = vp.rollout(model, first, 60, compiled=True)
+    assert fast.shape == eager.shape
+    np.testing.assert_allclose(fast, eager, rtol=1e-8, atol=1e-9)
+    np.testing.assert_array_equal(fast[:, : model.window], first)
+
+
+def test_the_cache_is_used(monkeypatch):
+    model = build("resnet")
+    compile_model(model)
+    before = {path: path.stat().st_mtime_ns for path in cache_folder().iterdir()}
+    monkeypatch.setattr(
+        compiled.compiler, "_compile", lambda *_: pytest.fail("it was compiled again")
+    )
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(2)
+    machine = compile_model(model)  # other weights, the same code
+    first = windows(model, 2)
+    with torch.no_grad():
+        np.testing.assert_allclose(machine.advance(first.numpy(), 1)[0], model.predict(first))
+    assert {path: path.stat().st_mtime_ns for path in cache_folder().iterdir()} == before
+
+
+def test_without_a_compiler(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    model = build("resnet")
+    first = windows(model, 2)
+    with pytest.raises(InputError, match="no-such-compiler in CXX was not found"):
+        vp.rollout(model, first, 10, compiled=True)
+    with pytest.warns(UserWarning, match="runs in PyTorch, not compiled"):
+        states = vp.rollout(model, first[:1], 5000)
+    assert states.shape == (1, 5001, 2)
+
+
+def test_a_cache_that_others_may_write_is_not_trusted(monkeypatch, tmp_path):
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setenv("VPINTEGRATOR_CACHE", str(folder))
+    with pytest.raises(NotCompilable, match="writable by nobody else"):
+        compile_model(build("resnet"))
+
+
+def test_what_cannot_be_compiled():
+    class Odd(models.Integrator):
+        def forward(self, window):
+            return torch.fft.fft(window).real
+
+    model = Odd(torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={})
+    with pytest.raises(NotCompilable, match=r"aten\._fft|is not known|cannot be followed"):
+        compile_model(model)
+    with pytest.raises(NotCompilable, match="float32 or float64"):
+        compile_model(build("resnet").to(torch.float16))

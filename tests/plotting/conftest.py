@@ -1,0 +1,70 @@
+"""Reports of real rollouts, small enough to be made anew."""
+
+import numpy as np
+import pytest
+import torch
+
+from vpintegrator import models
+from vpintegrator.dynamics import load_system
+from vpintegrator.plotting.draw import FIGURES
+from vpintegrator.rollout import compare
+
+ABC = """
+title = "ABC flow"
+state = ["x", "y", "z"]
+divergence_free = true
+[vector_field]
+x = "sin(z) + 0.6*cos(y)"
+y = "0.8*sin(x) + cos(z)"
+z = "0.6*sin(y) + 0.8*cos(x)"
+"""
+
+
+def only(monkeypatch, *names):
+    """Draw these figures alone."""
+    for name in set(FIGURES) - set(names):
+        monkeypatch.delitem(FIGURES, name)
+
+
+def untrained(dim, step, system):
+    torch.manual_seed(0)
+    model = models.VolumePreservingTransformer(dim=dim, window=3, width=4)
+    model.metadata = {"step": repr(step), "system": system, "system_name": "test"}
+    return model
+
+
+@pytest.fixture(scope="session")
+def body():
+    """Orbits on a sphere, a learned window model, two invariants."""
+    model = untrained(3, 0.2, load_system("rigid-body").text)
+    return compare({"net": model}, ["implicit-midpoint", "rk4"], steps=60, trajectories=3)
+
+
+@pytest.fixture(scope="session")
+def oscillators():
+    """Four dimensions, a Poincare section; explicit Euler diverges, and the step is too long."""
+    methods = ["explicit-euler", "stoermer-verlet", "rk4"]
+    return compare(None, methods, system="coupled-oscillators", steps=620, step=2.5, trajectories=4)
+
+
+@pytest.fixture(scope="session")
+def thinned():
+    """States stored far apart, a reference that ends early, work and precision."""
+    return compare(
+        None,
+        ["stoermer-verlet", "rk4"],
+        system="pendulum",
+        steps=600,
+        every=20,
+        trajectories=2,
+        reference_time=60.0,
+        work_precision=True,
+    )
+
+
+@pytest.fixture(scope="session")
+def flow():
+    """Three dimensions and no sphere."""
+    initial = np.random.default_rng(0).uniform(-1, 1, (2, 3))
+    system = load_system(ABC)
+    return compare(None, ["rk4"], system=system, initial=initial, step=0.1, steps=40)

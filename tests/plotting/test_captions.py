@@ -1,0 +1,79 @@
+"""Captions say what the report says."""
+
+import re
+
+import pytest
+
+from vpintegrator.plotting.captions import caption, latex_captions, markdown_captions
+from vpintegrator.plotting.draw import FIGURES
+from vpintegrator.plotting.latex import latex
+from vpintegrator.plotting.scene import Scene
+
+
+@pytest.mark.parametrize(
+    "figure", ["overview", "phase", "coordinates", "errors", "invariants", "volume"]
+)
+def test_every_caption_names_system_orbits_time_step_methods_and_reference(body, figure):
+    text = caption(Scene(body), figure)
+    assert text.startswith(
+        "Free rigid body: 3 orbits from random initial states (seed 0) to t = 12 with step 0.2 "
+        "(60 steps)."
+    )
+    for name in ("net (learned, windows of 3 states)", "Implicit midpoint (order 2)"):
+        assert name in text
+    assert f"accurate to about {body.reference_error.max():.0e}" in text
+    assert not re.search(r"\bnan\b|\binf\b|None|\.\.|  ", text)
+
+
+def test_numbers_are_those_of_the_report(body):
+    scene = Scene(body)
+    for name, run in body.runs.items():
+        summary = body.summary(name)
+        assert f"{summary.final_error:.1e} ({run.title})" in caption(scene, "errors")
+        for invariant in body.system.invariants:
+            text = caption(scene, "invariants")
+            assert f"{summary.invariants[invariant]:.1e} ({run.title})" in text
+            drift, uncertainty = summary.drifts[invariant], summary.drift_errors[invariant]
+            assert f"{drift:+.1e} ± {uncertainty:.0e} ({run.title})" in text
+        for kind in ("step", "phase-space"):
+            assert f"{run.volume[kind].largest:.1e} ({run.title})" in caption(scene, "volume")
+
+
+def test_divergence_is_told(oscillators):
+    text = caption(Scene(oscillators), "errors")
+    run = oscillators.runs["explicit-euler"]
+    assert f"Explicit Euler on {run.diverged} of 4 orbits, first at t = " in text
+    assert f"{min(t for t in run.failure_time if t == t):.4g}" in text
+    assert "diverged (Explicit Euler)" in text
+
+
+def test_what_is_left_out_is_told(thinned, oscillators):
+    assert "every 20th is stored" in caption(Scene(thinned), "errors")
+    assert "ends at t = 60" in caption(Scene(thinned), "errors")
+    assert "as dots" in caption(Scene(thinned), "phase")
+    assert "the first orbit, to t = 372.5" in caption(Scene(oscillators), "phase")
+    assert "q[0] = 0, crossed upwards, in the plane (q[1], p[1])" in caption(
+        Scene(oscillators), "poincare"
+    )
+    assert "order" in caption(Scene(thinned), "work-precision")
+
+
+def test_documents_hold_all_captions(body):
+    scene = Scene(body)
+    names = [name for name, make in FIGURES.items() if make(scene) is not None]
+    markdown = markdown_captions(scene, names)
+    assert re.findall("## (.*)", markdown) == names
+    text = latex_captions(scene, names)
+    assert text.count(r"\begin{figure}") == text.count(r"\end{figure}") == len(names)
+    assert text.count("{") == text.count("}")
+    assert r"\includegraphics{errors}" in text
+    assert r"\input{errors.pgf}" in latex_captions(scene, names, as_pgf=True)
+    assert not re.search(r"\d[eE][-+]\d", text)  # powers of ten instead
+
+
+def test_plain_text_as_latex():
+    assert latex("1.2e-05 ± 3e-07") == r"$1.2\cdot 10^{-5}$ $\pm$ $3\cdot 10^{-7}$"
+    assert latex("z_0 → z_t") == r"$z_0$ $\to$ $z_t$"
+    assert latex("50 % of a_model & {more}") == r"50 \% of a\_model \& \{more\}"
+    assert latex("|log|det||, -2e+10") == r"$|\log|\det||$, $-2\cdot 10^{10}$"
+    assert latex("vpt-1e5x") == "vpt-1e5x"

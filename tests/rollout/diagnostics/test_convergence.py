@@ -1,0 +1,161 @@
+"""Orders, costs, and counted evaluations."""
+
+import numpy as np
+import pytest
+
+from tests.rollout.diagnostics.linear_models import linear_model, rotation
+from tests.rollout.systems import BLOW_UP, initial, system
+from vpintegrator.dynamics import load_system
+from vpintegrator.errors import InputError
+from vpintegrator.rollout import METHODS
+from vpintegrator.rollout.diagnostics import (
+    CountingSystem,
+    count_evaluations,
+    evaluations_per_step,
+    order_of_accuracy,
+    work_precision,
+)
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow
+
+
+@pytest.mark.parametrize(
+    "name", ["explicit-euler", "heun", "rk4", "stoermer-verlet", "gauss-legendre-4"]
+)
+def test_order_of_accuracy(name):
+    s, z = system("pendulum"), initial("pendulum", 4)
+    first = 0.02 if name == "explicit-euler" else 0.2
+    found = order_of_accuracy(name, s, z, 2.0, first, 3)
+    assert found.order == pytest.approx(METHODS[name].order, abs=0.1)
+    assert np.allclose(found.observed, METHODS[name].order, atol=0.25)
+    assert np.allclose(found.step, first / 2.0 ** np.arange(4))
+
+
+def test_error_of_an_order_in_closed_form():
+    h = 0.1 / 2.0 ** np.arange(4)
+    found = order_of_accuracy(
+        "implicit-midpoint", system("harmonic-oscillator"), [[1.0, 0.0]], 3.0, 0.1, 3
+    )
+    phase = 3.0 * (1 - 2 / h * np.arctan(h / 2))
+    assert np.allclose(found.error, 2 * np.sin(phase / 2), rtol=1e-8, atol=1e-13)
+
+
+def test_order_is_not_fitted_to_rounding():
+    # exact to rounding from the first step on
+    zero = load_system('state = ["x"]\n[vector_field]\nx = "1"\n')
+    found = order_of_accuracy("rk4", zero, [[0.5]], 2.0, 0.5, 4)
+    assert found.order is None
+    found = order_of_accuracy(
+        "gauss-legendre-6", system("pendulum"), initial("pendulum", 3), 2.0, 0.4, 6
+    )
+    assert found.observed[-1] < 3  # which rounding has spoilt
+    assert found.order == pytest.approx(6, abs=0.1)
+
+
+def test_counted_evaluations():
+    s, z = system("pendulum"), initial("pendulum", 7)
+    expected = {"explicit-euler": 1, "heun": 2, "rk4": 4}
+    for name, count in expected.items():
+        found = count_evaluations(ClassicalFlow(name, s, 0.1), z, 5)
+        assert (found.vector_field, found.jacobian) == (count, 0)
+    midpoint = count_evaluations(ClassicalFlow("implicit-midpoint", s, 0.1), z, 5)
+    assert 2 <= midpoint.vector_field <= 10
+    assert 1 <= midpoint.jacobian <= 3
+    windows = z[:, None].copy()
+    windows[0] = np.nan
+    assert evaluations_per_step(ClassicalFlow("rk4", s, 0.1), windows) == 4
+    assert evaluations_per_step(ClassicalFlow("rk4", s, 0.1), windows[:1]) is None
+    assert evaluations_per_step(LearnedFlow(linear_model(np.eye(2), 2, 0.1)), windows) is None
+
+
+def test_counting_system_is_the_system():
+    s, z = system("coupled-oscillators"), initial("coupled-oscillators", 6)
+    counting = CountingSystem(s)
+    assert np.array_equal(counting.vector_field(z), s.vector_field(z))
+    assert np.array_equal(counting.vector_field_by_component(z.T), s.vector_field(z).T)
+    assert np.array_equal(counting.jacobian(z[:, None]), s.jacobian(z[:, None]))
+    assert np.array_equal(counting.jacobian_by_component(z.T), np.moveaxis(s.jacobian(z), 0, -1))
+    assert (counting.field_evaluations, counting.jacobian_evaluations) == (12, 12)
+    assert counting.dim == 4
+    assert list(counting.invariants) == list(s.invariants)
+
+
+def test_work_precision():
+    s, z, h = system("harmonic-oscillator"), initial("harmonic-oscillator", 5), 0.2
+    model = linear_model(rotation(h) * 1.001, 2, h)
+    seen = []
+    found = work_precision(
+        {"euler": "explicit-euler", "rk4": "rk4", "net": model},
+        z,
+        system=s,
+        time=2.0,
+        steps=[0.05, 0.2, 0.1],
+        progress=lambda *call: seen.append(call),
+    )
+    assert list(found) == ["euler", "rk4", "net"]
+    assert np.array_equal(found["rk4"].step, [0.2, 0.1, 0.05])
+    assert np.allclose(found["rk4"].evaluations, 4 / found["rk4"].step)
+    assert np.array_equal(found["rk4"].jacobian_evaluations, [0, 0, 0])
+    assert found["rk4"].order == pytest.approx(4, abs=0.1)
+    assert (np.diff(found["rk4"].error) < 0).all()
+    assert (found["rk4"].seconds > 0).all()
+    net = found["net"]
+    assert np.array_equal(net.step, [h])
+    # ten rotations too large by a thousandth each
+    size = np.sqrt(np.mean(np.sum(z**2, axis=1)))
+    assert net.error[0] == pytest.approx((1.001**10 - 1) * size, rel=1e-9)
+    assert np.isnan(net.evaluations[0])
+    assert net.order is None
+    assert seen[:3] == [("euler", k, 3) for k in (1, 2, 3)]
+
+
+def test_work_precision_of_flows_with_steps_by_default():
+    s, z, h = system("harmonic-oscillator"), initial("harmonic-oscillator", 5), 0.2
+    matrix = np.zeros((4, 4))
+    matrix[:2, 2:], matrix[2:, 2:] = rotation(h), rotation(2 * h)
+    flows = [LearnedFlow(linear_model(matrix, 2, h), s, "net"), ClassicalFlow("heun", s, h)]
+    found = work_precision(flows, z)
+    assert found["net"].error[0] < 1e-12
+    assert np.allclose(found["heun"].step, h * 2.0 ** np.arange(1, -5, -1))
+    assert found["heun"].order == pytest.approx(2, abs=0.1)
+
+
+def test_adaptive_methods_have_one_point():
+    s, z = system("pendulum"), initial("pendulum", 3)
+    flow = ClassicalFlow("dop853", s, 0.2)
+    found = work_precision([flow, "feng-shang", "rk4"], z, system=s, steps=[0.4, 0.2])
+    assert found["dop853"].error.shape == (1,)
+    assert found["dop853"].order is None
+    assert found["dop853"].evaluations[0] > 5
+    # Feng and Shang's method evaluates the parts of the field, in functions of its own
+    assert found["feng-shang"].error.shape == found["rk4"].error.shape == (2,)
+
+
+def test_divergence_is_an_infinite_error():
+    # exact solution -1 / (1 + t) ; explicit Euler with a large step is thrown to infinity
+    s = load_system('state = ["x"]\n[vector_field]\nx = "-x**3"\n')
+    found = work_precision(
+        ["explicit-euler"], [[1.0], [9.0]], system=s, time=4.0, steps=[0.5, 0.01]
+    )
+    assert found["explicit-euler"].error[0] == np.inf
+    assert np.isfinite(found["explicit-euler"].error[1])
+    assert found["explicit-euler"].order is None
+
+
+def test_mistakes():
+    s, z = system("pendulum"), initial("pendulum", 2)
+    with pytest.raises(InputError, match="give system"):
+        work_precision(["rk4"], z)
+    with pytest.raises(InputError, match="give steps"):
+        work_precision(["rk4"], z, system=s)
+    with pytest.raises(InputError, match="positive numbers"):
+        work_precision(["rk4"], z, system=s, steps=[0.1, -1])
+    with pytest.raises(InputError, match="time = -1"):
+        work_precision(["rk4"], z, system=s, steps=[0.1], time=-1)
+    with pytest.raises(InputError, match="halvings"):
+        order_of_accuracy("rk4", s, z, 1.0, 0.1, 0)
+    with pytest.raises(InputError, match="time"):
+        order_of_accuracy("rk4", s, z, float("nan"), 0.1, 2)
+    with pytest.raises(InputError, match="step"):
+        order_of_accuracy("rk4", s, z, 1.0, -0.1, 2)
+    with pytest.raises(InputError, match="cannot be continued"):
+        order_of_accuracy("rk4", load_system(BLOW_UP), [[1.0, 1.0]], 2.0, 0.1, 2)

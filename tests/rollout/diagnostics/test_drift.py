@@ -1,0 +1,92 @@
+"""Slopes of series and their standard errors, against SciPy and against series without drift."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.signal import lfilter
+from scipy.stats import linregress
+
+from vpintegrator.rollout.diagnostics import DriftAccumulator, fit_drift
+
+
+@given(st.integers(3, 400), st.integers(0, 2**32 - 1), st.lists(st.integers(1, 150), min_size=1))
+def test_parts_give_the_regression_of_the_whole(count, seed, parts):
+    random = np.random.default_rng(seed)
+    times = np.cumsum(random.uniform(0.1, 1.0, count))
+    values = random.standard_normal((2, count)).cumsum(axis=1)
+    accumulator = DriftAccumulator(2)
+    done = 0
+    while done < count:
+        part = slice(done, done + parts[done % len(parts)])
+        if done > count // 2:  # taken up again from what was put down
+            snapshot = accumulator.snapshot()
+            accumulator = DriftAccumulator(2)
+            accumulator.restore(snapshot)
+        accumulator.update(times[part], values[:, part])
+        done = part.stop
+    fit = accumulator.fit()
+    whole = fit_drift(times, values)
+    expected = [linregress(times, value).slope for value in values]
+    assert np.allclose(fit.slope, expected, rtol=1e-9, atol=1e-11)
+    assert np.allclose(fit.standard_error, whole.standard_error, rtol=1e-8, atol=1e-13)
+
+
+def test_a_million_steps_far_from_zero():
+    count = 1_000_000
+    times = 1e4 + 0.1 * np.arange(count)
+    # a tiny slope under a large constant and an oscillation
+    values = (7.0 + 1e-3 * np.sin(times) + 1e-10 * times)[None]
+    accumulator = DriftAccumulator(1)
+    for start in range(0, count, 4096):
+        part = slice(start, start + 4096)
+        accumulator.update(times[part], values[:, part])
+    assert accumulator.slope[0] == pytest.approx(linregress(times, values[0]).slope, rel=1e-7)
+    assert abs(accumulator.slope[0] - 1e-10) < 3 * accumulator.standard_error[0] < 2e-11
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9, 0.98])
+def test_standard_error_of_correlated_noise(correlation):
+    random = np.random.default_rng(1)
+    noise = random.standard_normal((400, 6000))
+    # start in the stationary state
+    noise[:, 0] /= np.sqrt(1 - correlation**2)
+    values = lfilter([1.0], [1.0, -correlation], noise, axis=1)
+    fit = fit_drift(0.1 * np.arange(6000), values)
+    score = np.abs(fit.slope / fit.standard_error)
+    assert (score < 2).mean() > 0.88
+    assert (score < 3).mean() > 0.97
+    # nor is it far too careful
+    assert 0.75 < np.sqrt(np.mean(score**2)) < 1.35
+    if correlation == 0.98:  # where the textbook's error is ten times too small
+        naive = linregress(np.arange(6000) * 0.1, values[0]).stderr
+        assert fit.standard_error[0] > 5 * naive
+
+
+@pytest.mark.parametrize("count", [500, 6400, 10_000])
+def test_standard_error_of_oscillations(count):
+    random = np.random.default_rng(2)
+    # from a tenth of the shortest time on; whole numbers of periods in a batch are the hard case
+    angular = np.append(2 * np.pi * random.uniform(10 / count, 0.5, 300), 2 * np.pi * 64 / count)
+    phase = random.uniform(0, 2 * np.pi, (len(angular), 1))
+    fit = fit_drift(np.arange(count) * 1.0, np.sin(angular[:, None] * np.arange(count) + phase))
+    score = np.abs(fit.slope / fit.standard_error)
+    assert score.max() < 3.5
+    assert np.sqrt(np.mean(score**2)) < 1.0
+
+
+def test_few_times_and_diverged_series():
+    fit = fit_drift(np.arange(2.0), np.array([[1.0, 3.0]]))
+    assert fit.slope[0] == pytest.approx(2.0)
+    assert np.isnan(fit.standard_error[0])
+    assert np.isnan(fit_drift(np.zeros(1), np.zeros((1, 1))).slope[0])
+    assert np.isnan(DriftAccumulator(2).slope).all()
+    values = np.arange(200.0) * np.array([[1.0], [1.0], [1.0]])
+    values[1, 120:] = np.nan
+    values[2, 120:] = np.inf
+    fit = fit_drift(np.arange(200.0), values)
+    assert fit.slope[0] == pytest.approx(1.0)
+    assert fit.standard_error[0] < 1e-14
+    assert not np.isfinite(fit.slope[1:]).any()
+    constant = fit_drift(np.arange(200.0), np.zeros((1, 200)))
+    assert constant.slope[0] == constant.standard_error[0] == 0

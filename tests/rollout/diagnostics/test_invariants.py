@@ -1,0 +1,98 @@
+"""Errors and drift of invariants against values known in closed form."""
+
+import numpy as np
+import pytest
+
+from tests.rollout.systems import BLOW_UP, system
+from vpintegrator.dynamics import load_system
+from vpintegrator.rollout import integrate
+from vpintegrator.rollout.diagnostics import invariant_errors, poincare_section
+
+
+def test_invariants_relative_and_absolute():
+    s = load_system(
+        'state = ["x", "y"]\n[vector_field]\nx = "y"\ny = "-x"\n'
+        '[invariants]\nenergy = "x**2 + y**2"\nshifted = "x**2 + y**2 - 1"'
+    )
+    states = np.array([[[1.0, 0.0], [2.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]]])
+    errors = invariant_errors(s, states)
+    assert np.allclose(errors["energy"].error, [[0, 3], [0, -8 / 9]])
+    assert errors["energy"].kind == "relative"
+    assert errors["energy"].drift is None
+    # the first trajectory starts where the shifted one vanishes
+    assert np.allclose(errors["shifted"].error, [[0, 3], [0, -1]])
+    assert errors["shifted"].kind == "mixed"
+    assert np.array_equal(errors["shifted"].relative, [False, True])
+    assert np.allclose(errors["shifted"].largest, [3, 1])
+    assert invariant_errors(s, states[:1])["shifted"].kind == "absolute"
+
+
+def test_energy_of_the_midpoint_rule_on_the_oscillator():
+    states = integrate(system("harmonic-oscillator"), "implicit-midpoint", [[1.0, 0.0]], 0.3, 500)
+    error = invariant_errors(system("harmonic-oscillator"), states)["energy"]
+    assert error.largest.max() < 1e-15
+
+
+@pytest.mark.parametrize("step", [0.1, 0.5, 1.1])
+def test_modified_energy_of_stoermer_verlet_on_the_oscillator(step):
+    # q^2 (1 - h^2/4) + p^2 is constant, so from (1, 0) the energy loses up to h^2/4 of itself,
+    # where q = 0, and no more; it comes back every half period, so it does not drift
+    s, times = system("harmonic-oscillator"), step * np.arange(20001)
+    states = integrate(s, "stoermer-verlet", [[1.0, 0.0]], step, 20000)
+    modified = states[..., 0] ** 2 * (1 - step**2 / 4) + states[..., 1] ** 2
+    assert np.abs(modified - modified[0, 0]).max() < 1e-13
+    error = invariant_errors(s, states, times)["energy"]
+    assert error.error.max() < 1e-13
+    assert error.largest[0] == pytest.approx(step**2 / 4, rel=3e-2)
+    drift = error.drift
+    assert np.abs(drift.slope[0]) < 3 * drift.standard_error[0]
+    assert drift.standard_error[0] < step**2 / times[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "frequency"),
+    [
+        ("stoermer-verlet", lambda h: 2 / h * np.arcsin(h / 2)),
+        ("implicit-midpoint", lambda h: 2 / h * np.arctan(h / 2)),
+    ],
+)
+def test_modified_frequency_on_the_oscillator(name, frequency):
+    # both rotate by a fixed angle (on an ellipse), so the crossings of q = 0 are equally spaced
+    step = 0.1
+    states = integrate(system("harmonic-oscillator"), name, [[1.0, 0.0]], step, 5000)
+    section = poincare_section(states, step, component=0, value=0.0, direction=-1)
+    period = np.diff(section.time)
+    assert np.allclose(period, 2 * np.pi / frequency(step), rtol=0, atol=1e-10)
+    assert abs(period.mean() - 2 * np.pi) > 1e-3  # and not that of the system
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [
+        ("explicit-euler", lambda h: 1 + h**2),
+        ("rk4", lambda h: 1 - h**6 / 72 + h**8 / 576),
+    ],
+)
+def test_drift_of_methods_known_to_drift(name, factor):
+    # |R(ih)|^2 a step
+    step, steps = (1e-4, 1000) if name == "explicit-euler" else (0.05, 2000)
+    times = step * np.arange(steps + 1)
+    initial = [[1.0, 0.0], [0.3, -0.4]]
+    s = system("harmonic-oscillator")
+    error = invariant_errors(s, integrate(s, name, initial, step, steps), times)["energy"]
+    growth = factor(step) ** np.arange(steps + 1) - 1
+    assert np.allclose(error.error, growth, rtol=1e-6, atol=1e-15)
+    rate = np.log(factor(step)) / step
+    assert np.allclose(error.drift.slope, rate, rtol=1e-4)
+    assert (np.abs(error.drift.slope) > 100 * error.drift.standard_error).all()
+
+
+def test_diverged_trajectories():
+    s = load_system(BLOW_UP + '[invariants]\nproduct = "y*exp(-1/x)"')
+    states = integrate(s, "rk4", [[1.0, 1.0], [-1.0, 1.0]], 0.1, 40)
+    assert np.isnan(states[0, -1]).all()
+    error = invariant_errors(s, states, 0.1 * np.arange(41))["product"]
+    assert error.largest[0] == np.inf
+    assert np.isfinite(error.largest[1])
+    assert np.isnan(error.drift.slope[0])
+    assert np.isfinite(error.drift.slope[1])

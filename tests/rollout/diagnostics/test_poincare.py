@@ -1,0 +1,133 @@
+"""Poincare sections against closed forms and the events of solve_ivp."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rollout.systems import system
+from vpintegrator.dynamics import solve
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.diagnostics import SectionObserver, poincare_section
+
+
+def oscillations(step, count):
+    """(cos t, -sin t) and the same shifted by a third of a period."""
+    times = step * np.arange(count) + np.array([[0.0], [2 * np.pi / 3]])
+    return np.stack([np.cos(times), -np.sin(times)], axis=-1)
+
+
+@pytest.mark.parametrize(("step", "tolerance"), [(0.05, 1e-12), (0.1, 1e-12), (0.2, 5e-11)])
+@pytest.mark.parametrize("direction", [-1, 0, 1])
+def test_harmonic_oscillator(step, tolerance, direction):
+    section = poincare_section(oscillations(step, 800), step, 0, 0.5, direction)
+    # cos t = 1/2 downwards at pi/3, upwards at 5 pi/3
+    wanted, points, numbers = [], [], []
+    for number, shift in enumerate([0.0, 2 * np.pi / 3]):
+        turns = 2 * np.pi * np.arange(-1, 800 * step / 6)
+        times = np.concatenate(
+            [sign * np.pi / 3 + turns for sign in (1, -1) if direction * sign <= 0]
+        )
+        times = np.sort(times - shift)
+        times = times[(times > 1e-9) & (times < 799 * step)]
+        wanted.append(times)
+        points.append(np.stack([0 * times + 0.5, -np.sin(times + shift)], axis=1))
+        numbers.append(np.full(len(times), number))
+    assert np.array_equal(section.trajectory, np.concatenate(numbers))
+    # the ends of a trajectory are less accurate
+    assert np.allclose(section.time, np.concatenate(wanted), rtol=0, atol=50 * tolerance)
+    inner = (section.time > 5 * step) & (section.time < 794 * step)
+    assert np.abs(section.time - np.concatenate(wanted))[inner].max() < tolerance
+    assert np.abs(section.points - np.concatenate(points))[inner].max() < tolerance
+    assert (section.points[:, 0] == 0.5).all()
+
+
+def test_against_the_events_of_solve_ivp():
+    s, step = system("coupled-oscillators"), 0.1
+    initial = np.array([[0.3, -0.8, 1.0, 0.4], [1.0, 0.5, -0.2, 0.3]])
+    states = solve(s, initial, step * np.arange(501), rtol=1e-13, atol=1e-13)
+    section = poincare_section(states, step, 0, 0.1, 1)
+
+    def event(t, z):
+        return z[0] - 0.1
+
+    event.direction = 1.0
+    for number, z in enumerate(initial):
+        solution = scipy.integrate.solve_ivp(
+            lambda t, z: s.vector_field(z),
+            (0, 50),
+            z,
+            method="DOP853",
+            events=event,
+            rtol=1e-12,
+            atol=1e-12,
+            max_step=0.05,
+        )
+        own = section.trajectory == number
+        assert own.sum() == len(solution.t_events[0]) > 3
+        assert np.allclose(section.time[own], solution.t_events[0], rtol=0, atol=1e-9)
+        assert np.allclose(section.points[own], solution.y_events[0], rtol=0, atol=1e-9)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1), st.booleans())
+def test_parts_give_the_same_section(parts, diverge):
+    states = oscillations(0.3, 120)
+    if diverge:
+        states[1, 77:] = np.nan
+    whole = poincare_section(states, 0.3, 1, 0.2, 0)
+    observer, done, turn = SectionObserver(1, 0.2, 0, 0.3), 0, 0
+    while done < 120:
+        part = slice(done, done + parts[turn % len(parts)])
+        observer.update(done, states[:, part])
+        if turn % 2:  # as after an interruption: put down, taken up, and fed with the same again
+            snapshot = observer.snapshot()
+            observer = SectionObserver(1, 0.2, 0, 0.3)
+            observer.restore(snapshot)
+        done, turn = min(part.stop, 120), turn + 1
+    section = observer.section
+    assert np.array_equal(section.trajectory, whole.trajectory)
+    assert np.array_equal(section.time, whole.time)
+    assert np.array_equal(section.points, whole.points)
+    exact = oscillations(0.3, 120)
+    full = poincare_section(exact, 0.3, 1, 0.2, 0)
+    if diverge:  # nothing is lost of what came before the divergence
+        known = (full.trajectory == 0) | (full.time < 0.3 * 76)
+        assert len(whole.time) == known.sum()
+        assert np.allclose(whole.time, full.time[known], atol=1e-6)
+
+
+def test_fed_with_the_same_part_again():
+    states = oscillations(0.2, 300)
+    observer = SectionObserver(0, 0.0, 1, 0.2)
+    observer.update(0, states[:, :100])
+    observer.update(95, states[:, 95:300])
+    assert np.array_equal(observer.section.time, poincare_section(states, 0.2, 0).time)
+    with pytest.raises(InputError, match="do not follow"):
+        observer.update(301, states)
+
+
+def test_states_on_the_plane_and_no_crossings():
+    # a start on the plane is no crossing; a state that falls on it is one, once
+    heights = np.array([0, 1, 2, 1, 0, -1, -2, -1, 0, 1, 2, 3, 4, 5, 6.0])
+    states = np.stack([heights, np.arange(15.0)], axis=-1)[None]
+    down = poincare_section(states, 1.0, 0, 0.0, -1)
+    up = poincare_section(states, 1.0, 0, 0.0, 1)
+    assert np.allclose(down.time, [4], atol=1e-10)
+    assert np.allclose(up.time, [8], atol=1e-10)
+    assert np.allclose(up.points, [[0, 8]], atol=1e-10)
+    none = poincare_section(states, 1.0, 0, 10.0, 0)
+    assert none.points.shape == (0, 2)
+    assert none.time.shape == none.trajectory.shape == (0,)
+
+
+def test_short_trajectories():
+    states = oscillations(0.2, 12)[:, 6:9]  # three states, one crossing: of degree two
+    section = poincare_section(states, 0.2, 0, 0.0, 0)
+    assert section.time[0] + 1.2 == pytest.approx(np.pi / 2, abs=1e-3)
+    assert len(poincare_section(states[:, :1], 0.2, 0).time) == 0
+    with pytest.raises(InputError, match="before there are states"):
+        _ = SectionObserver(0, 0.0, 1, 0.2).section
+    assert SectionObserver(0, 0.0, 1, 0.2).snapshot() == {}
+    with pytest.raises(InputError, match="direction = 2"):
+        SectionObserver(0, 0.0, 2, 0.2)

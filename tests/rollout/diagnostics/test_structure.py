@@ -1,0 +1,89 @@
+"""Defects of symplecticity and reversibility."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.rollout.diagnostics.linear_models import linear_model, rotation
+from tests.rollout.systems import BLOW_UP, initial, system
+from vpintegrator.dynamics import load_system
+from vpintegrator.models import VolumePreservingTransformer
+from vpintegrator.rollout.diagnostics import (
+    first_windows,
+    reversibility_defect,
+    symplecticity_defect,
+)
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow
+
+
+@pytest.mark.parametrize("name", ["stoermer-verlet", "implicit-midpoint", "gauss-legendre-4"])
+@pytest.mark.parametrize("of", ["pendulum", "coupled-oscillators"])
+def test_symplectic_and_symmetric_methods(name, of):
+    flow = ClassicalFlow(name, system(of), 0.3)
+    windows = initial(of, 20)[:, None]
+    assert symplecticity_defect(flow, windows) < 1e-14
+    assert reversibility_defect(flow, windows) < 1e-14
+
+
+def test_defects_of_linear_maps():
+    h, s = 0.5, system("harmonic-oscillator")
+    windows = initial("harmonic-oscillator", 4)[:, None]
+    # in the plane D^T J D = det(D) J
+    euler = ClassicalFlow("explicit-euler", s, h)
+    assert symplecticity_defect(euler, windows) == pytest.approx(h**2, rel=1e-14)
+    rk4 = abs(sum((1j * h) ** k / math.factorial(k) for k in range(5))) ** 2
+    defect = symplecticity_defect(ClassicalFlow("rk4", s, h), windows)
+    assert defect == pytest.approx(1 - rk4, rel=1e-12)
+    # R (I + hA) R (I + hA) = (I - hA)(I + hA) = (1 + h^2) I
+    largest = np.abs(windows).max()
+    assert reversibility_defect(euler, windows) == pytest.approx(h**2 * largest, rel=1e-14)
+    rho = np.diag([1.0, -1.0])
+    assert reversibility_defect(euler, windows, [rho]) == pytest.approx(h**2 * largest, rel=1e-14)
+
+
+@pytest.mark.parametrize("new", [1, 2, 3])
+def test_a_model_that_predicts_exactly_is_symplectic(new):
+    # from the newest state alone, so it is far from any form on the product space
+    h, s = 0.3, system("harmonic-oscillator")
+    matrix = np.zeros((6, 6))
+    for k in range(3):
+        matrix[2 * k : 2 * k + 2, 4:] = rotation((k - 2 + new) * h)
+    flow = LearnedFlow(linear_model(matrix, 2, h, new), s)
+    windows = first_windows(flow, initial("harmonic-oscillator", 4))
+    assert symplecticity_defect(flow, windows) < 1e-12
+    assert reversibility_defect(flow, windows) < 1e-12  # on solutions, where it is measured
+    matrix[4:] *= 1.5
+    flow = LearnedFlow(linear_model(matrix, 2, h, new), s)
+    assert symplecticity_defect(flow, windows) == pytest.approx(1.25, rel=1e-10)
+
+
+def test_reversible_network():
+    torch.manual_seed(0)
+    s = system("rigid-body")
+    plain = VolumePreservingTransformer(dim=3, window=3)
+    reversible = VolumePreservingTransformer(
+        dim=3, window=3, reversing_symmetries=s.reversing_symmetries
+    )
+    windows = first_windows(LearnedFlow(plain, s, step=0.2), initial("rigid-body", 5))
+    assert reversibility_defect(LearnedFlow(reversible, s, step=0.2), windows) < 1e-13
+    assert reversibility_defect(LearnedFlow(plain, s, step=0.2), windows) > 1e-3
+    # for systems that are not Hamiltonian there is no form
+    assert symplecticity_defect(LearnedFlow(plain, s, step=0.2), windows) is None
+
+
+def test_where_they_are_not_defined():
+    s = load_system(BLOW_UP)
+    windows = np.array([[[np.nan, 1.0]], [[-1.0, 1.0]]])
+    flow = ClassicalFlow("rk4", s, 0.1)
+    assert symplecticity_defect(flow, windows) is None
+    assert reversibility_defect(flow, windows) is None
+    assert reversibility_defect(LearnedFlow(linear_model(np.eye(2), 2, 0.1)), windows) is None
+    pendulum = ClassicalFlow("implicit-midpoint", system("pendulum"), 0.1)
+    assert symplecticity_defect(pendulum, windows[:1]) is None
+    assert reversibility_defect(pendulum, windows[:1]) is None
+    assert symplecticity_defect(pendulum, windows) < 1e-14
+    # one step from (100, 0) under x' = x^2 fails, and says nothing
+    other = ClassicalFlow("implicit-midpoint", s, 0.1)
+    assert reversibility_defect(other, np.array([[[100.0, 1.0]]]), [np.diag([-1.0, 1.0])]) is None

@@ -1,0 +1,226 @@
+"""Determinants and volumes against closed forms, mpmath, and against each other."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rollout.diagnostics.linear_models import linear_model, rotation
+from tests.rollout.systems import BLOW_UP, initial, system
+from vpintegrator.dynamics import load_system
+from vpintegrator.errors import InputError
+from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
+from vpintegrator.rollout.classical import METHODS
+from vpintegrator.rollout.diagnostics import (
+    TangentMap,
+    first_window_derivative,
+    first_windows,
+    log_ball_volume,
+    log_determinant,
+    step_log_determinant,
+    tangent_propagation,
+    window_log_determinant,
+)
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow
+
+OSCILLATOR = "harmonic-oscillator"
+
+
+def test_log_determinant_of_linear_maps():
+    s, z, h = system(OSCILLATOR), initial(OSCILLATOR, 4), 0.5
+
+    def values(name):
+        return log_determinant(ClassicalFlow(name, s, h), z[:, None])
+
+    assert np.allclose(values("explicit-euler"), math.log1p(h**2), atol=1e-15)
+    # det R(hA) with eigenvalues +-ih
+    rk4 = abs(sum((1j * h) ** k / math.factorial(k) for k in range(5))) ** 2
+    assert np.allclose(values("rk4"), math.log(rk4), atol=1e-15)
+    for name in ("implicit-midpoint", "gauss-legendre-6", "stoermer-verlet"):
+        assert np.abs(values(name)).max() < 1e-15
+    matrix = np.random.default_rng(0).standard_normal((6, 6))
+    windows = np.random.default_rng(1).standard_normal((3, 4, 3, 2))
+    expected = np.linalg.slogdet(matrix)[1]
+    for new in (1, 2, 3):  # that of the whole map, whatever part of it is used
+        model = linear_model(matrix, 2, h, new)
+        assert np.allclose(log_determinant(LearnedFlow(model), windows), expected, rtol=1e-12)
+        assert window_log_determinant(model, windows).shape == (3, 4)
+        assert np.allclose(window_log_determinant(model, windows), expected, rtol=1e-12)
+
+
+def test_determinant_of_the_midpoint_rule_on_the_rigid_body():
+    # it preserves no volume although f has no divergence: det(I + hJ/2) / det(I - hJ/2)
+    s, z, h = system("rigid-body"), initial("rigid-body", 20), 0.4
+    flow = ClassicalFlow("implicit-midpoint", s, h)
+    jacobian = h / 2 * s.jacobian((z + flow.map(z[:, None])[:, 0]) / 2)
+    expected = np.linalg.slogdet(np.eye(3) + jacobian)[1]
+    expected -= np.linalg.slogdet(np.eye(3) - jacobian)[1]
+    assert np.allclose(log_determinant(flow, z[:, None]), expected, rtol=0, atol=1e-14)
+    assert np.abs(expected).max() > 1e-3
+
+
+def test_log_determinant_where_there_is_none():
+    s = load_system(BLOW_UP)
+    states = np.array([[[1.0, 1.0], [np.nan, np.nan]], [[100.0, 1.0], [0.0, 0.0]]])
+    values = step_log_determinant(METHODS["implicit-midpoint"], s, states, 0.1)
+    assert values.shape == (2, 2)
+    assert np.array_equal(np.isnan(values), [[False, True], [True, False]])
+    assert np.isnan(log_determinant(ClassicalFlow("rk4", s, 0.1), states[:1, 1:])).all()
+
+
+@pytest.mark.parametrize("name", ["explicit-euler", "rk4", "stoermer-verlet"])
+def test_phase_space_of_linear_one_step_maps(name):
+    s, z, h, steps = system(OSCILLATOR), initial(OSCILLATOR, 3), 0.5, 2000
+    flow = ClassicalFlow(name, s, h)
+    one = log_determinant(flow, z[:1, None])[0]
+    history = tangent_propagation(flow, z, steps)
+    assert np.array_equal(history.times, h * np.arange(steps + 1))
+    assert np.allclose(history.log_determinant, one * np.arange(steps + 1), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("new", [1, 2, 3])
+def test_phase_space_of_a_linear_model_of_windows(new):
+    # of eigenvalues that differ, so that a product of 150 matrices without orthonormalisation has
+    # lost the smaller growth long ago; mpmath multiplies them with 300 digits
+    random = np.random.default_rng(4)
+    matrix, h, steps = 2.0 * random.standard_normal((6, 6)), 0.3, 150
+    flow = LearnedFlow(linear_model(matrix, 2, h, new), system(OSCILLATOR))
+    history = tangent_propagation(flow, initial(OSCILLATOR, 2), steps)
+    kept = 2 * (3 - new)
+    iterated = matrix.copy()
+    iterated[:kept] = np.eye(6)[6 - kept :] if kept else iterated[:0]
+    with mpmath.workdps(300):
+        angle = mpmath.mpf(h)
+        blocks = []
+        for k in range(3):
+            c, s = mpmath.cos(k * angle), mpmath.sin(k * angle)
+            blocks += [[c, s], [-s, c]]
+        tangent, map_ = mpmath.matrix(blocks), mpmath.matrix(iterated.tolist())
+        expected = [0.0, 0.0, 0.0]
+        while len(expected) <= steps:
+            tangent = map_ * tangent
+            expected += [
+                float(mpmath.log(abs(mpmath.det(tangent[2 * k : 2 * k + 2, :]))))
+                for k in range(3 - new, 3)
+            ]
+    assert np.allclose(history.log_determinant, expected[: steps + 1], rtol=1e-11, atol=1e-11)
+    assert abs(expected[steps]) > 20
+
+
+def test_exact_model_of_windows_keeps_volume_over_a_long_time():
+    # reads the newest state only: singular on the product space, perfect on phase space
+    h, steps = 0.3, 100_000
+    matrix = np.zeros((6, 6))
+    for k in range(3):
+        matrix[2 * k : 2 * k + 2, 4:] = rotation((k + 1) * h)
+    flow = LearnedFlow(linear_model(matrix, 2, h), system(OSCILLATOR))
+    assert log_determinant(flow, np.ones((1, 3, 2)))[0] == -np.inf
+    history = tangent_propagation(flow, np.array([[1.0, 0.0]]), steps)
+    assert np.abs(history.log_determinant).max() < 1e-10
+
+
+def test_first_windows_and_their_derivatives():
+    # pendulum: by central differences of the windows; oscillator: rotations
+    flow = LearnedFlow(linear_model(np.eye(8), 2, 0.4), system("pendulum"))
+    z = initial("pendulum", 40)
+    z[3] = np.nan
+    found = first_window_derivative(flow, z)
+    assert np.isnan(found[3]).all()
+    for j in range(2):
+        offset = 1e-4 * np.eye(2)[j]
+        rows = np.arange(40) != 3
+        difference = first_windows(flow, z[rows] + offset) - first_windows(flow, z[rows] - offset)
+        assert np.allclose(found[rows][..., j], difference / 2e-4, atol=1e-7)
+    determinant = np.linalg.det(found[rows])
+    assert np.allclose(determinant, 1, rtol=0, atol=1e-11)
+    oscillator = LearnedFlow(linear_model(np.eye(8), 2, 0.4), system(OSCILLATOR))
+    expected = np.stack([rotation(0.4 * k) for k in range(4)])
+    assert np.allclose(first_window_derivative(oscillator, z[:3]), expected, atol=1e-12)
+
+
+def test_a_first_window_that_ends_early_is_nan():
+    flow = LearnedFlow(linear_model(np.eye(6), 2, 0.4), load_system(BLOW_UP))
+    found = first_window_derivative(flow, np.array([[0.1, 1.0], [2.0, 1.0], [-1.0, 1.0]]))
+    assert np.array_equal(np.isfinite(found).all(axis=(1, 2, 3)), [True, False, True])
+    # x(t) = x / (1 - t x)
+    assert found[0, 2, 0, 0] == pytest.approx(1 / (1 - 0.8 * 0.1) ** 2, rel=1e-12)
+
+
+def test_derivative_and_ball_agree_on_the_rigid_body():
+    s, z = system("rigid-body"), initial("rigid-body", 6)
+    flow = ClassicalFlow("implicit-midpoint", s, 0.4)
+    exact = tangent_propagation(flow, z, 100).log_determinant
+    ball = log_ball_volume(flow, z, 1e-5, 100)
+    assert np.allclose(ball, exact, rtol=0, atol=1e-5)
+    assert np.ptp(exact, axis=1).max() > 5e-3
+
+
+@pytest.mark.parametrize("new", [1, 2, 3])
+def test_derivative_and_ball_agree_for_a_network(new):
+    torch.manual_seed(0)
+    model = VolumePreservingTransformer(dim=3, window=3, prediction_window=new)
+    flow = LearnedFlow(model, system("rigid-body"), step=0.2)
+    z = initial("rigid-body", 3)
+    exact = tangent_propagation(flow, z, 20).log_determinant
+    assert np.abs(exact[:, :3]).max() < 1e-12  # the exact flow preserves volume
+    assert np.allclose(log_ball_volume(flow, z, 1e-5, 20), exact, rtol=0, atol=1e-5)
+
+
+def test_volume_preserving_network_preserves_phase_space():
+    torch.manual_seed(0)
+    model = VolumePreservingFeedForward(dim=3, initial_scale=0.2)
+    flow = LearnedFlow(model, step=0.2)  # which needs no system
+    z = initial("rigid-body", 3)
+    assert np.abs(tangent_propagation(flow, z, 300).log_determinant).max() < 1e-11
+    assert np.abs(log_ball_volume(flow, z, 1e-6, 30)).max() < 1e-5
+
+
+@given(st.lists(st.integers(1, 9), min_size=1), st.integers(1, 3), st.booleans())
+def test_tangent_map_of_parts_is_that_of_the_whole(parts, new, window):
+    if window:
+        matrix = np.random.default_rng(0).standard_normal((6, 6))
+        flow = LearnedFlow(linear_model(matrix, 2, 0.3, new), system(OSCILLATOR))
+    else:
+        flow = ClassicalFlow("rk4", system("pendulum"), 0.3)
+    z, count = initial("pendulum", 2), 40
+    history = tangent_propagation(flow, z, count - 1)
+    first = first_windows(flow, z)
+    states = np.concatenate([first, flow.start(first).advance(count)], axis=1)
+    tangent, done, turn = TangentMap(flow, z), 0, 0
+    while done < count:
+        part = slice(done, min(done + parts[turn % len(parts)], count))
+        volume, stretch = tangent.update(states[:, part])
+        assert np.array_equal(volume, history.log_determinant[:, part])
+        assert np.array_equal(stretch, history.log_stretch[:, part])
+        snapshot = tangent.snapshot()
+        tangent = TangentMap(flow, z)
+        tangent.restore(snapshot)
+        done, turn = part.stop, turn + 1
+
+
+@pytest.mark.parametrize("name", ["rk4", "implicit-midpoint"])
+def test_diverged_trajectories(name):
+    s = load_system(BLOW_UP)
+    flow = ClassicalFlow(name, s, 0.1)
+    z = np.array([[1.0, 1.0], [-1.0, 1.0]])
+    history = tangent_propagation(flow, z, 40)
+    assert np.isfinite(history.log_determinant[1]).all()
+    assert not np.isfinite(history.log_determinant[0, -1])
+    assert np.isnan(log_ball_volume(flow, z, 1e-3, 40)[0, -1])
+    # div f = 2x - 1 along x(t) = -1 / (1 + t): log det = -2 log(1 + t) - t
+    expected = -2 * np.log1p(history.times) - history.times
+    tolerance = 1e-4 if name == "rk4" else 1e-2
+    assert np.allclose(history.log_determinant[1], expected, atol=tolerance)
+    assert np.allclose(log_ball_volume(flow, z[1:], 1e-4, 40)[0], expected, atol=tolerance)
+
+
+def test_mistakes():
+    flow = LearnedFlow(linear_model(np.eye(4), 2, 0.4))
+    with pytest.raises(InputError, match="does not know its system"):
+        tangent_propagation(flow, np.ones((1, 2)), 3)
+    with pytest.raises(InputError, match="radius = 0"):
+        log_ball_volume(flow, np.ones((1, 2)), 0, 3)

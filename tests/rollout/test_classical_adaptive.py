@@ -1,0 +1,132 @@
+"""SciPy's adaptive solvers behind a cursor: tolerance, continuity, breakdowns, snapshots."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+
+from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
+from vpintegrator.dynamics import load_system, solve
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import METHODS, AdaptiveMethod, OneStepMethod, integrate
+
+NAMES = ("rk45", "dop853", "radau", "lsoda")
+
+
+@pytest.mark.parametrize("which", ["rigid-body", "coupled-oscillators", "charged-particle"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_error_is_of_the_size_of_the_tolerance(name, which):
+    s, z = system(which), initial(which)
+    exact = solve(s, z, 0.25 * np.arange(21), rtol=1e-12, atol=1e-13)
+    error = np.abs(integrate(s, name, z, 0.25, 20) - exact).max()
+    assert 1e-9 < error < 4e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "solver"), list(zip(NAMES, ["RK45", "DOP853", "Radau", "LSODA"], strict=True))
+)
+def test_it_is_the_solver_run_through_and_not_started_at_each_step(name, solver):
+    s, z = system("rigid-body"), initial("rigid-body", 1)
+    times = 0.01 * np.arange(101)
+    ours = integrate(s, name, z, 0.01, 100)[0]
+    solution = scipy.integrate.solve_ivp(
+        lambda _, y: s.vector_field(y),
+        (0.0, 250 * 0.01),
+        z[0],
+        method=solver,
+        t_eval=times,
+        rtol=1e-6,
+        atol=1e-9,
+        **({"jac": lambda _, y: s.jacobian(y)} if name in ("radau", "lsoda") else {}),
+    )
+    assert np.allclose(ours, solution.y.T, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_states_do_not_depend_on_how_many_are_asked_for_nor_on_a_snapshot(name):
+    s, z = system("pendulum"), initial("pendulum", 3)
+    method = METHODS[name]
+    whole = method.start(s, z, 0.02).advance(600)  # beyond two segments
+    cursor = method.start(s, z, 0.02)
+    parts = [cursor.advance(k) for k in (1, 260, 39)]
+    snapshot = {key: np.array(value) for key, value in cursor.snapshot().items()}
+    cursor = method.resume(s, snapshot, 0.02)
+    parts += [cursor.advance(k) for k in (200, 100)]
+    assert np.array_equal(np.concatenate(parts, axis=1), whole)
+
+
+def test_each_trajectory_keeps_its_tolerance_in_a_large_batch():
+    s, z = system("pendulum"), initial("pendulum", 300)
+    exact = solve(s, z, np.array([0.0, 1.0, 2.0]), rtol=1e-12, atol=1e-13)
+    assert np.abs(integrate(s, "rk45", z, 1.0, 2) - exact).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_breakdown_is_nan_and_leaves_the_others_alone(name):
+    s = load_system(BLOW_UP)
+    z = [[1.0, 1.0], [-1.0, 1.0], [0.1, 0.5], [2.0, 0.5], [-0.3, 0.2]]
+    states = integrate(s, name, z, 0.1, 20)
+    t = 0.1 * np.arange(21)
+    bad = np.isnan(states).any(axis=-1)
+    assert (bad == np.isnan(states).all(axis=-1)).all()
+    # x = x0/(1 - x0 t)
+    assert bad.sum(axis=1).tolist() == pytest.approx([11, 0, 0, 16, 0], abs=1)
+    assert (np.diff(bad.astype(int)) >= 0).all()
+    for row in (1, 2, 4):
+        x0, y0 = z[row]
+        assert np.allclose(states[row, :, 0], x0 / (1 - x0 * t), rtol=1e-4)
+        assert np.allclose(states[row, :, 1], y0 * np.exp(-t), rtol=1e-4)
+    assert np.allclose(states[0, :9, 0], 1 / (1 - t[:9]), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_breakdown_and_a_snapshot(name):
+    s, z, method = load_system(BLOW_UP), [[1.0, 1.0], [-1.0, 1.0], [0.1, 0.5]], METHODS[name]
+    whole = method.start(s, z, 0.1).advance(20)
+    cursor = method.start(s, z, 0.1)
+    cursor.advance(15)
+    rest = method.resume(s, cursor.snapshot(), 0.1).advance(5)
+    assert np.array_equal(rest, whole[:, 15:], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_leaving_the_domain_of_the_equations_is_nan(name):
+    states = integrate(load_system(DOMAIN), name, [[0.0, 0.55], [0.0, 100.0]], 0.1, 20)
+    assert np.isnan(states[0, -1]).all()
+    assert np.isfinite(states[1]).all()
+
+
+def test_all_broken_down():
+    s = load_system(BLOW_UP)
+    states = integrate(s, "rk45", [[1.0, 1.0], [2.0, 1.0]], 0.5, 600)
+    assert np.isnan(states[:, 3:]).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_no_fixed_map(name):
+    assert not isinstance(METHODS[name], OneStepMethod)
+    assert METHODS[name].structure(system("pendulum")) == ()
+    assert "1e-6" in METHODS[name].title
+    assert "atol 1e-9" in METHODS[name].source
+
+
+def test_other_tolerances():
+    s, z = system("pendulum"), initial("pendulum")
+    tight = AdaptiveMethod(
+        name="tight", title="Tight", order=8, source="", solver="DOP853", rtol=1e-11, atol=1e-12
+    )
+    exact = solve(s, z, np.array([0.0, 1.0, 2.0]), rtol=2.3e-14, atol=1e-14)
+    assert np.abs(integrate(s, tight, z, 1.0, 2) - exact).max() < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"solver": "RK46"}, "no solver 'RK46'"),
+        ({"rtol": 1e-15}, "rtol must be at least"),
+        ({"atol": 0.0}, "atol positive"),
+    ],
+)
+def test_wrong_arguments(change, message):
+    arguments = {"name": "a", "title": "A", "order": 5, "source": "", "solver": "RK45"} | change
+    with pytest.raises(InputError, match=message):
+        AdaptiveMethod(**arguments)

@@ -1,0 +1,173 @@
+"""Coordinate splitting, its compositions, and the Stoermer-Verlet method."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rollout.systems import MIXED, initial, system
+from vpintegrator.dynamics import load_system
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import METHODS, CoordinateSplitting, integrate
+
+COMPOSITIONS = [name for name, m in METHODS.items() if isinstance(m, CoordinateSplitting)]
+
+
+# order conditions, in the free associative algebra of Y_1, Y_2, ... with Y_k of degree k:
+# chi_h = exp(h Y_1 + h^2 Y_2 + ...), its adjoint exp(h Y_1 - h^2 Y_2 + ...), the flow exp(h Y_1)
+
+
+def product(a, b, degree):
+    result = {}
+    for u, x in a.items():
+        for v, y in b.items():
+            if sum(u) + sum(v) <= degree:
+                result[u + v] = result.get(u + v, 0) + x * y
+    return result
+
+
+def exponential(series, degree):
+    result = term = {(): mpmath.mpf(1)}
+    for n in range(1, degree + 1):
+        term = {word: x / n for word, x in product(term, series, degree).items()}
+        result = {word: result.get(word, 0) + term.get(word, 0) for word in {*result, *term}}
+    return result
+
+
+def defect(factors, degree):
+    """Largest coefficient in which the composition differs from the flow, degree by degree."""
+    total = {(): mpmath.mpf(1)}
+    for k, factor in enumerate(factors):
+        a = mpmath.mpf(factor)
+        series = {(j,): a**j if k % 2 == 0 else -((-a) ** j) for j in range(1, degree + 1)}
+        total = product(total, exponential(series, degree), degree)
+    flow = exponential({(1,): mpmath.mpf(1)}, degree)
+    worst = [0.0] * (degree + 1)
+    for word, value in total.items():
+        worst[sum(word)] = max(worst[sum(word)], abs(float(value - flow.get(word, 0))))
+    return worst
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_order_conditions_hold_to_rounding_and_no_further(name):
+    method = METHODS[name]
+    *met, missed = defect(method.factors, method.order + 1)
+    assert max(met) < 1e-15
+    assert missed > 1e-5
+
+
+@pytest.mark.parametrize("name", [n for n in COMPOSITIONS if METHODS[n].symmetric])
+def test_symmetric_compositions_are_palindromes(name):
+    factors = METHODS[name].factors
+    assert len(factors) % 2 == 0
+    assert np.allclose(factors, factors[::-1], rtol=0, atol=1e-16)
+
+
+def test_coordinate_splitting_written_out():
+    s, h = system("rigid-body"), 0.3
+    z = initial("rigid-body")
+    for order, factors in (([0, 1, 2], (1.0,)), ([2, 1, 0], (0.0, 1.0))):
+        expected = z.copy()
+        for i in order:
+            expected[:, i] += h * s.vector_field(expected)[:, i]
+        method = CoordinateSplitting(name="a", title="A", order=1, source="", factors=factors)
+        assert np.allclose(method.step(s, z, h), expected, rtol=0, atol=1e-16)
+
+
+@pytest.mark.parametrize("which", ["pendulum", "coupled-oscillators"])
+def test_strang_splitting_is_verlet_with_the_drift_first(which):
+    s, z, h = system(which), initial(which), 0.3
+    half = s.dim // 2
+    q, p = z[:, :half].copy(), z[:, half:].copy()
+
+    def field(q, p):
+        return np.split(s.vector_field(np.concatenate([q, p], 1)), 2, axis=1)
+
+    q += h / 2 * field(q, p)[0]
+    p += h * field(q, p)[1]
+    q += h / 2 * field(q, p)[0]
+    drift_first = METHODS["strang-splitting"].step(s, z, h)
+    assert np.allclose(drift_first, np.concatenate([q, p], 1), rtol=0, atol=2e-16 * 4)
+    # the same map but for where a step begins: half a drift carries one into the other
+    chi = METHODS["coordinate-splitting"]
+    adjoint = CoordinateSplitting(name="a", title="A", order=1, source="", factors=(0.0, 1.0))
+    kick_first = adjoint.step(s, chi.step(s, z, h / 2), h / 2)
+    assert np.allclose(kick_first, drift_first, rtol=0, atol=1e-15)
+    verlet = chi.step(s, adjoint.step(s, z, h / 2), h / 2)
+    assert np.allclose(METHODS["stoermer-verlet"].step(s, z, h), verlet, rtol=0, atol=1e-15)
+
+
+@given(h=st.floats(-1.0, 1.0), seed=st.integers(0, 10**6), name=st.sampled_from(COMPOSITIONS))
+def test_volume_is_exact_at_any_step(h, seed, name):
+    for which in ("rigid-body", "abc-flow"):
+        s, z = system(which), initial(which, 3, seed)
+        derivative = METHODS[name].derivative(s, z, h)
+        # rounding grows with the size of the entries that cancel
+        size = np.prod(np.linalg.svd(derivative, compute_uv=False)[:, :2], axis=1)
+        defect = np.abs(np.linalg.det(derivative) - 1)
+        assert (defect < 1e-14 * np.maximum(size, 10)).all()
+
+
+def test_a_system_of_many_parts():
+    # nothing depends on a neighbour, so even and odd components make up two parts each time
+    s = load_system(
+        'state = {q = 3, p = 3}\nhamiltonian = "sum(p[i]**2/2 + cos(q[i])*(2 + cos(q[(i+1)%3])) '
+        'for i in range(3))"'
+    )
+    z = np.random.default_rng(0).normal(size=(4, 6))
+    assert METHODS["coordinate-splitting"].evaluations(s) == 1
+    assert METHODS["strang-splitting"].evaluations(s) == 3 / 2
+    expected = z.copy()
+    for i in range(6):
+        expected[:, i] += 0.1 * s.vector_field(expected)[:, i]
+    assert np.allclose(METHODS["coordinate-splitting"].step(s, z, 0.1), expected, atol=1e-15)
+
+
+def test_constant_rates():
+    s = load_system('state = ["x", "y", "z"]\n[vector_field]\nx = "2"\ny = "3"\nz = "x*y"')
+    z = METHODS["coordinate-splitting"].step(s, np.array([[0.0, 0.0, 0.0]]), 0.5)
+    assert z.tolist() == [[1.0, 1.5, 0.75]]
+    assert np.linalg.det(METHODS["yoshida-4"].derivative(s, z, 0.5)) == pytest.approx(1, abs=1e-15)
+
+
+def test_a_dependence_that_cancels_is_none():
+    s = load_system('state = ["x", "y"]\n[vector_field]\nx = "(x + y)**2 - x*(x + 2*y)"\ny = "x"')
+    METHODS["strang-splitting"].check(s)
+    s = load_system('state = ["x", "y"]\n[parameters]\na = 0\n[vector_field]\nx = "a*x + y"\ny="x"')
+    METHODS["strang-splitting"].check(s)
+
+
+@pytest.mark.parametrize("h", [0.1, 0.5, 1.5])
+def test_modified_frequency_of_stoermer_verlet(h):
+    steps = 200
+    states = integrate(system("harmonic-oscillator"), "stoermer-verlet", [[1.0, 0.0]], h, steps)
+    frequency = 2 * math.asin(h / 2) / h
+    assert np.allclose(states[0, :, 0], np.cos(frequency * h * np.arange(steps + 1)), atol=1e-12)
+
+
+def test_modified_energy_of_stoermer_verlet():
+    h = 0.7
+    q, p = integrate(system("harmonic-oscillator"), "stoermer-verlet", [[1.0, 0.3]], h, 2000)[0].T
+    energy = p**2 / 2 + (1 - h**2 / 4) * q**2 / 2
+    assert np.abs(energy / energy[0] - 1).max() < 1e-14
+    assert np.ptp(p**2 / 2 + q**2 / 2) > 0.01
+
+
+def test_why_a_method_does_not_apply():
+    with pytest.raises(InputError, match="given by a vector field"):
+        integrate(system("rigid-body"), "stoermer-verlet", initial("rigid-body"), 0.1, 1)
+    with pytest.raises(InputError, match="mixes positions and momenta"):
+        integrate(load_system(MIXED), "stoermer-verlet", [[0.1, 0.2]], 0.1, 1)
+    with pytest.raises(InputError, match=r"the rate of q depends on q; .* such as feng-shang"):
+        METHODS["strang-splitting"].check(load_system(MIXED))
+    damped = load_system('state = ["x", "y"]\n[vector_field]\nx = "y"\ny = "-x - y"')
+    with pytest.raises(InputError, match=r"the rate of y depends on y; .* such as implicit-midpoi"):
+        METHODS["yoshida-6"].check(damped)
+
+
+def test_factors_that_do_not_sum_to_one():
+    with pytest.raises(InputError, match=r"sum to 0\.9, not 1"):
+        CoordinateSplitting(name="a", title="A", order=1, source="", factors=(0.4, 0.5))

@@ -1,0 +1,139 @@
+"""What is seen step by step equals what follows from all states at once."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from tests.rollout.systems import initial, system
+from vpintegrator.rollout.observers import (
+    DivergenceObserver,
+    ErrorObserver,
+    InvariantObserver,
+    StateKeeper,
+    WindowSampler,
+)
+
+STEPS = 60
+STATES = vp.integrate(system("pendulum"), "rk4", initial("pendulum", 4), 0.3, STEPS)
+EXACT = vp.integrate(system("pendulum"), "gauss-legendre-6", initial("pendulum", 4), 0.3, STEPS)
+
+parts = st.lists(st.integers(1, 25), min_size=3, max_size=12)
+everys = st.integers(1, STEPS)
+
+
+def stored(every):
+    return np.unique(np.append(np.arange(0, STEPS + 1, every), STEPS))
+
+
+def feed(make, sizes, states=STATES):
+    """Feed in parts; every part twice, as after an interruption that came too early."""
+    observer, start = make(), 0
+    for size in [*sizes, STEPS + 1]:
+        part = states[:, start : start + size]
+        if not part.shape[1]:
+            break
+        saved = observer.snapshot()
+        observer.update(start, part)
+        observer.restore(saved)
+        observer.update(start, part)
+        start += size
+    return observer
+
+
+def largest_between(values, steps):
+    """By definition: the largest since the stored time before."""
+    bounds = [-1, *steps]
+    return np.stack(
+        [values[:, a + 1 : b + 1].max(axis=1) for a, b in itertools.pairwise(bounds)], 1
+    )
+
+
+@given(sizes=parts, every=everys)
+def test_states_are_kept(sizes, every):
+    steps = stored(every)
+    kept = feed(lambda: StateKeeper(steps, np.zeros((len(steps), 4, 2))), sizes).kept
+    np.testing.assert_array_equal(kept.transpose(1, 0, 2), STATES[:, steps])
+
+
+@given(sizes=parts, every=everys, known=st.integers(1, STEPS + 1))
+def test_errors(sizes, every, known):
+    steps, reference = stored(every), EXACT[:, :known].transpose(1, 0, 2)
+    distance = np.linalg.norm(STATES - EXACT, axis=-1)[:, :known]
+    threshold = np.median(distance)
+    observer = feed(
+        lambda: ErrorObserver(reference, threshold, steps, np.zeros((len(steps), 4))), sizes
+    )
+    within = steps < known
+    expected = largest_between(distance, steps[within])
+    np.testing.assert_allclose(observer.largest[within].T, expected, rtol=1e-12)
+    rms = np.sqrt(((STATES - EXACT)[:, :known] ** 2).mean(axis=(1, 2)))
+    np.testing.assert_allclose(observer.root_mean_square, rms, rtol=1e-12)
+    passed = distance > threshold
+    index = np.where(passed.any(axis=1), passed.argmax(axis=1), -1)
+    np.testing.assert_array_equal(observer.index, index)
+
+
+@given(sizes=parts, every=everys)
+def test_invariants(sizes, every):
+    steps, energy = stored(every), system("pendulum").invariants["energy"]
+    observer = feed(
+        lambda: InvariantObserver(energy, STATES[:, 0], 0.3, steps, np.zeros((len(steps), 4))),
+        sizes,
+    )
+    values = energy(STATES)
+    change = (values - values[:, :1]) / np.abs(values[:, :1])
+    np.testing.assert_allclose(
+        np.abs(observer.largest.T), largest_between(np.abs(change), steps), rtol=1e-12
+    )
+    if every == 1:
+        np.testing.assert_allclose(observer.largest.T, change, rtol=1e-12)
+    slopes = np.polyfit(0.3 * np.arange(STEPS + 1), change.T, 1)[0]
+    np.testing.assert_allclose(observer.drift.slope, slopes, rtol=1e-9, atol=1e-15)
+
+
+@given(sizes=parts, window=st.integers(1, 6))
+def test_windows(sizes, window):
+    ends = np.arange(window - 1, STEPS + 1, 7)
+    sampler = feed(lambda: WindowSampler(ends, window, 3, 2), sizes)
+    expected = np.stack([STATES[:3, end - window + 1 : end + 1] for end in ends])
+    np.testing.assert_array_equal(sampler.windows, expected)
+
+
+@given(sizes=parts, when=st.integers(0, STEPS))
+def test_divergence(sizes, when):
+    states = STATES.copy()
+    states[1, when:] = np.nan
+    observer = feed(lambda: DivergenceObserver(4), sizes, states)
+    assert observer.index.tolist() == [-1, when, -1, -1]
+    energy = system("pendulum").invariants["energy"]
+    steps = stored(5)
+    reference = EXACT.transpose(1, 0, 2)
+    error = feed(lambda: ErrorObserver(reference, 1.0, steps, np.zeros((13, 4))), sizes, states)
+    assert np.isinf(error.root_mean_square[1])
+    assert error.index[1] == when
+    assert np.isfinite(error.largest[:, 0]).all()
+    assert np.isinf(error.largest[steps >= when, 1]).all()
+    if when:
+        change = feed(
+            lambda: InvariantObserver(energy, states[:, 0], 0.3, steps, np.zeros((13, 4))),
+            sizes,
+            states,
+        )
+        assert np.isnan(change.largest[steps >= when, 1]).all()
+        assert np.isfinite(change.largest[:, 0]).all()
+
+
+def test_an_interval_counts_a_short_excursion():
+    """Between two stored times an error may rise and fall: it is not missed."""
+    states = EXACT.copy()
+    states[0, 13] += 1.0
+    steps = stored(10)
+    observer = feed(
+        lambda: ErrorObserver(EXACT.transpose(1, 0, 2), 9.0, steps, np.zeros((7, 4))), [60], states
+    )
+    assert observer.largest[2, 0] == pytest.approx(np.sqrt(2))
+    assert observer.largest[[0, 1, 3, 4, 5, 6], 0].max() == 0

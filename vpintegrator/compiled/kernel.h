@@ -1,0 +1,109 @@
+// Vectors of numbers and functions of them. Before this is included, `real` is float or double, and
+// NARROW is defined where one trajectory alone is stepped.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+#define LANES (VECTOR_BYTES / (int)sizeof(real))
+
+template <class> struct integer_of;
+template <> struct integer_of<double> { typedef int64_t type; };
+template <> struct integer_of<float> { typedef int32_t type; };
+typedef integer_of<real>::type integer;
+typedef real vector __attribute__((vector_size(VECTOR_BYTES)));
+typedef integer mask __attribute__((vector_size(VECTOR_BYTES)));
+
+template <class> struct format;
+template <> struct format<double> {
+    static constexpr double round_to_integer = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr double ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
+    static constexpr int mantissa = 52, bias = 1023, degree = 13;
+    static constexpr double tanh_is_one = 20.0, exp_highest = 709.0, exp_lowest = -708.0;
+};
+template <> struct format<float> {
+    static constexpr float round_to_integer = 12582912.0f;  // 1.5 * 2^23
+    static constexpr float ln2_high = 6.9314575195e-01f, ln2_low = 1.4286067653e-06f;
+    static constexpr int mantissa = 23, bias = 127, degree = 7;
+    static constexpr float tanh_is_one = 10.0f, exp_highest = 88.0f, exp_lowest = -87.0f;
+};
+typedef format<real> f;
+
+static inline vector fill(real value) { return vector{} + value; }
+static inline vector choose(mask where, vector yes, vector no) {
+    return (vector)((where & (mask)yes) | (~where & (mask)no));
+}
+
+// exp(x) = 2^k exp(r) with |r| <= ln(2)/2: gives 2^k and exp(r) - 1
+static inline vector split_exp(vector x, vector &scale) {
+    vector k = x * (real)1.4426950408889634 + f::round_to_integer;
+    mask exponent = (mask)k;
+    k -= f::round_to_integer;
+    vector r = x - k * f::ln2_high;
+    r -= k * f::ln2_low;
+    // Taylor's series: its remainder is below rounding on this interval
+    real factorial = 1;
+    real coefficient[f::degree + 1];
+    for (int n = 1; n <= f::degree; n++) coefficient[n] = (real)1 / (factorial *= n);
+    vector p = fill(coefficient[f::degree]);
+    for (int n = f::degree - 1; n >= 2; n--) p = p * r + coefficient[n];
+    scale = (vector)((exponent + f::bias) << f::mantissa);
+    return r + r * r * p;
+}
+
+static inline vector exponential(vector x) {
+    // beyond these bounds the power of two would overflow; the numbers there are 0 and infinity
+    mask high = x > f::exp_highest, low = x < f::exp_lowest;
+    vector scale, inside = choose(high | low, vector{}, x);
+    vector p = split_exp(inside, scale);
+    vector y = scale + scale * p;
+    return choose(high, fill((real)INFINITY), choose(low, vector{}, y));
+}
+
+// with expm1, so that it is accurate to rounding for small arguments too
+static inline vector hyperbolic_tangent(vector x) {
+    mask sign = (mask)x & (mask{} + std::numeric_limits<integer>::min());
+    vector size = (vector)((mask)x ^ sign);
+    size = choose(size > f::tanh_is_one, fill(f::tanh_is_one), size);
+    vector scale, p = split_exp(size + size, scale);
+    vector t = scale * p + (scale - (real)1);
+    return (vector)((mask)(t / (t + (real)2)) | sign);
+}
+
+#define BY_LANES(name, function)                                  \
+    static inline vector name(vector x) {                         \
+        for (int i = 0; i < LANES; i++) x[i] = std::function(x[i]); \
+        return x;                                                 \
+    }
+BY_LANES(logarithm_1p, log1p)
+BY_LANES(square_root, sqrt)
+BY_LANES(sine, sin)
+BY_LANES(cosine, cos)
+BY_LANES(error_function, erf)
+
+#ifdef NARROW
+typedef real value;
+static inline value larger(value a, value b) { return a > b || a != a ? a : b; }
+// so many values next to one another make a vector; there is room for a whole number of vectors
+template <vector function(vector)> static inline void apply(value *first, int count) {
+    for (int i = 0; i < count; i += LANES) {
+        vector x;
+        memcpy(&x, first + i, sizeof x);
+        x = function(x);
+        memcpy(first + i, &x, sizeof x);
+    }
+}
+#else
+typedef vector value;
+static inline value larger(value a, value b) { return choose((a > b) | (a != a), a, b); }
+template <vector function(vector)> static inline void apply(value *first, int count) {
+    for (int i = 0; i < count; i++) first[i] = function(first[i]);
+}
+#endif

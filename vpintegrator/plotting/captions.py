@@ -1,0 +1,398 @@
+"""A caption for every figure: what is drawn, and the numbers that a reader will ask for.
+
+They are written as plain text with numbers like ``1.2e-05``; LaTeX gets the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from vpintegrator.plotting.coordinates import COMPONENTS, stretches
+from vpintegrator.plotting.latex import latex
+from vpintegrator.plotting.names import spoken
+from vpintegrator.plotting.orbits import ORBITS, points_shown
+from vpintegrator.plotting.overview import portraits_shown
+from vpintegrator.plotting.phase import REFERENCE, pairs_drawn, portrait_kind
+from vpintegrator.plotting.plane import PROJECTED, planes
+from vpintegrator.plotting.poincare import POINTS, plane_of_section
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.series import SMALLEST
+from vpintegrator.plotting.tables import duration
+from vpintegrator.plotting.volume import VOLUMES, volumes_measured
+from vpintegrator.plotting.work_precision import fitted_order
+
+_LISTED = 8  # methods whose numbers a caption gives one by one
+_INVARIANT_CURVES = "largest change of the invariants on any orbit up to each time"
+
+
+def markdown_captions(scene: Scene, figures: Sequence[str]) -> str:
+    """All captions, each under its figure's name."""
+    return "\n".join(f"## {name}\n\n{caption(scene, name)}\n" for name in figures)
+
+
+def latex_captions(scene: Scene, figures: Sequence[str], as_pgf: bool = False) -> str:
+    """All figures with their captions, as environments to copy from."""
+    blocks = []
+    for name in figures:
+        drawing = rf"\input{{{name}.pgf}}" if as_pgf else rf"\includegraphics{{{name}}}"
+        blocks.append(
+            "\n".join(
+                [
+                    r"\begin{figure}",
+                    r"  \centering",
+                    f"  {drawing}",
+                    rf"  \caption{{{latex(caption(scene, name))}}}",
+                    rf"  \label{{fig:{scene.system.name}-{name}}}",
+                    r"\end{figure}",
+                    "",
+                ]
+            )
+        )
+    package = r"\usepackage{pgf}" if as_pgf else r"\usepackage{graphicx}"
+    return f"% {package}\n\n" + "\n".join(blocks)
+
+
+def caption(scene: Scene, figure: str) -> str:
+    """One paragraph about a figure, named as in :data:`vpintegrator.plotting.draw.FIGURES`."""
+    parts: dict[str, Callable[[Scene], Iterable[str]]] = {
+        "overview": _overview,
+        "phase": _phase,
+        "coordinates": _coordinates,
+        "errors": _errors,
+        "invariants": _invariants,
+        "volume": _volume,
+        "poincare": _poincare,
+        "work-precision": _work_precision,
+    }
+    return " ".join([_setting(scene), *parts[figure](scene)])
+
+
+# ---------------------------------------------------------------- what all captions say
+
+
+def _setting(scene: Scene) -> str:
+    report = scene.report
+    count = len(report.reference)
+    states = "an initial state" if count == 1 else "initial states"
+    origin = f"{states} given" if report.seed is None else f"random {states} (seed {report.seed})"
+    if count == 1:
+        origin = origin.replace("random an", "a random")
+    stored = f", of which every {report.every}th is stored" if report.every > 1 else ""
+    steps = round(report.times[-1] / report.step)
+    return (
+        f"{report.system.title}: {count} {_orbits(count)} from {origin} to t = "
+        f"{report.times[-1]:g} with step {report.step:g} ({steps} steps{stored})."
+    )
+
+
+def _methods(scene: Scene) -> str:
+    parts = []
+    for run in scene.runs.values():
+        if run.kind == "learned":
+            window = f", windows of {run.window} states" if run.window > 1 else ""
+            parts.append(f"{run.title} (learned{window})")
+        else:
+            order = "" if run.order is None else f" (order {run.order})"
+            parts.append(f"{run.title}{order}")
+    return f"Methods: {_list(parts)}."
+
+
+def _reference(scene: Scene) -> str:
+    report = scene.report
+    end = ""
+    if report.reference_time < report.times[-1]:
+        end = f" and ends at t = {report.reference_time:g}"
+    return f"The reference is accurate to about {report.reference_error.max():.0e}{end}."
+
+
+def _divergence(scene: Scene, mark: str = "") -> list[str]:
+    failed = [name for name, run in scene.runs.items() if run.diverged]
+    if not failed:
+        return []
+    parts = [
+        f"{scene.runs[name].title} on {scene.runs[name].diverged} of "
+        f"{len(scene.runs[name].failure_time)} orbits, first at t = "
+        f"{scene.first_failure(name):.4g}"
+        for name in failed
+    ]
+    return [f"Diverged{mark}: {'; '.join(parts)}."]
+
+
+def _by_method(
+    scene: Scene, values: Mapping[str, float], form: Callable[[float], str] | None = None
+) -> str:
+    """``1.0e-03 (RK4) and 2.0e-05 (vpt)``; of many methods, the smallest and the largest."""
+    form = form or _size
+    parts = {name: f"{form(value)} ({scene.runs[name].title})" for name, value in values.items()}
+    if len(parts) <= _LISTED:
+        return _list(list(parts.values()))
+    least = min(values, key=lambda name: abs(values[name]))
+    most = max(values, key=lambda name: abs(values[name]))
+    return f"from {parts[least]} to {parts[most]}, all of them in the table"
+
+
+# ---------------------------------------------------------------- one function a figure
+
+
+def _overview(scene: Scene) -> list[str]:
+    names = [
+        "the reference" if name == REFERENCE else scene.runs[name].title
+        for name in portraits_shown(scene)
+    ]
+    first = next(iter(scene.system.invariants), None)
+    return [
+        f"Above: phase portraits of {_list(names)}; {_portraits(scene)}.",
+        f"Below: {_error_curves(scene)}.",
+        *_error_numbers(scene),
+        *([] if first is None else [f"{_capital(_INVARIANT_CURVES)}.", _invariant(scene, first)]),
+        *(_volume_numbers(scene, "step") if "step" in volumes_measured(scene) else []),
+        *_closing(scene, ["error"] if first is None else ["error", first]),
+    ]
+
+
+def _phase(scene: Scene) -> list[str]:
+    kind = portrait_kind(scene)
+    words = _portraits(scene)
+    if kind == "plane":
+        pairs = [f"({scene.components[i]}, {scene.components[j]})" for i, j in pairs_drawn(scene)]
+        every = planes(scene.components, scene.system.is_hamiltonian)
+        of = "" if len(pairs) == len(every) else f" of {len(every)} such planes"
+        words += f"; planes {_list(pairs)}{of}" if len(every) > 1 else ""
+    return [f"Phase portraits: {words}.", _methods(scene), *_divergence(scene), _reference(scene)]
+
+
+def _portraits(scene: Scene) -> str:
+    """What the portraits show, and what they leave out."""
+    kind, report = portrait_kind(scene), scene.report
+    stored = len(report.times)
+    orbits = min(len(report.reference), ORBITS)
+    points = points_shown(stored, scene.dots)
+    if kind == "plane" and len(scene.components) > 2:
+        orbits, points = 1, points if scene.dots else min(stored, PROJECTED)
+    which = "all orbits" if orbits == len(report.reference) else f"the first {orbits} orbits"
+    if orbits == 1:
+        which = "the first orbit" if len(report.reference) > 1 else "the orbit"
+    if scene.dots:
+        how = f"{points} states of each as dots, as states are stored {_gap(scene)} apart"
+    elif points < stored:
+        how = f"to t = {report.times[points - 1]:g}"
+    else:
+        how = "at all times"
+    tail = {
+        "sphere": "the far side of the sphere is drawn faint, and what leaves the sphere's "
+        "neighbourhood is not drawn",
+        "space": "what leaves the box is not drawn",
+        "plane": "the reference lies below in grey",
+    }[kind]
+    return f"{which}, {how}; {tail}"
+
+
+def _coordinates(scene: Scene) -> list[str]:
+    parts, times = stretches(scene), scene.report.times
+    spans = [f"from t = {times[part][0]:g} to {times[part][-1]:g}" for part in parts]
+    shown = min(len(scene.components), COMPONENTS)
+    which = "Components" if shown == len(scene.components) else f"The first {shown} components"
+    dots = " as dots, at the stored times" if scene.dots else ""
+    return [
+        f"{which} of the first orbit{dots}, {' and '.join(spans)}; the reference in grey. A "
+        "method is drawn until it has left the axes.",
+        _methods(scene),
+        *_divergence(scene),
+        _reference(scene),
+    ]
+
+
+def _errors(scene: Scene) -> list[str]:
+    curves = _capital(_error_curves(scene))
+    return [f"{curves}.", *_error_numbers(scene), *_closing(scene, ["error"])]
+
+
+def _error_curves(scene: Scene) -> str:
+    band = ", in a band from the smallest to the largest" if scene.bands else ""
+    if len(scene.report.reference) == 1:
+        return "distance from the reference"
+    return f"distance from the reference, the median over the orbits{band}"
+
+
+def _error_numbers(scene: Scene) -> list[str]:
+    report = scene.report
+    largest, final, failure = {}, {}, {}
+    for name in scene.runs:
+        summary = report.summary(name)
+        known = report.errors(name)[:, : report.reference.shape[1]]
+        largest[name] = float(np.nanmax(known, initial=0.0))
+        final[name] = summary.final_error
+        if np.isfinite(summary.threshold_time):
+            failure[name] = summary.threshold_time
+    sentences = [
+        f"Largest error of any orbit: {_by_method(scene, largest)}.",
+        f"Median at t = {report.reference_time:g}: {_by_method(scene, final)}.",
+    ]
+    line = f"An error of {report.threshold:.2g} (dotted line) counts as failure; the median orbit "
+    if failure:
+        sentences.append(f"{line}reaches it at t = {_by_method(scene, failure, _time)}.")
+    else:
+        sentences.append(f"{line}of no method reaches it.")
+    return sentences
+
+
+def _invariants(scene: Scene) -> list[str]:
+    names = list(scene.system.invariants)
+    return [
+        f"{_capital(_INVARIANT_CURVES)}.",
+        *(_invariant(scene, name) for name in names),
+        "Drift: the slope of a straight line fitted to the error at every step, with its standard "
+        "error; the largest over the orbits.",
+        *_closing(scene, names),
+    ]
+
+
+def _invariant(scene: Scene, invariant: str) -> str:
+    largest, drift, uncertain, kinds = {}, {}, {}, set()
+    for name in scene.runs:
+        summary = scene.report.summary(name)
+        kinds.add(summary.invariant_kinds[invariant])
+        largest[name] = summary.invariants[invariant]
+        slope = summary.drifts[invariant]
+        if np.isfinite(slope) and not summary.diverged:
+            drift[name] = slope
+            uncertain[slope] = summary.drift_errors[invariant]
+    kind = kinds.pop() if len(kinds) == 1 else "mixed"
+    kind = {"mixed": "relative, or absolute on orbits where it vanishes"}.get(kind, kind)
+
+    def rate(slope: float) -> str:
+        return f"{slope:+.1e} ± {uncertain[slope]:.0e}"
+
+    rates = f"; drift per unit of time {_by_method(scene, drift, rate)}" if drift else ""
+    return f"{spoken(invariant).capitalize()} ({kind}): {_by_method(scene, largest)}{rates}."
+
+
+def _volume(scene: Scene) -> list[str]:
+    kinds = volumes_measured(scene)
+    return [
+        *(sentence for kind in kinds for sentence in _volume_numbers(scene, kind)),
+        *_closing(scene, kinds),
+    ]
+
+
+def _volume_numbers(scene: Scene, kind: str) -> list[str]:
+    runs = scene.runs
+    measured = {
+        name: run.volume[kind].largest or 0.0
+        for name, run in runs.items()
+        if kind in run.volume and run.volume[kind].largest is not None
+    }
+    if not measured:
+        return []
+    orbits = max(len(runs[name].volume[kind].log_determinant) for name in measured)
+    end = max(runs[name].volume[kind].times[-1] for name in measured)
+    if kind == "step":
+        what = "Volume error |log|det|| of the derivative of one step"
+        windows = [f"{runs[n].title}: {runs[n].window}" for n in measured if runs[n].window > 1]
+        what += f" (of a map of windows for {_list(windows)} states)" if windows else ""
+    else:
+        what = "Volume error |log|det|| of the derivative of the phase-space map z_0 → z_t"
+        if any(runs[name].window > 1 for name in measured):
+            what += " (through the first window of a model that reads windows)"
+    missing = [run.title for name, run in runs.items() if name not in measured]
+    left = f"; not defined or not measured for {_list(missing)}" if missing else ""
+    return [
+        f"{what}, the largest over {orbits} {_orbits(orbits)}, to t = {end:g}: "
+        f"{_by_method(scene, measured)}{left}."
+    ]
+
+
+def _poincare(scene: Scene) -> list[str]:
+    plane, pair = scene.report.section_plane, plane_of_section(scene)
+    assert plane is not None
+    assert pair is not None
+    component, value, direction = plane
+    counts = {
+        name: len(run.section.points) for name, run in scene.runs.items() if run.section is not None
+    }
+    way = {1: ", crossed upwards", -1: ", crossed downwards"}.get(int(direction), "")
+    axes = [scene.components[k] for k in pair]
+    many = any(count > POINTS for count in counts.values())
+    thin = f"; at most {POINTS} of them are drawn, evenly chosen" if many else ""
+    return [
+        f"Poincare section {component} = {value:g}{way}, in the plane ({', '.join(axes)}); each "
+        f"orbit in a shade of its own. Number of points: {_by_method(scene, counts, str)}{thin}.",
+        *_divergence(scene),
+    ]
+
+
+def _work_precision(scene: Scene) -> list[str]:
+    studies = scene.report.work_precision
+    orders, least, cost = {}, {}, {}
+    for name, study in studies.items():
+        order = fitted_order(study)
+        if order is not None:
+            orders[name] = order
+        known = study.error[np.isfinite(study.error)]
+        if known.size:
+            least[name] = float(known.min())
+            cost[name] = float(study.seconds[np.nanargmin(study.error)])
+    steps = np.concatenate([np.atleast_1d(study.step) for study in studies.values()])
+    sentences = [
+        f"Error at the end of a short run against its cost, per unit of simulated time and orbit, "
+        f"for steps from {steps.min():.3g} to {steps.max():.3g}; dotted: slopes of whole orders.",
+        f"Least error: {_by_method(scene, least)}, for {_by_method(scene, cost, duration)}.",
+    ]
+    if orders:
+        sentences.append(f"Fitted orders, as in the legend: {_by_method(scene, orders, _order)}.")
+    return sentences
+
+
+# ---------------------------------------------------------------- words and numbers
+
+
+def _closing(scene: Scene, drawn: Iterable[str]) -> list[str]:
+    """Methods, divergences, zeros on the curves of what is drawn, and the reference."""
+    zeros = any((curve == 0).any() for what in drawn for curve in _curves(scene, what))
+    floor = [f"Exact zeros are drawn at {SMALLEST:.0e}."] if zeros else []
+    return [_methods(scene), *_divergence(scene, " (crosses)"), *floor, _reference(scene)]
+
+
+def _curves(scene: Scene, what: str) -> Iterator[np.ndarray]:
+    """The numbers behind the curves of an ``error``, a volume or an invariant."""
+    for name, run in scene.runs.items():
+        if what == "error":
+            with np.errstate(all="ignore"):
+                yield np.median(run.error[:, scene.start[name] :], axis=0)
+        elif what in VOLUMES:
+            if what in run.volume:
+                yield np.abs(run.volume[what].log_determinant).max(axis=0)
+        else:
+            start = scene.start[name]
+            yield np.abs(run.invariants[what].error[:, : start + 1]).max(axis=0)[start:]
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _size(value: float) -> str:
+    return f"{value:.1e}" if np.isfinite(value) else "diverged"
+
+
+def _time(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _order(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _gap(scene: Scene) -> str:
+    return f"{scene.report.every * scene.report.step:g} in time"
+
+
+def _orbits(count: int) -> str:
+    return "orbit" if count == 1 else "orbits"
+
+
+def _list(parts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)

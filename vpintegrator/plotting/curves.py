@@ -1,0 +1,77 @@
+"""What every curve of an error in time shares: its line, its markers, its cross at a failure."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
+
+from vpintegrator.plotting.layout import marks
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.series import floored
+
+_BEYOND_USE = 1e2
+_EDGE = 0.965  # part of the axes' height: where a cross stands that belongs above
+_FEW = 30.0  # ratio of an axis' limits
+CROSS = "X"
+
+
+def draw_curve(
+    axes: Axes,
+    scene: Scene,
+    name: str,
+    times: np.ndarray,
+    sizes: np.ndarray,
+    logarithmic: bool = True,
+) -> None:
+    """A method's line through sizes (time,), with a cross where its first trajectory diverges."""
+    look = scene.looks[name]
+    line = floored(sizes)
+    axes.plot(
+        times,
+        line,
+        color=look.colour,
+        ls=look.line,
+        lw=look.width,
+        **marks(scene, name, times, logarithmic),
+    )
+    failure = scene.first_failure(name)
+    reached = np.flatnonzero(np.isfinite(line) & (times <= failure))
+    if len(reached) and failure <= times[-1]:
+        beyond = line[reached[-1]] >= _BEYOND_USE
+        axes.plot(
+            failure,
+            _EDGE if beyond else line[reached[-1]],
+            transform=axes.get_xaxis_transform() if beyond else axes.transData,
+            ls="none",
+            marker=CROSS,
+            color=look.colour,
+            mec=scene.style.foreground,
+            mew=0.4 * scene.style.line,
+            ms=0.85 * scene.style.letters,
+            clip_on=False,
+            zorder=5,
+        )
+
+
+def time_axis(axes: Axes, logarithmic: bool = True) -> None:
+    """Label the time, on a logarithmic axis if that is wanted."""
+    axes.set_xlabel("time $t$")
+    if logarithmic:
+        axes.set_xscale("log")
+        readable_decades(axes)
+
+
+def readable_decades(axes: Axes) -> None:
+    """Label 1, 2 and 5 on a logarithmic horizontal axis of few decades, powers of ten on others."""
+    low, high = axes.get_xlim()
+    if low > 0 and high / low < _FEW:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def cut(axes: Axes) -> None:
+    """Cut the axis where a method is wrong beyond all use, lest it squeeze the others."""
+    if axes.get_ylim()[1] > _BEYOND_USE:
+        axes.set_ylim(top=_BEYOND_USE)

@@ -1,0 +1,118 @@
+"""Figures in units of their letters: how many panels fit a width, and the legend below them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from vpintegrator.plotting.scene import Scene
+
+_HANDLE = 4.3  # em: the piece of line beside a title, and the space around both
+_LETTER = 0.55  # em: mean width of a letter in a legend
+_ROW = 1.55  # em: height of a legend's row
+_MARKS = 4  # on a line
+_PORTRAIT = 12.5  # em: least width
+PORTRAIT_COLUMNS, _MANY = 4, 12
+
+
+def columns_that_fit(scene: Scene, width: float, panel: float) -> int:
+    """How many panels of at least ``panel`` em stand side by side in ``width`` inches."""
+    return max(1, int(width / (panel * scene.style.em)))
+
+
+def grid_of_portraits(scene: Scene, count: int) -> tuple[int, int]:
+    """Columns and rows of so many portraits; where there are many, the rows are longer."""
+    most = PORTRAIT_COLUMNS if count <= _MANY else PORTRAIT_COLUMNS + 1
+    columns = min(count, most, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
+    rows = -(-count // columns)
+    return -(-count // rows), rows
+
+
+def new_figure(
+    scene: Scene, width: float, height: float, legend: Sequence[Line2D] = ()
+) -> matplotlib.figure.Figure:
+    """A figure ``width`` inches wide with ``height`` em for panels, and a legend below them."""
+    em = scene.style.em
+    columns = _legend_columns(legend, width / em)
+    rows = -(-len(legend) // columns) if legend else 0
+    figure = matplotlib.figure.Figure(
+        figsize=(width, em * (height + _ROW * rows)), layout="constrained"
+    )
+    if legend:
+        figure.legend(
+            handles=list(legend),
+            loc="outside lower center",
+            ncols=columns,
+            handlelength=3.0,
+            handletextpad=0.6,
+            columnspacing=1.0,
+        )
+    return figure
+
+
+def legend_lines(scene: Scene, reference: bool = False, marked: bool = True) -> list[Line2D]:
+    """One entry a method, and one for the reference if it is drawn too."""
+    lines = [
+        Line2D(
+            [],
+            [],
+            color=look.colour,
+            ls=look.line,
+            lw=look.width,
+            marker=look.marker if marked else "",
+            ms=marker_size(scene),
+            label=scene.legend_title(name),
+        )
+        for name, look in scene.looks.items()
+    ]
+    return [reference_line(scene), *lines] if reference else lines
+
+
+def reference_line(scene: Scene) -> Line2D:
+    """The legend's entry of the reference."""
+    style = scene.style
+    return Line2D([], [], color=style.reference, lw=2.4 * style.line, alpha=0.5, label="reference")
+
+
+def marker_size(scene: Scene) -> float:
+    """Size of the markers on lines, in points."""
+    return 0.42 * scene.style.letters
+
+
+def hide_unused(panels: Sequence[Axes], used: int) -> None:
+    """Empty the panels of a grid beyond the first ``used``."""
+    for axes in panels[used:]:
+        axes.axis("off")
+
+
+def rasterized_beyond(points: int) -> bool:
+    """Whether so many points make a vector file slow: then they go into it as an image."""
+    return points > 20_000
+
+
+def marks(scene: Scene, name: str, times: np.ndarray, logarithmic: bool) -> dict[str, Any]:
+    """Markers on a method's line through times, apart from those of the other methods."""
+    place = (list(scene.looks).index(name) + 0.5) / len(scene.looks)
+    along = np.log(np.maximum(times, times[1] / 2)) if logarithmic and len(times) > 1 else times
+    wanted = (np.arange(_MARKS) + place) / _MARKS
+    where = along[0] + (along[-1] - along[0]) * wanted if len(along) else along
+    indices = np.clip(np.searchsorted(along, where), 0, max(len(along) - 1, 0))
+    return {
+        "marker": scene.looks[name].marker,
+        "ms": marker_size(scene),
+        "markevery": sorted({int(index) for index in indices}),
+    }
+
+
+def _legend_columns(lines: Sequence[Line2D], width: float) -> int:
+    if not lines:
+        return 1
+    longest = max(len(str(line.get_label())) for line in lines)
+    fit = max(1, int(width / (_HANDLE + _LETTER * longest)))
+    rows = -(-len(lines) // fit)
+    return -(-len(lines) // rows)  # as few columns as these rows need: no ragged last row

@@ -1,0 +1,83 @@
+"""Colour, line and marker of every method: the same in every figure of every paper.
+
+Methods of one family share a colour and differ in line and marker. The first colours are Okabe and
+Ito's (Color Universal Design, 2008); those of the methods that are most often drawn together stay
+apart for colour-blind readers too. Learned models are drawn thicker and unbroken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, line and marker of one method; ``line`` is a line style of Matplotlib."""
+
+    colour: str
+    line: Any
+    marker: str
+    width: float = 1.1
+
+
+_DASH, _DASH_DOT, _DOT = "--", "-.", ":"
+_LONG, _DASH_DOT_DOT = (0, (7, 2)), (0, (4, 1, 1, 1, 1, 1))
+
+CLASSICAL = {
+    "explicit-euler": Look("#5C3D0A", _DOT, "x"),
+    "explicit-midpoint": Look("#8C6D46", _DASH_DOT, "<"),
+    "heun": Look("#8C6D46", _DASH, ">"),
+    "rk4": Look("#009E73", _DASH_DOT, "^"),
+    "implicit-midpoint": Look("#0072B2", _DASH, "s"),
+    "gauss-legendre-2": Look("#0072B2", _DOT, "D"),
+    "gauss-legendre-4": Look("#56B4E9", _DASH, "D"),
+    "gauss-legendre-6": Look("#56B4E9", _DOT, "p"),
+    "stoermer-verlet": Look("#E69F00", _DASH, "v"),
+    "coordinate-splitting": Look("#332288", _DOT, "1"),
+    "strang-splitting": Look("#332288", _DASH, "2"),
+    "yoshida-4": Look("#7B61FF", _DASH, "h"),
+    "yoshida-6": Look("#7B61FF", _DASH_DOT, "H"),
+    "yoshida-8": Look("#7B61FF", _DOT, "8"),
+    "blanes-moan-4": Look("#44AA99", _LONG, "d"),
+    "blanes-moan-6": Look("#44AA99", _DOT, "*"),
+    "boris": Look("#882255", _DASH, "3"),
+    "feng-shang": Look("#882255", _DASH_DOT, "4"),
+    "rk45": Look("#000000", _DOT, "+"),
+    "dop853": Look("#000000", _DASH, "x"),
+    "radau": Look("#555555", _DASH_DOT, "+"),
+    "lsoda": Look("#555555", _DASH_DOT_DOT, "x"),
+}
+_OTHER = [
+    Look("#117733", _LONG, "d"),
+    Look("#999933", _DASH_DOT_DOT, "*"),
+    Look("#AA4499", _DOT, "D"),
+]
+LEARNED = [
+    Look("#D55E00", "-", "o", 1.6),
+    Look("#CC79A7", "-", "P", 1.6),
+    Look("#B59A00", "-", "X", 1.6),
+    Look("#4A4A00", "-", "8", 1.6),
+    Look("#000000", "-", "s", 1.6),
+    Look("#7A0F5B", "-", "^", 1.6),
+]
+
+
+def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
+    """The look of each run, given as (its name, ``learned`` or ``classical``, its method).
+
+    A classical method has one look for ever; learned models take theirs in the order given, as
+    their names are their users' own.
+    """
+    result, learned, others = {}, 0, 0
+    for name, kind, method in methods:
+        if kind == "learned":
+            result[name] = LEARNED[learned % len(LEARNED)]
+            learned += 1
+        elif method in CLASSICAL:
+            result[name] = CLASSICAL[method]
+        else:
+            result[name] = _OTHER[others % len(_OTHER)]
+            others += 1
+    return result

@@ -1,0 +1,30 @@
+"""Names of components, methods and invariants as labels."""
+
+from __future__ import annotations
+
+import re
+
+_LONGEST = 34
+
+
+def mathtext(component: str) -> str:
+    """A component's name for a label: ``z1`` as z with index 1, ``q[0]`` as q with index 0."""
+    match = re.fullmatch(r"([A-Za-z])_?\[?(\d*)\]?", component)
+    if match:
+        return f"${match[1]}_{{{match[2]}}}$" if match[2] else f"${match[1]}$"
+    match = re.fullmatch(r"([A-Za-z]\w*)\[(\d+)\]", component)
+    word, index = (match[1], f"_{{{match[2]}}}") if match else (component, "")
+    return rf"$\mathrm{{{word.replace('_', ' ')}}}{index}$".replace(" ", r"\ ")
+
+
+def shortened(title: str) -> str:
+    """A title that fits a legend; the middle of a long one is left out."""
+    if len(title) <= _LONGEST:
+        return title
+    half = (_LONGEST - 1) // 2
+    return f"{title[:half]}…{title[-half:]}"
+
+
+def spoken(name: str) -> str:
+    """``squared_momentum`` as words."""
+    return name.replace("_", " ")

@@ -1,0 +1,49 @@
+"""Orbits in three dimensions that do not lie on a sphere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from vpintegrator.plotting.layout import rasterized_beyond
+from vpintegrator.plotting.looks import Look
+from vpintegrator.plotting.names import mathtext
+from vpintegrator.plotting.orbits import ORBITS, limits, points_shown, shown, stroke
+from vpintegrator.plotting.style import Style
+
+
+def draw_space(
+    axes: Any,
+    states: np.ndarray,
+    reference: np.ndarray,
+    look: Look,
+    components: tuple[str, ...],
+    style: Style,
+    dots: bool = False,
+) -> None:
+    """Orbits (trajectory, time, 3) in a box that holds the reference's, in 3D axes.
+
+    What leaves the box is not drawn.
+    """
+    box = np.array([limits(reference[..., k], 0.1) for k in range(3)])
+    rasterized = rasterized_beyond(len(states[:ORBITS]) * points_shown(states.shape[1], dots))
+    for orbit in states[:ORBITS]:
+        points = shown(orbit, dots)
+        with np.errstate(all="ignore"):
+            outside = ((points < box[:, 0]) | (points > box[:, 1])).any(axis=-1, keepdims=True)
+        x, y, z = np.where(outside, np.nan, points).T
+        axes.plot(x, y, z, color=look.colour, rasterized=rasterized, **stroke(style, dots, 0.6))
+    axes.set(xlim=box[0], ylim=box[1], zlim=box[2])
+    axes.set_box_aspect((1, 1, 1), zoom=0.8)
+    axes.patch.set_visible(False)  # it would hide labels of the panel to the left
+    axes.view_init(elev=22, azim=-58)
+    near = -0.35 * style.letters
+    for axis, component in zip((axes.xaxis, axes.yaxis, axes.zaxis), components, strict=True):
+        axis.set_major_locator(MaxNLocator(3))
+        axis.set_tick_params(pad=near, labelsize=0.75 * style.letters)
+        axis.set_label_text(mathtext(component))
+        axis.labelpad = 2 * near
+        axis.set_pane_color((0, 0, 0, 0))
+    axes.zaxis.labelpad = 4 * near

@@ -1,0 +1,131 @@
+"""Orbits on a sphere, seen from outside."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Circle
+from matplotlib.patheffects import withStroke
+
+from vpintegrator.plotting.layout import rasterized_beyond
+from vpintegrator.plotting.looks import Look
+from vpintegrator.plotting.names import mathtext
+from vpintegrator.plotting.orbits import ORBITS, points_shown, shown, stroke
+from vpintegrator.plotting.style import Style
+
+_VIEW = np.array([1.0, 0.55, 0.42])  # from where the sphere is seen, in the order of components
+
+
+def on_sphere(states: np.ndarray) -> float | None:
+    """Radius of the sphere about the origin that all states (..., 3) lie on, or None."""
+    if states.shape[-1] != 3:
+        return None
+    radius = np.linalg.norm(states, axis=-1)
+    spread = np.abs(radius - radius.mean()).max()
+    return float(radius.mean()) if spread < 1e-6 * radius.mean() else None
+
+
+def draw_sphere(
+    axes: Axes,
+    states: np.ndarray,
+    look: Look,
+    radius: float,
+    components: tuple[str, ...],
+    style: Style,
+    dots: bool = False,
+) -> None:
+    """Orbits (trajectory, time, 3) on a shaded sphere, those on its far side drawn faint.
+
+    The projection is orthographic and done here, in the plane: each point knows which side it is
+    on, which three-dimensional axes, sorting whole lines by their distance, would get wrong. What
+    leaves the sphere's neighbourhood is not drawn.
+    """
+    right, up, toward = _camera()
+    _ball(axes, radius, right, up, toward, style)
+    for name, axis in zip(components, np.eye(3), strict=True):
+        foot, tip = radius * axis, 1.28 * radius * axis
+        axes.plot(
+            [foot @ right, tip @ right],
+            [foot @ up, tip @ up],
+            color=style.foreground,
+            lw=0.7 * style.line,
+            zorder=2,
+        )
+        direction = np.array([tip @ right, tip @ up])
+        x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
+        label = axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
+        label.set_path_effects([withStroke(linewidth=2, foreground=style.background)])
+    rasterized = rasterized_beyond(len(states[:ORBITS]) * points_shown(states.shape[1], dots))
+    for orbit in states[:ORBITS]:
+        gone = ~(np.linalg.norm(orbit, axis=-1) < 1.4 * radius)
+        orbit = shown(orbit[: int(gone.argmax()) if gone.any() else len(orbit)], dots)
+        if not len(orbit):
+            continue
+        x, y, depth = orbit @ right, orbit @ up, orbit @ toward
+        front = depth >= -0.02 * radius
+        near = front
+        if not dots:  # a point of the other side is kept at each end, so that the parts meet
+            near = front | np.roll(front, 1) | np.roll(front, -1)
+        for visible, alpha, order in ((~front, 0.16, 1), (near, 0.95, 3)):
+            axes.plot(
+                np.where(visible, x, np.nan),
+                np.where(visible, y, np.nan),
+                color=look.colour,
+                alpha=alpha,
+                zorder=order,
+                rasterized=rasterized,
+                **stroke(style, dots),
+            )
+    axes.set(xlim=(-1.2 * radius, 1.45 * radius), ylim=(-1.1 * radius, 1.55 * radius))
+    axes.set_aspect("equal")
+    axes.axis("off")
+
+
+def _camera() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    toward = _VIEW / np.linalg.norm(_VIEW)
+    right = np.cross([0.0, 0.0, 1.0], toward)
+    right /= np.linalg.norm(right)
+    return right, np.cross(toward, right), toward
+
+
+def _ball(
+    axes: Axes,
+    radius: float,
+    right: np.ndarray,
+    up: np.ndarray,
+    toward: np.ndarray,
+    style: Style,
+) -> None:
+    """A sphere lit from the upper left, as an image cut out by its circle, with three circles."""
+    grid = np.linspace(-1, 1, 240)
+    x, y = np.meshgrid(grid, grid)
+    inside = np.clip(1 - x**2 - y**2, 0, 1)
+    normal = np.stack([x, y, np.sqrt(inside)])
+    light = np.array([-0.45, 0.55, 0.7])
+    shade = np.clip(np.tensordot(light / np.linalg.norm(light), normal, 1), 0, 1)
+    dark, lit = style.ball
+    image = axes.imshow(
+        dark + (lit - dark) * shade,
+        extent=(-radius, radius, -radius, radius),
+        origin="lower",
+        cmap="gray",
+        vmin=0,
+        vmax=1,
+        zorder=0,
+        interpolation="bilinear",
+    )
+    outline = Circle((0, 0), radius, fill=False, color="0.6", lw=0.6 * style.line, zorder=4)
+    axes.add_patch(outline)
+    image.set_clip_path(outline)
+    turn = np.linspace(0, 2 * np.pi, 200)
+    for i, j in ((0, 1), (1, 2), (0, 2)):
+        circle = np.zeros((len(turn), 3))
+        circle[:, i], circle[:, j] = radius * np.cos(turn), radius * np.sin(turn)
+        front = circle @ toward >= 0
+        axes.plot(
+            np.where(front, circle @ right, np.nan),
+            np.where(front, circle @ up, np.nan),
+            color=style.background,
+            lw=0.8 * style.line,
+            zorder=1,
+        )

@@ -1,0 +1,139 @@
+"""Work-precision diagrams: the error that a method reaches for its cost, over several steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+
+from vpintegrator.plotting.curves import readable_decades
+from vpintegrator.plotting.layout import (
+    columns_that_fit,
+    legend_lines,
+    marker_size,
+    new_figure,
+)
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.series import SMALLEST
+
+_PANEL = 24  # em: least width of a panel
+_CONVERGES = 4.0  # least ratio of errors from which an order is read
+COSTS = {
+    "evaluations": "vector field evaluations per unit of time",
+    "seconds": "seconds per unit of time",
+}
+
+
+def work_precision(scene: Scene) -> matplotlib.figure.Figure | None:
+    """Error against evaluations of the vector field and against seconds, if it was measured."""
+    studies = scene.report.work_precision
+    costs = [cost for cost in COSTS if any(_points(scene, n, cost)[0].size for n in studies)]
+    if not costs:
+        return None
+    width = scene.style.narrow if len(costs) == 1 else scene.style.wide
+    columns = min(len(costs), columns_that_fit(scene, width, _PANEL))
+    rows = -(-len(costs) // columns)
+    lines = []
+    for name, line in zip(scene.looks, legend_lines(scene), strict=True):
+        if name in studies:
+            order = fitted_order(studies[name])
+            if order is not None:
+                line.set_label(f"{scene.titles[name]}, order {order:.2f}")
+            lines.append(line)
+    figure = new_figure(scene, width, 22 * rows, lines)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, cost in zip(panels, costs, strict=True):
+        draw_work_precision(axes, scene, cost)
+    return figure
+
+
+def draw_work_precision(axes: Axes, scene: Scene, cost: str) -> None:
+    """Error against one cost for every method, with guides of the slopes of whole orders."""
+    for name in scene.looks:
+        if name not in scene.report.work_precision:
+            continue
+        look = scene.looks[name]
+        work, error = _points(scene, name, cost)
+        axes.plot(
+            work,
+            error,
+            color=look.colour,
+            ls=look.line,
+            lw=look.width,
+            marker=look.marker,
+            ms=1.2 * marker_size(scene),
+        )
+    axes.set(xscale="log", yscale="log", xlabel=COSTS[cost], ylabel="error at the end")
+    readable_decades(axes)
+    if cost == "evaluations":
+        _guides(axes, scene)
+
+
+def fitted_order(study: Any) -> float | None:
+    """The order read off a method's errors, None where they hardly depend on the step.
+
+    That is so for adaptive methods, whose error is set by their tolerance.
+    """
+    error = study.error[np.isfinite(study.error)]
+    if study.order is None or not np.isfinite(study.order) or error.size < 2:
+        return None
+    return float(study.order) if error.max() > _CONVERGES * error.min() else None
+
+
+def _points(scene: Scene, name: str, cost: str) -> tuple[np.ndarray, np.ndarray]:
+    """Cost and error where both are known, in order of the cost."""
+    study = scene.report.work_precision[name]
+    work, error = np.asarray(getattr(study, cost), float), np.asarray(study.error, float)
+    with np.errstate(all="ignore"):
+        known = np.isfinite(work) & np.isfinite(error) & (work > 0)
+    order = np.argsort(work[known])
+    return work[known][order], np.maximum(error[known][order], SMALLEST)
+
+
+def _guides(axes: Axes, scene: Scene) -> None:
+    """Dotted lines of slope -p for every nominal order p, from the lower left corner region."""
+    studies = scene.report.work_precision
+    orders = sorted(
+        {
+            run.order
+            for name, run in scene.runs.items()
+            if run.order and name in studies and fitted_order(studies[name]) is not None
+        }
+    )
+    if not orders:
+        return
+    style = scene.style
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    x = left * (right / left) ** 0.06
+    y = low * (high / low) ** 0.42
+    floor = low * (high / low) ** 0.07
+    for order in orders:
+        # down to a common height, and no further than a third of the panel
+        end = min(x * (y / floor) ** (1 / order), x * (right / left) ** 0.3)
+        bottom = y * (end / x) ** -order
+        axes.plot(
+            [x, end], [y, bottom], color=style.reference, lw=0.8 * style.line, ls=(0, (1, 1.5))
+        )
+        axes.annotate(
+            f"{order}",
+            (end, bottom),
+            xytext=(0, -0.15 * style.letters),
+            textcoords="offset points",
+            ha="center",
+            va="top",
+            color=style.reference,
+            fontsize=0.85 * style.letters,
+        )
+    axes.annotate(
+        "order",
+        (x, y),
+        xytext=(0, 0.15 * style.letters),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        color=style.reference,
+        fontsize=0.85 * style.letters,
+    )
+    axes.set(xlim=(left, right), ylim=(low, high))

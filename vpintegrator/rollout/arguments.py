@@ -1,0 +1,217 @@
+"""What a comparison is asked for, checked and completed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.dynamics import System, load_system
+from vpintegrator.dynamics.expression import nearest
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
+from vpintegrator.rollout.classical.integrate import check_initial
+from vpintegrator.rollout.store import RESERVED
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+_STEPS = 500  # where neither the call nor the system says how long
+_REFERENCE_STEPS = 10_000  # where the call does not say how far the reference goes
+_STORED_TIMES = 10_000  # where the call does not say how many states are kept
+_STORED_VALUES = 20_000_000  # numbers in them
+
+
+def named_models(
+    model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
+) -> dict[str, Integrator]:
+    """Models by name: that given, or that of the architecture, numbered where it is taken."""
+    if model is None:
+        return {}
+    if isinstance(model, Mapping):
+        for name in model:
+            # the name becomes that of a group in the file
+            if not re.fullmatch(r"[^/\x00]+", str(name)) or name in (*RESERVED, ".", ".."):
+                raise InputError(f"a model cannot be named '{name}'; choose another name")
+        return dict(model)
+    models = list(model) if isinstance(model, Sequence) else [model]
+    named: dict[str, Integrator] = {}
+    for m in models:
+        name, number = m.name, 1
+        while name in named:
+            number += 1
+            name = f"{m.name}-{number}"
+        named[name] = m
+    return named
+
+
+def classical_methods(
+    against: str | Sequence[str], models: Mapping[str, Any], system: System
+) -> dict[str, ClassicalMethod]:
+    """The methods named, or for ``all`` every one that applies to the system."""
+    if isinstance(against, str):
+        against = [name.strip() for name in against.split(",") if name.strip()]
+    methods: dict[str, ClassicalMethod] = {}
+    for name in against:
+        if name == "all":
+            methods |= applicable_methods(system)[0]
+            continue
+        methods[name] = find_method(name)
+        methods[name].check(system)
+    for name in methods:
+        if name in models:
+            raise InputError(f"a model and a classical method are both named '{name}'; rename one")
+    return methods
+
+
+def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict[str, str]]:
+    """All classical methods that apply to a system, and why the others do not, by name.
+
+    Of two names of one map the first counts.
+    """
+    methods: dict[str, ClassicalMethod] = {}
+    reasons = {}
+    for name, method in METHODS.items():
+        try:
+            method.check(system)
+        except InputError as error:
+            reasons[name] = str(error)
+            continue
+        same = next((n for n, m in methods.items() if m.is_same_map(method)), None)
+        if same is None:
+            methods[name] = method
+        else:
+            reasons[name] = f"{name} is the same map as {same}"
+    return methods, reasons
+
+
+def find_system(models: Mapping[str, Integrator], system: System | str | None) -> System:
+    if isinstance(system, System):
+        return system
+    if system is not None:
+        return load_system(system)
+    found: dict[str, tuple[str, str]] = {}
+    for name, model in models.items():
+        text = model.metadata.get("system")
+        if text is None:
+            raise InputError(
+                f"the model {name} does not say which system it was trained on; give system"
+            )
+        found[name] = (text, model.metadata.get("parameters", "{}"))
+    if not found:
+        raise InputError("without a model, give the system")
+    first, (text, parameters) = next(iter(found.items()))
+    for other, origin in found.items():
+        if origin != (text, parameters):
+            raise InputError(
+                f"the models {first} and {other} were trained on different systems or parameters; "
+                "compare them one at a time, or give the system"
+            )
+    system_name = models[first].metadata.get("system_name")
+    return System(text, system_name, json.loads(parameters), source=f"system of the model {first}")
+
+
+def find_step(models: Mapping[str, Integrator], system: System, step: float | None) -> float:
+    if step is not None and not (math.isfinite(step) and step > 0):
+        raise InputError(f"step = {step!r} must be a positive number")
+    source = "the step given"
+    for name, model in models.items():
+        if "step" not in model.metadata:
+            continue
+        trained = float(model.metadata["step"])
+        if step is not None and not math.isclose(step, trained, rel_tol=1e-12):
+            raise InputError(
+                f"the model {name} was trained for the step {trained:g}, but {source} is {step:g}; "
+                "a learned map has one step"
+            )
+        step, source = trained, f"that of the model {name}"
+    if step is None:
+        step = system.defaults.get("step")
+    if step is None:
+        raise InputError(f"{system.name} suggests no step; give step")
+    return float(step)
+
+
+def number_of_steps(system: System, step: float, time: float | None, steps: int | None) -> int:
+    if time is not None and steps is not None:
+        raise InputError("give either time or steps, not both")
+    if steps is not None:
+        return _whole("steps", steps, 1)
+    if time is None:
+        time = system.defaults.get("time")
+    if time is None:
+        return _STEPS
+    if not (math.isfinite(time) and time >= step / 2):
+        raise InputError(f"time = {time!r} must be at least one step, {step:g}")
+    return max(round(time / step), 1)
+
+
+def initial_states(
+    system: System, initial: Any, trajectories: int, seed: int
+) -> tuple[np.ndarray, int | None]:
+    """Initial states (trajectory, dim), and the seed where they are drawn."""
+    if initial is not None:
+        return check_initial(system, initial), None
+    count = _whole("trajectories", trajectories, 1)
+    return system.sample_initial(count, np.random.default_rng(seed)), seed
+
+
+def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np.ndarray, int]:
+    """Steps at which states are kept, the first and the last among them, and their distance."""
+    if every is None:
+        room = max(min(_STORED_TIMES, _STORED_VALUES // initial.size), 1)
+        every = max(math.ceil(steps / room), 1)
+    every = min(_whole("every", every, 1), steps)
+    return np.unique(np.append(np.arange(0, steps + 1, every), steps)), every
+
+
+def reference_steps(step: float, steps: int, reference_time: float | None) -> int:
+    """How many steps the reference goes along."""
+    if reference_time is None:
+        return min(steps, _REFERENCE_STEPS)
+    if not (math.isfinite(reference_time) and reference_time >= 0):
+        raise InputError(f"reference_time = {reference_time!r} must be a time, 0 or more")
+    return min(round(reference_time / step), steps)
+
+
+def section_plane(
+    system: System, section: str | tuple[str, float, int] | None
+) -> tuple[str, float, int] | None:
+    """Component, value and direction of a Poincare section.
+
+    ``"q[0] = 0"`` is passed upwards, ``"-q[0] = 0"`` downwards; ``auto`` is q[0] = 0 for a
+    Hamiltonian system of two degrees of freedom or more, and none for others.
+    """
+    if section is None or section == "none":
+        return None
+    if section == "auto":
+        return (system.components[0], 0.0, 1) if system.is_hamiltonian and system.dim > 3 else None
+    if isinstance(section, str):
+        match = re.fullmatch(r"\s*(-?)\s*([^=\s]+)\s*=\s*(\S+)\s*", section)
+        if match is None:
+            raise InputError(f"section '{section}': expected a component and a value, as in q[0]=0")
+        sign, name, text = match.groups()
+        try:
+            value = float(text)
+        except ValueError:
+            raise InputError(f"section '{section}': {text} is not a number") from None
+        section = (name, value, -1 if sign else 1)
+    name, value, direction = section
+    if name not in system.components:
+        hint = nearest(name, system.components) or f"; there are {', '.join(system.components)}"
+        raise InputError(f"section: {system.name} has no component '{name}'{hint}")
+    if not math.isfinite(value):
+        raise InputError(f"section: the value {value!r} of {name} must be a finite number")
+    if direction not in (-1, 0, 1):
+        raise InputError(f"section: direction = {direction!r} must be 1 (up), -1 (down) or 0")
+    return str(name), float(value), int(direction)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or int(value) != value or value < least:
+        raise InputError(f"{name} = {value!r} must be a whole number, {least} or more")
+    return int(value)

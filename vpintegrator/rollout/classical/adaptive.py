@@ -1,0 +1,202 @@
+"""SciPy's adaptive solvers as people use them, sampled at a fixed step.
+
+They choose their steps by themselves, so they are no fixed map z -> Phi_h(z), and the states are
+read off their continuous solution. As in :func:`vpintegrator.dynamics.solve`, the trajectories of
+an explicit solver are stacked to one vector, and the tolerances divided by the square root of their
+number, which bounds the error of every single one by the tolerance asked for; an implicit one would
+factorise the Jacobian of the stack, so there each trajectory has its own solver.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import scipy.integrate
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, batch_size
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.cursor import Cursor
+
+_SOLVERS = ("RK45", "DOP853", "Radau", "LSODA")
+_IMPLICIT = ("Radau", "LSODA")
+
+# Steps of h after which a solver starts afresh. It starts there from what a snapshot holds, so that
+# a cursor made from a snapshot goes on to the last bit like the one it was taken from; and the
+# trajectories that are left after one broke down come together again.
+_SEGMENT = 250
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveMethod(ClassicalMethod):
+    """One of SciPy's solvers at given tolerances.
+
+    A trajectory that cannot be continued is NaN from there on and leaves the others alone.
+
+    Attributes
+    ----------
+    solver
+        ``"RK45"``, ``"DOP853"``, ``"Radau"`` or ``"LSODA"``.
+    rtol, atol
+        Tolerances of the local error.
+
+    Raises
+    ------
+    InputError
+        If there is no such solver or a tolerance is too small.
+    """
+
+    solver: str
+    rtol: float = 1e-6
+    atol: float = 1e-9
+
+    def __post_init__(self) -> None:
+        if self.solver not in _SOLVERS:
+            raise InputError(
+                f"{self.name}: there is no solver '{self.solver}'; there are {', '.join(_SOLVERS)}"
+            )
+        if not self.rtol >= SMALLEST_TOLERANCE or not self.atol > 0:
+            raise InputError(
+                f"{self.name}: rtol = {self.rtol:g}, atol = {self.atol:g}: rtol must be at least "
+                f"{SMALLEST_TOLERANCE:g}, the limit of double precision, and atol positive"
+            )
+
+    def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
+        return _AdaptiveCursor(self, system, step, np.array(initial, dtype=np.float64), 0)
+
+    def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
+        return _AdaptiveCursor(self, system, step, snapshot["state"], int(snapshot["done"]))
+
+
+class _AdaptiveCursor(Cursor):
+    def __init__(
+        self, method: AdaptiveMethod, system: System, step: float, state: np.ndarray, done: int
+    ) -> None:
+        self._method, self._system, self._step = method, system, step
+        # (trajectory, dim) where the segment began, and the steps done since then
+        self._begin(state.copy())
+        for _ in range(done):
+            self._next()
+
+    def advance(self, count: int) -> np.ndarray:
+        states = np.empty((len(self._first), count, self._system.dim))
+        for k in range(count):
+            states[:, k] = self._next()
+        return states
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {"state": self._first.copy(), "done": np.array(self._done)}
+
+    def _begin(self, state: np.ndarray) -> None:
+        self._first, self._done = state, 0
+        self._stacks: list[tuple[np.ndarray, Iterator[np.ndarray]]] = []
+        finite = np.flatnonzero(np.isfinite(state).all(axis=1))
+        largest = batch_size(self._method.solver, self._method.rtol)
+        for start in range(0, len(finite), largest):
+            self._stacks.append(self._stack(finite[start : start + largest]))
+
+    def _stack(self, trajectories: np.ndarray) -> tuple[np.ndarray, Iterator[np.ndarray]]:
+        first = self._first[trajectories]
+        return trajectories, _solve(self._method, self._system, self._step, first)
+
+    def _next(self) -> np.ndarray:
+        """States one step further, (trajectory, dim)."""
+        state = np.full(self._first.shape, np.nan)
+        waiting, self._stacks = self._stacks, []
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # SciPy's, of what the NaN says
+            while waiting:
+                trajectories, solution = waiting.pop(0)
+                found = next(solution, None)
+                if found is not None:
+                    state[trajectories] = found
+                    self._stacks.append((trajectories, solution))
+                elif len(trajectories) > 1:
+                    # one of them broke down: the halves solve the segment again by themselves
+                    for half in np.array_split(trajectories, 2):
+                        again = self._stack(half)
+                        # the states up to here have been given out already
+                        if all(next(again[1], None) is not None for _ in range(self._done)):
+                            waiting.append(again)
+                        elif len(half) > 1:
+                            waiting.append((half, iter(())))
+        self._done += 1
+        if self._done == _SEGMENT:
+            self._begin(state)
+        return state
+
+
+def _solve(
+    method: AdaptiveMethod, system: System, step: float, first: np.ndarray
+) -> Iterator[np.ndarray]:
+    """States of a segment, (trajectory, dim) each, as far as a single solver gets for all."""
+    shape = (system.dim, len(first))
+    share = np.sqrt(len(first))
+    options: dict[str, Any] = {
+        "rtol": max(method.rtol / share, SMALLEST_TOLERANCE),
+        "atol": method.atol / share,
+    }
+
+    def field(_: float, y: np.ndarray) -> np.ndarray:
+        return system.vector_field_by_component(y.reshape(shape)).ravel()
+
+    if method.solver in _IMPLICIT:
+        options["jac"] = lambda _, y: system.jacobian_by_component(y)
+    end = _SEGMENT * step
+    try:
+        solver = getattr(scipy.integrate, method.solver)(
+            field, 0.0, first.T.ravel(), end, **options
+        )
+        interpolant = None
+        for k in range(1, _SEGMENT + 1):
+            time = end if k == _SEGMENT else k * step
+            while (time - solver.t) * solver.direction > 0:
+                solver.step()
+                if solver.status == "failed" or not np.isfinite(solver.y).all():
+                    return
+                # where a solution grows without bound LSODA goes on with ever smaller steps
+                if solver.status == "running" and solver.step_size < 10 * np.spacing(abs(solver.t)):
+                    return
+                interpolant = None
+            if solver.t == time:
+                y = solver.y
+            else:
+                if interpolant is None:
+                    interpolant = solver.dense_output()
+                y = interpolant(time)
+            if not np.isfinite(y).all():
+                return
+            yield y.reshape(shape).T
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return  # not a number where an implicit solver factorises its matrix
+
+
+def _method(name: str, order: int, solver: str, source: str) -> AdaptiveMethod:
+    return AdaptiveMethod(
+        name=name,
+        title=f"{solver} (rtol 1e-6)",
+        order=order,
+        solver=solver,
+        source=f"SciPy's {solver} at rtol 1e-6, atol 1e-9, sampled at the step: {source}",
+    )
+
+
+RK45 = _method("rk45", 5, "RK45", "Dormand and Prince, J. Comput. Appl. Math. 6 (1980) 19-26")
+DOP853 = _method(
+    "dop853",
+    8,
+    "DOP853",
+    "Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, II.5",
+)
+RADAU = _method(
+    "radau", 5, "Radau", "Hairer and Wanner, Solving Ordinary Differential Equations II, IV.8"
+)
+LSODA = _method(
+    "lsoda", 12, "LSODA", "Petzold, SIAM J. Sci. Stat. Comput. 4 (1983) 136-148; order up to 12"
+)

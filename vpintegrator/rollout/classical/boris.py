@@ -1,0 +1,212 @@
+"""The Boris method for charged particles in electric and magnetic fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import sympy
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.per_system import once_per_system
+
+
+@dataclass(frozen=True)
+class Particle:
+    """Functions of a charged particle's position in dimension 2 or 3.
+
+    Attributes
+    ----------
+    fields
+        The components of the electric field and then those of the magnetic field: one in the
+        plane, where it stands at right angles to it, three in space.
+    derivatives
+        Their derivatives by the components of the position, row by row.
+    """
+
+    fields: ComponentFunction
+    derivatives: ComponentFunction
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Boris(OneStepMethod):
+    """Half a drift, half a kick, a rotation, half a kick, half a drift.
+
+    For x' = v, v' = E(x) + v x B(x): positions first, then as many velocities, in the plane (B at
+    right angles to it) or in space. With x_{1/2} = x + h/2 v, E and B there, t = h/2 B and
+    s = 2 t / (1 + t.t):
+
+        v^- = v + h/2 E,    v^+ = v^- + (v^- + v^- x t) x s,
+        v_1 = v^+ + h/2 E,  x_1 = x_{1/2} + h/2 v_1.
+
+    Each of these maps preserves volume, so the step does (Qin et al., Phys. Plasmas 20 (2013)
+    084503), and their order is a palindrome. Without magnetic field it is the Verlet method.
+    """
+
+    def check(self, system: System) -> None:
+        dim = system.dim
+        if dim not in (4, 6):
+            raise InputError(
+                f"{self.name} needs a particle in the plane or in space, that is 2 or 3 positions "
+                f"and as many velocities, but {system.name} has {dim} components; take another "
+                "method, such as implicit-midpoint"
+            )
+        half, names = dim // 2, system.components
+        rates = [f.xreplace(system.equations.values) for f in system.equations.vector_field]
+        symbols = system.equations.symbols
+        for i in range(half):
+            if not _vanishes(rates[i] - symbols[half + i]):
+                raise InputError(
+                    f"{self.name} needs a particle, x' = v and v' = E(x) + v x B(x), but in "
+                    f"{system.name} the rate of {names[i]} is not {names[half + i]}; take another "
+                    "method, such as implicit-midpoint"
+                )
+        matrix = _velocity_matrix(system)
+        for i, j in np.ndindex(half, half):
+            if not all(_vanishes(matrix[i, j].diff(v)) for v in symbols[half:]):
+                raise InputError(
+                    f"{self.name} needs a force that is linear in the velocity, v' = E(x) + "
+                    f"v x B(x), but in {system.name} the rate of {names[half + i]} is not linear "
+                    f"in {names[half + j]}; take another method, such as implicit-midpoint"
+                )
+            if j <= i and not _vanishes(matrix[i, j] + matrix[j, i]):
+                problem = (
+                    f"the rate of {names[half + i]} depends on {names[half + i]} itself"
+                    if i == j
+                    else f"{names[half + i]} and {names[half + j]} act on each other's rates with "
+                    "coefficients that are not opposite"
+                )
+                raise InputError(
+                    f"{self.name} needs a magnetic force v x B(x), at right angles to the "
+                    f"velocity, but in {system.name} {problem}; take another method, such as "
+                    "implicit-midpoint"
+                )
+
+    def _is_symplectic(self, system: System) -> bool:
+        return system.is_hamiltonian  # with x' = v there is no magnetic field then
+
+    def evaluations(self, system: System) -> float:
+        return 1.0
+
+    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        half = system.dim // 2
+        position, velocity = state[:half], state[half:]
+        middle = position + (step / 2) * velocity
+        electric, magnetic = _fields(system, middle)
+        turn = (step / 2) * magnetic
+        kick = step * electric
+        before = velocity + kick / 2
+        result = np.empty_like(state)
+        double = (2 / (1 + _square(turn))) * turn
+        np.add(kick, _cross(before + _cross(before, turn), double), out=result[half:])
+        np.add(step * velocity, (step / 2) * result[half:], out=result[:half])
+        return result
+
+    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        # the formulas of increment, differentiated; d... are (component, derivative, trajectory)
+        half, count = system.dim // 2, len(state)
+        state = np.array(state.T, order="C")
+        identity = np.zeros((system.dim, system.dim, count))
+        identity.reshape(-1, count)[:: system.dim + 1] = 1.0
+        middle = state[:half] + (step / 2) * state[half:]
+        d_middle = identity[:half] + (step / 2) * identity[half:]
+        electric, magnetic = _fields(system, middle)
+        values = _particle(system).derivatives(*middle)
+        gradient = np.empty((len(values), count))
+        for row, value in zip(gradient, values, strict=True):
+            row[:] = value
+        d_fields = np.einsum("ijn,jkn->ikn", gradient.reshape(-1, half, count), d_middle)
+        kick, turn = step * electric, (step / 2) * magnetic
+        d_kick, d_turn = step * d_fields[:half], (step / 2) * d_fields[half:]
+        before = state[half:] + kick / 2
+        d_before = identity[half:] + d_kick / 2
+        scale = 2 / (1 + _square(turn))
+        d_scale = -(scale**2) * np.add.reduce(turn[:, None] * d_turn, axis=0)
+        double = scale * turn
+        d_double = scale * d_turn + d_scale * turn[:, None]
+        inner = before + _cross(before, turn)
+        d_inner = d_before + _cross(d_before, turn[:, None]) + _cross(before[:, None], d_turn)
+        d_velocity = d_kick + _cross(d_inner, double[:, None]) + _cross(inner[:, None], d_double)
+        result = identity.copy()
+        result[half:] += d_velocity
+        result[:half] += step * identity[half:] + (step / 2) * d_velocity
+        return np.ascontiguousarray(result.transpose(2, 0, 1))
+
+
+def _fields(system: System, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """E and B at positions (dim, trajectory)."""
+    values = _particle(system).fields(*position)
+    result = np.empty((len(values), position.shape[1]))
+    for row, value in zip(result, values, strict=True):
+        row[:] = value
+    return result[: len(position)], result[len(position) :]
+
+
+def _cross(velocity: np.ndarray, field: np.ndarray) -> np.ndarray:
+    """v x B with the components first; in the plane B has one, at right angles to it."""
+    if len(field) == 1:
+        return np.stack([velocity[1] * field[0], -(velocity[0] * field[0])])
+    return np.stack(
+        [
+            velocity[1] * field[2] - velocity[2] * field[1],
+            velocity[2] * field[0] - velocity[0] * field[2],
+            velocity[0] * field[1] - velocity[1] * field[0],
+        ]
+    )
+
+
+def _square(field: np.ndarray) -> np.ndarray:
+    """B.B, summed in a fixed order."""
+    total = field[0] * field[0]
+    for component in field[1:]:
+        total = total + component * component
+    return total
+
+
+def _velocity_matrix(system: System) -> sympy.Matrix:
+    """The derivatives of the accelerations by the velocities."""
+    e = system.equations
+    half = system.dim // 2
+    return sympy.Matrix(
+        half,
+        half,
+        lambda i, j: e.jacobian.get((half + i, half + j), sympy.S.Zero).xreplace(e.values),
+    )
+
+
+@once_per_system
+def _particle(system: System) -> Particle:
+    e = system.equations
+    half = system.dim // 2
+    positions, velocities = e.symbols[:half], e.symbols[half:]
+    rest = dict.fromkeys(velocities, sympy.S.Zero)
+    # linear in the velocity, so each may be taken at rest
+    matrix = _velocity_matrix(system).xreplace(rest)
+    magnetic = [matrix[0, 1]] if half == 2 else [matrix[1, 2], matrix[2, 0], matrix[0, 1]]
+    fields: list[Any] = [f.xreplace(e.values).xreplace(rest) for f in e.vector_field[half:]]
+    fields += magnetic
+    derivatives = [f.diff(x) for f in fields for x in positions]
+    return Particle(
+        compile_expressions(fields, positions, e.values, "numpy"),
+        compile_expressions(derivatives, positions, e.values, "numpy"),
+    )
+
+
+def _vanishes(expression: sympy.Expr) -> bool:
+    return expression == 0 or bool(expression.simplify() == 0)
+
+
+BORIS = Boris(
+    name="boris",
+    title="Boris",
+    order=2,
+    volume_preserving=True,
+    symmetric=True,
+    source="Boris, Proc. 4th Conf. Numerical Simulation of Plasmas (1970) 3-67; Qin et al., Phys. "
+    "Plasmas 20 (2013) 084503",
+)

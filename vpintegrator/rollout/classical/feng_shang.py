@@ -1,0 +1,250 @@
+"""Feng and Shang's volume-preserving splitting of any divergence-free vector field.
+
+A divergence-free field in n dimensions is a sum of n - 1 fields, of which the k-th moves only the
+components k and k + 1 and has no divergence in their plane:
+
+    y_k' = u_k,  y_{k+1}' = w_k,  du_k/dy_k + dw_k/dy_{k+1} = 0,
+    u_1 = f_1,   w_k = -(integral of du_k/dy_k over y_{k+1}),   u_{k+1} = f_{k+1} - w_k,
+
+and w_{n-1} = f_n, where the condition holds as f has no divergence. Only n - 2 antiderivatives are
+needed, and none where u_k does not depend on y_k. In its plane each field is Hamiltonian, so that
+the implicit midpoint rule keeps areas there, and the composition keeps volume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import sympy
+from sympy.integrals.manualintegrate import manualintegrate
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.compile import compile_expressions
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expression import FUNCTIONS, sigmoid
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages
+from vpintegrator.rollout.classical.per_system import once_per_system
+from vpintegrator.rollout.classical.splitting import is_separable
+
+_COMPUTABLE = {
+    *FUNCTIONS.values(),
+    *(sympy.sinh, sympy.cosh, sympy.asinh, sympy.atan, sympy.erf),
+}
+_POINTS = 50  # at which an antiderivative is checked
+_TOLERANCE = 1e-9
+
+
+class Plane:
+    """A field that moves two neighbouring components and has no divergence in their plane.
+
+    Attributes
+    ----------
+    rows
+        The two components.
+    explicit
+        Whether the rates do not depend on what moves, so that no equation has to be solved.
+    """
+
+    def __init__(self, equations: Equations, start: int, rates: list[sympy.Expr]) -> None:
+        self.rows = slice(start, start + 2)
+        symbols = equations.symbols
+        moving = [s for s, rate in zip(symbols[self.rows], rates, strict=True) if rate != 0]
+        self.explicit = not any(rate.has(s) for rate in rates for s in moving)
+        inner = [rate.diff(s) for rate in rates for s in symbols[self.rows]]
+        outer = {
+            (i, j): rate.diff(s)
+            for i, rate in enumerate(rates)
+            for j, s in enumerate(symbols)
+            if rate.has(s)
+        }
+        self._rates = compile_expressions(rates, symbols, {}, "numpy")
+        self._inner = compile_expressions(inner, symbols, {}, "numpy")
+        self._places = list(outer)
+        self._outer = compile_expressions(list(outer.values()), symbols, {}, "numpy")
+
+    def slopes(self, components: list[np.ndarray], step: float) -> np.ndarray:
+        """The two rates in the middle of the step, (2, trajectory); NaN where it does not exist.
+
+        Parameters
+        ----------
+        components
+            Of the state where the step begins.
+        """
+        rows = self.rows
+        if self.explicit:
+            return _fill(self._rates(*components), components[0].shape)
+        before, after = components[: rows.start], components[rows.stop :]
+
+        def field(points: np.ndarray) -> np.ndarray:
+            return _fill(self._rates(*before, *points, *after), points.shape[1:])
+
+        def jacobian(points: np.ndarray) -> np.ndarray:
+            shape = points.shape[1:]
+            return _fill(self._inner(*before, *points, *after), shape).reshape(2, 2, *shape)
+
+        start = np.stack(components[rows])
+        return solve_stages(field, jacobian, start, np.array([[step / 2]]))[:, 0]
+
+    def slopes_derivative(
+        self, components: list[np.ndarray], incoming: np.ndarray, step: float
+    ) -> np.ndarray:
+        """How the slopes change with what the state depends on, (2, derivative, trajectory).
+
+        Parameters
+        ----------
+        components
+            Of the state, the two that move at the middle of the step.
+        incoming
+            Derivatives of the state where the step begins, (dim, derivative, trajectory).
+        """
+        # from k = f(z + h/2 k): (I - h/2 df/dy) dk = df/dz dz
+        shape = components[0].shape
+        right = np.zeros((2, *incoming.shape[1:]))
+        for (i, j), value in zip(self._places, self._outer(*components), strict=True):
+            right[i] += value * incoming[j]
+        inner = _fill(self._inner(*components), shape).reshape(2, 2, -1)
+        newton = np.eye(2) - (step / 2) * inner.transpose(2, 0, 1)
+        solution = np.matmul(inverse_matrices(newton), right.transpose(2, 0, 1))
+        return solution.transpose(1, 2, 0)
+
+
+def _fill(values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+    """Values, of which some may be constants, as one array."""
+    result = np.empty((len(values), *shape))
+    for row, value in zip(result, values, strict=True):
+        row[...] = value
+    return result
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FengShang(OneStepMethod):
+    """Implicit midpoint steps in the planes of a divergence-free field.
+
+    The planes 1, ..., n - 2 with h/2, the plane n - 1 with h, and then the former with h/2 in the
+    reverse order.
+    """
+
+    def check(self, system: System) -> None:
+        if not system.divergence_free or system.dim < 2:
+            what = "divergence-free field" if system.dim > 1 else "field of two components or more"
+            raise InputError(
+                f"{self.name} needs a {what}, but that of {system.name} "
+                f"{'is not' if system.dim > 1 else 'has one'}; take another method, such as "
+                "implicit-midpoint"
+            )
+        planes = _planes(system)
+        if isinstance(planes, str):
+            raise InputError(
+                f"{self.name} does not apply to {system.name}: {planes}; take another method, such "
+                "as implicit-midpoint"
+            )
+
+    def _is_symplectic(self, system: System) -> bool:
+        # then every plane but one is a shear along one component, and those of the positions make
+        # up a drift, those of the momenta a kick
+        return is_separable(system) or (system.is_hamiltonian and system.dim == 2)
+
+    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        total, moved = np.zeros_like(state), state.copy()
+        components = list(moved)  # views, so they move with it
+        for plane, factor in self._moves(system):
+            rows = plane.rows
+            total[rows] += (factor * step) * plane.slopes(components, factor * step)
+            np.add(state[rows], total[rows], out=moved[rows])
+        return total
+
+    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        moved = np.array(state.T, order="C")
+        dim, count = moved.shape
+        result = np.zeros((dim, dim, count))
+        result.reshape(dim * dim, count)[:: dim + 1] = 1.0
+        for plane, factor in self._moves(system):
+            share, rows = factor * step, plane.rows
+            slopes = plane.slopes(list(moved), share)
+            moved[rows] += (share / 2) * slopes
+            result[rows] += share * plane.slopes_derivative(list(moved), result, share)
+            moved[rows] += (share / 2) * slopes
+        return np.ascontiguousarray(result.transpose(2, 0, 1))
+
+    def _moves(self, system: System) -> list[tuple[Plane, float]]:
+        planes = _planes(system)
+        assert not isinstance(planes, str)
+        halves = [(plane, 1 / 2) for plane in planes[:-1]]
+        return [*halves, (planes[-1], 1.0), *reversed(halves)]
+
+
+@once_per_system
+def _planes(system: System) -> tuple[Plane, ...] | str:
+    """The planes in order, or why there are none."""
+    e = system.equations
+    field = [f.xreplace(e.values) for f in e.vector_field]
+    symbols, names = e.symbols, e.components
+    planes = []
+    rate = field[0]
+    for k in range(system.dim - 1):
+        if k == system.dim - 2:
+            other = field[-1]
+        else:
+            change = _simplify(rate.diff(symbols[k]))
+            integral = _antiderivative(change, symbols[k + 1])
+            if integral is None or not _agrees(integral.diff(symbols[k + 1]), change, symbols):
+                return (
+                    f"SymPy finds no antiderivative over {names[k + 1]} in closed form for the "
+                    f"field in the plane of {names[k]} and {names[k + 1]}"
+                )
+            other = -integral
+        if rate != 0 or other != 0:
+            planes.append(Plane(e, k, [rate, other]))
+        rate = _simplify(field[k + 1] - other)
+    return tuple(planes) or (Plane(e, 0, [sympy.S.Zero, sympy.S.Zero]),)
+
+
+def _simplify(expression: sympy.Expr) -> sympy.Expr:
+    """Zero where SymPy sees that quickly, else the expression as it is."""
+    if expression == 0 or sympy.expand(expression) == 0:
+        return sympy.S.Zero
+    return sympy.S.Zero if expression.simplify() == 0 else expression
+
+
+def _antiderivative(expression: sympy.Expr, symbol: sympy.Symbol) -> sympy.Expr | None:
+    """One in closed form, of functions that NumPy computes; None if SymPy finds none."""
+    if not expression.has(symbol):
+        return expression * symbol
+    expression = expression.replace(sigmoid, lambda x: 1 / (1 + sympy.exp(-x)))
+    for integrate in (manualintegrate, sympy.integrate):
+        integral = integrate(expression, symbol)
+        parts = integral.atoms(sympy.Function, sympy.Integral, sympy.Piecewise)
+        if all(part.func in _COMPUTABLE for part in parts) and not integral.has(sympy.I):
+            return integral.replace(sympy.log, _logarithm)
+    return None
+
+
+def _logarithm(argument: sympy.Expr) -> sympy.Expr:
+    """log |x|, which is an antiderivative of 1/x on both sides of 0."""
+    return sympy.log(argument) if argument.is_positive else sympy.log(argument**2) / 2
+
+
+def _agrees(first: sympy.Expr, second: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> bool:
+    """Whether two expressions have the same values wherever both have one: SymPy may err."""
+    function = compile_expressions([first, second], symbols, {}, "numpy")
+    points = np.random.default_rng(0).normal(size=(len(symbols), _POINTS))
+    with np.errstate(all="ignore"):
+        a, b = _fill(function(*points), (_POINTS,))
+    seen = np.isfinite(a) & np.isfinite(b)
+    return bool(seen.any() and np.allclose(a[seen], b[seen], rtol=_TOLERANCE, atol=_TOLERANCE))
+
+
+FENG_SHANG = FengShang(
+    name="feng-shang",
+    title="Feng–Shang",
+    order=2,
+    volume_preserving=True,
+    symmetric=True,
+    source="Feng and Shang, Numer. Math. 71 (1995) 451-463; Hairer, Lubich, Wanner, Geometric "
+    "Numerical Integration, section VI.9",
+)

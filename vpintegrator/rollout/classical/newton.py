@@ -1,0 +1,141 @@
+"""Newton's method for the stages of an implicit Runge-Kutta method, many trajectories at once.
+
+The stages y_i = h sum_j a_ij f(z + y_j) are solved to rounding and not to a chosen tolerance, as a
+residual error that is left over makes quadratic invariants drift (Hairer, Lubich, Wanner, Geometric
+Numerical Integration, section VIII.6.3; Hairer, McLachlan, Razakarivony, BIT 48 (2008) 231-243).
+
+Each trajectory has its own matrices and its own end, so it does not depend on the rest. All arrays
+have the trajectories last; the time goes into calls of NumPy, so there are few of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+_MAXIMUM_ITERATIONS = 60
+_SLOW = 1e-2  # an update shrinking by less asks for a new Jacobian
+_ROUNDING = 1e-9  # updates this small (relative) that shrink no more are rounding errors
+_NOTHING = 2.0**-57  # smaller updates (relative) change no digit of the vector field's argument
+_FORESEEN = 2.0**-60  # an update foreseen to be smaller is not worth computing
+
+Field = Callable[[np.ndarray], np.ndarray]
+
+
+def solve_stages(
+    field: Field, jacobian: Field, state: np.ndarray, matrix: np.ndarray
+) -> np.ndarray:
+    """f at the stages z + y_i, shape (dim, stage, trajectory); NaN where there is no solution.
+
+    Parameters
+    ----------
+    field
+        The vector field, (dim, ...) to (dim, ...).
+    jacobian
+        Its derivatives, (dim, ...) to (dim, dim, ...).
+    state
+        z, shape (dim, trajectory).
+    matrix
+        h a_ij, shape (stage, stage).
+    """
+    count, stages = state.shape[1], len(matrix)
+    base = state[:, None, :]
+    columns = [column[:, None] for column in matrix.T]
+
+    def residual(slopes: np.ndarray, stage: np.ndarray) -> np.ndarray:
+        # summed one by one, in the same order for any number of trajectories
+        total = columns[0] * slopes[:, :1]
+        for j in range(1, stages):
+            total += columns[j] * slopes[:, j : j + 1]
+        total -= stage
+        return total
+
+    # from y = 0 the first update is a linearly implicit step: exact for linear systems, and for
+    # stiff ones on the branch of solutions that an explicit step may overshoot
+    inverse = _inverse_newton_matrix(jacobian(base), matrix)
+    stage = _solve(inverse, sum(columns[1:], start=columns[0]) * field(base))
+    # the matrix is renewed once for all: it makes every later update smaller by another power of h
+    points = base + stage
+    inverse = _inverse_newton_matrix(jacobian(points), matrix)
+    update = _solve(inverse, residual(field(points), stage))
+    stage += update
+    previous = _size(update)
+    scale = np.maximum(np.maximum.reduce(np.abs(state), axis=0), _size(stage))
+    running = np.ones(count, dtype=bool)
+    failed = np.zeros(count, dtype=bool)
+    for _ in range(_MAXIMUM_ITERATIONS):
+        points = base + stage
+        slopes = field(points)
+        update = _solve(inverse, residual(slopes, stage))
+        size = _size(update)
+        if not math.isfinite(np.add.reduce(size)):
+            failed |= ~np.isfinite(size) & running
+            running &= ~failed
+        small = size <= _ROUNDING * scale
+        running &= ~(small & (size >= previous)) & (size > _NOTHING * scale)
+        left = np.count_nonzero(running)
+        if left == 0:
+            break
+        if left == count:
+            stage += update
+        else:
+            np.add(stage, update, out=stage, where=running)
+        # updates shrink by the same factor each time: the next one would be size^2 / previous
+        running &= size * size > (_FORESEEN * scale) * previous
+        if np.count_nonzero(running) == 0:
+            slopes = field(base + stage)
+            break
+        slow = running & ~small & (size > _SLOW * previous)
+        if np.count_nonzero(slow):
+            renewed = jacobian(base + stage)[:, :, :, slow]
+            inverse[slow] = _inverse_newton_matrix(renewed, matrix)
+        previous = size
+    failed |= running
+    if np.count_nonzero(failed):
+        slopes[:, :, failed] = np.nan
+    return slopes
+
+
+def _inverse_newton_matrix(jacobian: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Inverse of I - h A (x) J, (trajectory, dim * stage, dim * stage), component before stage.
+
+    The Jacobian matrices have shape (dim, dim, stage, trajectory), with one stage if all are equal.
+    """
+    dim, _, _, count = jacobian.shape
+    size = dim * len(matrix)
+    if len(matrix) == 1:
+        newton = -matrix[0, 0] * jacobian[:, :, 0]
+    else:
+        newton = -matrix[:, None, :, None] * jacobian[:, None]
+    newton.reshape(size * size, count)[:: size + 1] += 1.0
+    return inverse_matrices(newton.reshape(size, size, count).transpose(2, 0, 1))
+
+
+def inverse_matrices(matrices: np.ndarray) -> np.ndarray:
+    """Inverses of a batch (trajectory, size, size); NaN for those that have none."""
+    try:
+        return np.linalg.inv(matrices)
+    except np.linalg.LinAlgError:
+        result = np.full(matrices.shape, np.nan)
+        for i, matrix in enumerate(matrices):
+            try:
+                result[i] = np.linalg.inv(matrix)
+            except np.linalg.LinAlgError:
+                continue
+        return result
+
+
+def _solve(inverse: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The inverse times right-hand sides (dim, stage, trajectory), in a new array of that shape."""
+    dim, stages, count = right.shape
+    # contiguous, so that each product is the same computation whatever stands beside it
+    vectors = np.ascontiguousarray(right.reshape(dim * stages, count).T)
+    product = np.matmul(inverse, vectors[:, :, None])
+    return np.ascontiguousarray(product[:, :, 0].T).reshape(dim, stages, count)
+
+
+def _size(update: np.ndarray) -> np.ndarray:
+    """Largest entry of each trajectory."""
+    return np.maximum.reduce(np.abs(update).reshape(-1, update.shape[-1]), axis=0)

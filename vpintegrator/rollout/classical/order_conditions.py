@@ -1,0 +1,86 @@
+"""The order of a Runge-Kutta method from its tableau, by Butcher's rooted trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+LARGEST_ORDER = 8  # 200 trees in all; beyond it nothing is checked
+_ROUNDING = 1e-12  # of conditions whose terms are of size one
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A rooted tree: the trees that hang from its root, in a fixed order."""
+
+    branches: tuple[Tree, ...] = ()
+
+    @property
+    def order(self) -> int:
+        """Number of vertices."""
+        return 1 + sum(branch.order for branch in self.branches)
+
+    @property
+    def density(self) -> int:
+        """gamma(t): the order times the densities of the branches."""
+        return self.order * math.prod(branch.density for branch in self.branches)
+
+    def stage_weights(self, matrix: np.ndarray) -> np.ndarray:
+        """The product over the branches of sum_j a_ij (weights of the branch)_j, for each stage."""
+        product = np.ones(len(matrix))
+        for branch in self.branches:
+            product = product * (matrix @ branch.stage_weights(matrix))
+        return product
+
+    def __str__(self) -> str:
+        return f"[{''.join(map(str, self.branches))}]"
+
+
+def trees(order: int) -> tuple[Tree, ...]:
+    """All rooted trees with that many vertices."""
+    return _trees(order)
+
+
+@cache
+def _trees(order: int) -> tuple[Tree, ...]:
+    smaller = [tree for size in range(1, order) for tree in _trees(size)]
+    return tuple(Tree(branches) for branches in _forests(smaller, order - 1))
+
+
+def _forests(choice: list[Tree], vertices: int) -> Iterator[tuple[Tree, ...]]:
+    """All multisets of these trees with so many vertices together."""
+    if vertices == 0:
+        yield ()
+    for i, tree in enumerate(choice):
+        if tree.order <= vertices:
+            for rest in _forests(choice[i:], vertices - tree.order):
+                yield (tree, *rest)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An order condition that does not hold: the value of its sum, and what it should be."""
+
+    tree: Tree
+    value: float
+    expected: Fraction
+
+
+def first_failure(matrix: np.ndarray, weights: np.ndarray, order: int) -> Failure | None:
+    """The first condition up to ``order`` (or ``LARGEST_ORDER``) that a tableau does not meet.
+
+    sum_i b_i phi_i(t) = 1/gamma(t) for every tree t with at most ``order`` vertices (Butcher;
+    Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, theorem II.2.13).
+    """
+    size = max(1.0, float(np.abs(weights).max()), float(np.abs(matrix).max(initial=0.0)))
+    for vertices in range(1, min(order, LARGEST_ORDER) + 1):
+        for tree in trees(vertices):
+            value = float(weights @ tree.stage_weights(matrix))
+            if not abs(value - 1 / tree.density) <= _ROUNDING * size**vertices:
+                return Failure(tree, value, Fraction(1, tree.density))
+    return None

@@ -1,0 +1,212 @@
+"""Methods that move the state part by part, and coordinate splitting, where a part is a component.
+
+z_i <- z_i + h f_i(z), in turn: explicit, and where f_i does not depend on z_i a shear, whose
+determinant is 1. So the step preserves volume exactly, with no condition but that one; it implies
+that the field is divergence-free. See McLachlan and Quispel, Acta Numerica 11 (2002) 341-434.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, final
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.per_system import once_per_system
+
+_LARGEST_SIMPLIFIED = 500  # operations of an expression that SymPy simplifies quickly
+
+
+class Part:
+    """Consecutive components that do not depend on one another, moved at once.
+
+    Attributes
+    ----------
+    rows
+        Where they stand in the state.
+    """
+
+    def __init__(self, equations: Equations, start: int, stop: int) -> None:
+        self.rows = slice(start, stop)
+        self._equations = equations
+
+    def __len__(self) -> int:
+        return self.rows.stop - self.rows.start
+
+    @cached_property
+    def field(self) -> tuple[list[int], ComponentFunction]:
+        """The components that the rates depend on, and the function of them that gives the rates.
+
+        Only what is needed is computed and handed over, as this is called for every part of every
+        step.
+        """
+        return self._compile(self._equations.vector_field[self.rows])
+
+    @cached_property
+    def jacobian(self) -> tuple[list[tuple[int, int]], list[int], ComponentFunction]:
+        """Places of the derivatives that are not zero, and their function as in ``field``."""
+        entries = {
+            place: entry
+            for place, entry in self._equations.jacobian.items()
+            if self.rows.start <= place[0] < self.rows.stop
+        }
+        return list(entries), *self._compile(list(entries.values()))
+
+    def _compile(self, expressions: Sequence[Any]) -> tuple[list[int], ComponentFunction]:
+        e = self._equations
+        used = set[Any]().union(*(expression.free_symbols for expression in expressions))
+        needed = [j for j, symbol in enumerate(e.symbols) if symbol in used]
+        symbols = [e.symbols[j] for j in needed]
+        return needed, compile_expressions(expressions, symbols, e.values, "numpy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Splitting(OneStepMethod):
+    """A composition of chi, which moves the parts in turn, and its adjoint, the reverse order.
+
+    Attributes
+    ----------
+    factors
+        alpha_1, alpha_2, ..., applied in this order: chi with the step alpha_1 h, its adjoint with
+        alpha_2 h, chi with alpha_3 h, and so on; their sum is 1. A part that would be moved twice
+        in a row is moved once.
+    """
+
+    factors: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not math.isclose(total := math.fsum(self.factors), 1, abs_tol=1e-14):
+            raise InputError(f"{self.name}: its factors sum to {total:.15g}, not 1")
+
+    @abstractmethod
+    def _parts(self, system: System) -> tuple[Part, ...]:
+        """The parts in the order in which chi moves them."""
+
+    def evaluations(self, system: System) -> float:
+        parts = self._parts(system)
+        return sum(len(parts[i]) for i, _ in _moves(self.factors, len(parts))) / system.dim
+
+    def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        parts = self._parts(system)
+        total, moved = np.zeros_like(state), state.copy()
+        components = list(moved)  # views, so they move with it
+        for index, factor in _moves(self.factors, len(parts)):
+            part = parts[index]
+            rows = part.rows
+            needed, field = part.field
+            rates = field(*[components[j] for j in needed])
+            if len(rates) == 1:
+                total[rows] += (factor * step) * rates[0]
+            else:
+                total[rows] += (factor * step) * _stack(rates, state)
+            np.add(state[rows], total[rows], out=moved[rows])
+        return total
+
+    def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
+        parts = self._parts(system)
+        moved = np.array(state.T, order="C")
+        dim, count = moved.shape
+        result = np.zeros((dim, dim, count))
+        result.reshape(dim * dim, count)[:: dim + 1] = 1.0
+        components = list(moved)
+        for index, factor in _moves(self.factors, len(parts)):
+            part = parts[index]
+            places, needed, jacobian = part.jacobian
+            values = jacobian(*[components[j] for j in needed])
+            for (i, j), value in zip(places, values, strict=True):
+                result[i] += (factor * step * value) * result[j]
+            needed, field = part.field
+            rates = field(*[components[j] for j in needed])
+            moved[part.rows] += (factor * step) * _stack(rates, moved)
+        return np.ascontiguousarray(result.transpose(2, 0, 1))
+
+
+def _stack(rates: list[Any], like: np.ndarray) -> np.ndarray:
+    """Rates, of which some may be constants, as one array (part, trajectory)."""
+    result = np.empty((len(rates), like.shape[1]))
+    for row, rate in zip(result, rates, strict=True):
+        row[:] = rate
+    return result
+
+
+@cache
+def _moves(factors: tuple[float, ...], parts: int) -> tuple[tuple[int, float], ...]:
+    """The parts in the order in which they are moved, each with its share of the step."""
+    moves: list[tuple[int, float]] = []
+    for k, factor in enumerate(factors):
+        for part in range(parts) if k % 2 == 0 else reversed(range(parts)):
+            # the rates of a part do not change while it moves
+            if moves and moves[-1][0] == part:
+                moves[-1] = (part, moves[-1][1] + factor)
+            else:
+                moves.append((part, factor))
+    return tuple(moves)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CoordinateSplitting(Splitting):
+    """Compositions of coordinate splitting and its adjoint.
+
+    Applies where no f_i depends on z_i. On a separable Hamiltonian system, the positions first, it
+    is symplectic Euler, and its symmetric composition the Stoermer-Verlet method.
+    """
+
+    volume_preserving: bool = True
+
+    def check(self, system: System) -> None:
+        for i, name in enumerate(system.components):
+            if (i, i) in dependence(system):
+                other = "feng-shang" if system.divergence_free else "implicit-midpoint"
+                raise InputError(
+                    f"{self.name} needs components whose rates do not depend on themselves, but in "
+                    f"{system.name} the rate of {name} depends on {name}; take another method, "
+                    f"such as {other}"
+                )
+
+    def _is_symplectic(self, system: System) -> bool:
+        return is_separable(system)
+
+    def _parts(self, system: System) -> tuple[Part, ...]:
+        return _coordinate_parts(system)
+
+
+@once_per_system
+def _coordinate_parts(system: System) -> tuple[Part, ...]:
+    edges = dependence(system)
+    parts, start = [], 0
+    for i in range(1, system.dim + 1):
+        if i == system.dim or any((i, j) in edges or (j, i) in edges for j in range(start, i)):
+            parts.append(Part(system.equations, start, i))
+            start = i
+    return tuple(parts)
+
+
+@once_per_system
+def dependence(system: System) -> frozenset[tuple[int, int]]:
+    """Pairs i, j where the rate of component i depends on component j, for these parameters."""
+    values = system.equations.values
+    edges = set()
+    for place, entry in system.equations.jacobian.items():
+        entry = entry.xreplace(values)
+        # a rate that depends on itself rules out a method: it is worth a closer look
+        if place[0] == place[1] and entry.count_ops() < _LARGEST_SIMPLIFIED:
+            entry = entry.simplify()
+        if entry != 0:
+            edges.add(place)
+    return frozenset(edges)
+
+
+def is_separable(system: System) -> bool:
+    """Whether the system is Hamiltonian with H(q, p) = T(p) + V(q)."""
+    half = system.dim // 2
+    return system.is_hamiltonian and all((i < half) != (j < half) for i, j in dependence(system))

@@ -1,0 +1,89 @@
+"""What is measured on trajectories, and on the maps that make them.
+
+Functions of states alone take them as (trajectory, time, dim); a trajectory that has diverged is
+NaN from there on and has an infinite error in every summary. What needs the map itself takes a
+``NumericalFlow``, learned or classical. Objects that are fed with parts of trajectories keep what
+they need of the past, and can be put down and taken up by ``snapshot`` and ``restore``.
+"""
+
+from vpintegrator.rollout.diagnostics.convergence import (
+    OrderOfAccuracy,
+    WorkPrecision,
+    order_of_accuracy,
+    work_precision,
+)
+from vpintegrator.rollout.diagnostics.cost import (
+    CountingSystem,
+    Evaluations,
+    count_evaluations,
+    evaluations_per_step,
+)
+from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
+from vpintegrator.rollout.diagnostics.errors import (
+    failure_index,
+    root_mean_square_error,
+    time_to_failure,
+    trajectory_error,
+)
+from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
+from vpintegrator.rollout.diagnostics.invariants import (
+    InvariantError,
+    invariant_errors,
+    is_relative,
+)
+from vpintegrator.rollout.diagnostics.lyapunov import (
+    Lyapunov,
+    LyapunovAccumulator,
+    lyapunov_exponent,
+)
+from vpintegrator.rollout.diagnostics.poincare import Section, SectionObserver, poincare_section
+from vpintegrator.rollout.diagnostics.structure import reversibility_defect, symplecticity_defect
+from vpintegrator.rollout.diagnostics.tangent import (
+    TangentHistory,
+    TangentMap,
+    tangent_propagation,
+)
+from vpintegrator.rollout.diagnostics.volume import (
+    log_ball_volume,
+    log_determinant,
+    step_log_determinant,
+    window_log_determinant,
+)
+
+__all__ = [
+    "CountingSystem",
+    "DriftAccumulator",
+    "DriftFit",
+    "Evaluations",
+    "InvariantError",
+    "Lyapunov",
+    "LyapunovAccumulator",
+    "OrderOfAccuracy",
+    "Section",
+    "SectionObserver",
+    "TangentHistory",
+    "TangentMap",
+    "WorkPrecision",
+    "count_evaluations",
+    "evaluations_per_step",
+    "failure_index",
+    "first_window_derivative",
+    "first_windows",
+    "fit_drift",
+    "invariant_errors",
+    "is_relative",
+    "log_ball_volume",
+    "log_determinant",
+    "lyapunov_exponent",
+    "order_of_accuracy",
+    "poincare_section",
+    "reversibility_defect",
+    "root_mean_square_error",
+    "step_log_determinant",
+    "symplecticity_defect",
+    "tangent_propagation",
+    "time_to_failure",
+    "trajectory_error",
+    "window_log_determinant",
+    "work_precision",
+]

@@ -1,0 +1,93 @@
+"""What a step costs: evaluations of the vector field and of its Jacobian matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """Evaluations for one step of one trajectory.
+
+    Attributes
+    ----------
+    vector_field
+        Of f(z), all components of it.
+    jacobian
+        Of the matrix df_i/dz_j.
+    """
+
+    vector_field: float
+    jacobian: float
+
+
+class CountingSystem(System):
+    """A system that counts the states at which its functions are evaluated.
+
+    Attributes
+    ----------
+    field_evaluations, jacobian_evaluations
+        How many so far.
+    """
+
+    def __init__(self, system: System) -> None:
+        # all that was compiled is shared; a method sees no difference
+        self.__dict__.update(system.__dict__)
+        self.field_evaluations = 0
+        self.jacobian_evaluations = 0
+
+    def vector_field(self, state: Any) -> Any:
+        self.field_evaluations += int(np.prod(np.shape(state)[:-1]))
+        return super().vector_field(state)
+
+    def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
+        self.field_evaluations += int(np.prod(np.shape(components)[1:]))
+        return super().vector_field_by_component(components)
+
+    def jacobian(self, state: Any) -> Any:
+        self.jacobian_evaluations += int(np.prod(np.shape(state)[:-1]))
+        return super().jacobian(state)
+
+    def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
+        self.jacobian_evaluations += int(np.prod(np.shape(components)[1:]))
+        return super().jacobian_by_component(components)
+
+
+def count_evaluations(
+    flow: NumericalFlow, initial: np.ndarray, steps: int = 1
+) -> Evaluations | None:
+    """Evaluations for one step of one trajectory, the mean over steps and initial states (n, dim).
+
+    Where a method says how often it evaluates the field, that is taken (one that evaluates single
+    components counts each as a part of it); else they are counted on the way. None for a learned
+    map, which evaluates none, for a method that evaluates other functions than the field, and where
+    no initial state is finite.
+    """
+    initial = np.asarray(initial, dtype=np.float64)
+    initial = initial[np.isfinite(initial).all(axis=-1)]
+    if not isinstance(flow, ClassicalFlow) or not len(initial) or steps < 1:
+        return None
+    system = CountingSystem(flow.system)
+    flow.method.start(system, initial, flow.step).advance(steps)
+    total = len(initial) * steps
+    field = flow.method.evaluations(flow.system)
+    if field is None:
+        if not system.field_evaluations:
+            return None
+        field = system.field_evaluations / total
+    return Evaluations(field, system.jacobian_evaluations / total)
+
+
+def evaluations_per_step(flow: NumericalFlow, windows: np.ndarray) -> float | None:
+    """Evaluations of the vector field for one step of one trajectory at windows, or None.
+
+    See :func:`count_evaluations`; the windows (n, window, dim) say at which states.
+    """
+    found = count_evaluations(flow, np.asarray(windows)[:, 0])
+    return None if found is None else found.vector_field

@@ -1,0 +1,98 @@
+"""First windows by the exact flow, and their derivatives with respect to the first state."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.integrate
+
+from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.flow import NumericalFlow
+
+_TOLERANCE = 1e-13
+_BATCH = 16  # trajectories in one solution: as many as the smallest tolerance of SciPy allows
+
+
+def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
+    """Windows (n, window, dim) of the exact flow from initial states (n, dim).
+
+    Raises
+    ------
+    InputError
+        If ``window`` > 1 and the flow has no system, or the solution ends before the window does.
+    """
+    initial = np.asarray(initial, dtype=np.float64)
+    if flow.window == 1:
+        return initial[:, None]
+    times = flow.step * np.arange(flow.window)
+    return solve(system_of(flow), initial, times, rtol=_TOLERANCE, atol=_TOLERANCE)
+
+
+def first_window_derivative(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
+    """Derivative of such windows by their first state, (n, window, dim, dim).
+
+    The solution Y of the variational equation Y' = Df(z) Y, Y(0) = identity, beside z' = f(z), at
+    the times of the window (Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I,
+    section I.14). NaN where it cannot be solved.
+
+    Raises
+    ------
+    InputError
+        If ``window`` > 1 and the flow has no system.
+    """
+    initial = np.asarray(initial, dtype=np.float64)
+    count, dim = initial.shape
+    result = np.full((count, flow.window, dim, dim), np.nan)
+    usable = np.flatnonzero(np.isfinite(initial).all(axis=-1))
+    result[usable, 0] = np.eye(dim)
+    if flow.window > 1:
+        system = system_of(flow)
+        for start in range(0, len(usable), _BATCH):
+            part = usable[start : start + _BATCH]
+            solution = _solve_variational(system, initial[part], flow.step, flow.window)
+            if not np.isfinite(solution).all():  # one that fails stops all of them
+                each = [
+                    _solve_variational(system, initial[i : i + 1], flow.step, flow.window)
+                    for i in part
+                ]
+                solution = np.concatenate(each)
+            result[part] = solution
+    return result
+
+
+def system_of(flow: NumericalFlow) -> System:
+    """The system of a flow, or InputError if it does not know it."""
+    if flow.system is None:
+        raise InputError(f"{flow.name} does not know its system, which makes the first window")
+    return flow.system
+
+
+def _solve_variational(system: System, initial: np.ndarray, step: float, window: int) -> np.ndarray:
+    """Y at the times of a window, (n, window, dim, dim); NaN if the solution of one fails."""
+    count, dim = initial.shape
+    result = np.full((count, window, dim, dim), np.nan)
+    result[:, 0] = np.eye(dim)
+    states = count * dim
+    # so that the error of each is below the tolerance, not only the mean of all
+    tolerance = max(_TOLERANCE / math.sqrt(count), SMALLEST_TOLERANCE)
+
+    def field(_: float, y: np.ndarray) -> np.ndarray:
+        z, tangent = y[:states].reshape(count, dim), y[states:].reshape(count, dim, dim)
+        slope = system.jacobian(z) @ tangent
+        return np.concatenate([system.vector_field(z).ravel(), slope.ravel()])
+
+    y = np.concatenate([initial.ravel(), result[:, 0].ravel()])
+    with np.errstate(all="ignore"):
+        for k in range(1, window):
+            # it ends a step at each time: more accurate than its interpolation
+            solution = scipy.integrate.solve_ivp(
+                field, (0.0, step), y, method="DOP853", rtol=tolerance, atol=tolerance
+            )
+            y = solution.y[:, -1]
+            if not solution.success or not np.isfinite(y).all():
+                break
+            result[:, k] = y[states:].reshape(count, dim, dim)
+    return result

@@ -1,0 +1,75 @@
+"""How invariants of the system change along trajectories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
+from vpintegrator.rollout.diagnostics.errors import infinite_where_nan
+
+__all__ = ["DriftAccumulator", "DriftFit", "InvariantError", "invariant_errors", "is_relative"]
+
+_VANISHING = 1e-10  # an invariant this much smaller than elsewhere in the ensemble counts as zero
+
+
+@dataclass(frozen=True)
+class InvariantError:
+    """How an invariant I changes along trajectories.
+
+    Attributes
+    ----------
+    error
+        (I(z_t) - I(z_0)) / |I(z_0)|, or I(z_t) - I(z_0) where I(z_0) vanishes,
+        (trajectory, time).
+    relative
+        Which of the two it is, for each trajectory.
+    drift
+        Straight line fitted to the error, where the times were given.
+    """
+
+    error: np.ndarray
+    relative: np.ndarray
+    drift: DriftFit | None = None
+
+    @property
+    def kind(self) -> str:
+        """``relative``, ``absolute``, or ``mixed`` for the ensemble."""
+        if self.relative.all():
+            return "relative"
+        return "mixed" if self.relative.any() else "absolute"
+
+    @property
+    def largest(self) -> np.ndarray:
+        """Largest absolute value over the times, infinite after a divergence, (trajectory,)."""
+        return infinite_where_nan(np.abs(self.error).max(axis=-1))
+
+
+def invariant_errors(
+    system: System, states: np.ndarray, times: np.ndarray | None = None
+) -> dict[str, InvariantError]:
+    """Errors of all invariants of the system along states (trajectory, time, dim).
+
+    With ``times`` (time,) the drift of each is fitted too.
+    """
+    result = {}
+    for name, invariant in system.invariants.items():
+        with np.errstate(all="ignore"):
+            values = np.asarray(invariant(states), dtype=np.float64)
+            first = values[:, 0]
+            relative = is_relative(first)
+            error = (values - first[:, None]) / np.where(relative, np.abs(first), 1.0)[:, None]
+        drift = None if times is None else fit_drift(times, error)
+        result[name] = InvariantError(error, relative, drift)
+    return result
+
+
+def is_relative(first: np.ndarray) -> np.ndarray:
+    """Whether an invariant's first values (trajectory,) are large enough to divide by.
+
+    A value that is tiny beside those of the rest of the ensemble is zero but for rounding.
+    """
+    size = np.abs(first)
+    return size > _VANISHING * size.max(initial=0.0)

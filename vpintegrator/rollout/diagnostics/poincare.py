@@ -1,0 +1,213 @@
+"""Poincare sections: where trajectories cross a plane z_i = c."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.errors import InputError
+
+POINTS = 10  # states that the interpolation polynomial goes through
+_BEFORE = POINTS // 2 - 1  # of them before the two between which the crossing lies
+
+
+@dataclass(frozen=True)
+class Section:
+    """Crossings of a plane, ordered by trajectory and then by time.
+
+    Attributes
+    ----------
+    points
+        States on the plane, (crossing, dim).
+    trajectory
+        Number of the trajectory, (crossing,).
+    time
+        (crossing,).
+    """
+
+    points: np.ndarray
+    trajectory: np.ndarray
+    time: np.ndarray
+
+    @classmethod
+    def concatenate(cls, sections: Sequence[Section]) -> Section:
+        """All the crossings of several sections, in order."""
+        points, trajectory, time = (
+            np.concatenate([getattr(section, name) for section in sections])
+            for name in ("points", "trajectory", "time")
+        )
+        order = np.lexsort((time, trajectory))
+        return cls(points[order], trajectory[order], time[order])
+
+
+class SectionObserver:
+    """Finds the crossings of a plane z_i = c in trajectories that come in parts.
+
+    A trajectory crosses upwards from a state below the plane to the next one on or above it, and
+    downwards likewise; what only touches the plane between two states is not seen. The crossing is
+    the root of the polynomial of degree 9 through the ten states nearest to it, in the middle of
+    them (off the middle at the ends of a trajectory and where it diverges). For a solution of
+    angular frequency w its error is about 2e-4 (w h)^10 amplitudes, 3e-11 at w h = 0.2, and at the
+    ends of a trajectory up to 50 times as large; where the states themselves are rough, as those
+    of a poorly trained model, it says no more than they do. (Henon's trick, Physica D 5 (1982)
+    412-414, would take a step of the vector field instead, which a learned map does not follow.)
+
+    Parameters
+    ----------
+    component, value
+        The plane: z_i = c.
+    direction
+        1 for crossings upwards, -1 downwards, 0 both.
+    step
+        Time step of the trajectories.
+    """
+
+    def __init__(self, component: int, value: float, direction: int, step: float) -> None:
+        if direction not in (-1, 0, 1):
+            raise InputError(f"direction = {direction!r} must be 1 (up), -1 (down) or 0 (both)")
+        self._component, self._value, self._direction = component, value, direction
+        self._step = step
+        self._states: np.ndarray | None = None  # the last few, (trajectory, count, dim)
+        self._start = 0  # step of the first of them
+        self._next = 0  # first step after which crossings are still to be sought
+        self._found: list[Section] = []
+
+    @property
+    def section(self) -> Section:
+        """All crossings in what has come so far."""
+        if self._states is None:
+            raise InputError("there is no section before there are states")
+        end = self._start + self._states.shape[1] - 1
+        return Section.concatenate([*self._found, self._search(self._states, end)])
+
+    def update(self, start: int, states: np.ndarray) -> None:
+        """The states of the steps ``start``, ``start`` + 1, ..., (trajectory, count, dim)."""
+        if self._states is None:
+            self._states, self._start, self._next = states[:, :0], start, start
+        known = self._start + self._states.shape[1]
+        if not self._start <= start <= known:
+            raise InputError(f"the states of step {start} do not follow those of step {known - 1}")
+        joined = np.concatenate([self._states[:, : start - self._start], states], axis=1)
+        # a crossing waits until all the states round it are there
+        end = self._start + joined.shape[1] - (POINTS - 1 - _BEFORE)
+        if joined.shape[1] >= POINTS and end > self._next:
+            found = self._search(joined, end)
+            if len(found.time):
+                self._found.append(found)
+            self._next = end
+        first = max(self._next - (POINTS - 2), self._start)
+        self._states, self._start = joined[:, first - self._start :].copy(), first
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """All that is needed to go on, and what was found."""
+        if self._states is None:
+            return {}
+        if self._found:
+            self._found = [Section.concatenate(self._found)]
+        found = self._found[0] if self._found else _empty(self._states.shape[-1])
+        return {
+            "states": self._states.copy(),
+            "start": np.array(self._start),
+            "next": np.array(self._next),
+            "points": found.points.copy(),
+            "trajectory": found.trajectory.copy(),
+            "time": found.time.copy(),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self._states, self._start, self._next, self._found = None, 0, 0, []
+        if snapshot:
+            self._states = np.array(snapshot["states"])
+            self._start, self._next = int(snapshot["start"]), int(snapshot["next"])
+            names = ("points", "trajectory", "time")
+            self._found = [Section(*(np.array(snapshot[name]) for name in names))]
+
+    def _search(self, states: np.ndarray, end: int) -> Section:
+        """Crossings between the states of the steps from ``_next`` to ``end``."""
+        count, dim = states.shape[1:]
+        first = self._next - self._start
+        height = states[:, first : end - self._start + 1, self._component] - self._value
+        before, after = height[:, :-1], height[:, 1:]
+        crossed = np.zeros(before.shape, dtype=bool)
+        if self._direction >= 0:
+            crossed |= (before < 0) & (after >= 0)
+        if self._direction <= 0:
+            crossed |= (before > 0) & (after <= 0)
+        trajectory, index = np.nonzero(crossed)
+        if not len(index):
+            return _empty(dim)
+        index += first
+        points = min(POINTS, count)
+        finite = np.isfinite(states).all(axis=-1)
+        last = np.where(finite.all(axis=1), count, (~finite).argmax(axis=1))[trajectory]
+        begin = np.clip(index - _BEFORE, 0, np.maximum(last - points, 0))
+        usable = (begin + points <= last) & (index + 1 < last)
+        trajectory, index, begin = trajectory[usable], index[usable], begin[usable]
+        if not len(index):
+            return _empty(dim)
+        near = states[trajectory[:, None], begin[:, None] + np.arange(points)]
+        # in the middle of the points, so that all powers are small
+        fit = np.linalg.inv(np.vander(_centred(points)))
+        coefficients = np.einsum("pk,nkd->pnd", fit, near)
+        low = index - begin - (points - 1) / 2
+        heights = coefficients[..., self._component].copy()
+        heights[-1] -= self._value
+        place = _root(heights, low, low + 1)
+        crossing = _horner(coefficients, place[:, None])
+        crossing[:, self._component] = self._value
+        time = self._step * (self._start + begin + (points - 1) / 2 + place)
+        return Section(crossing, trajectory, time)
+
+
+def poincare_section(
+    states: np.ndarray, step: float, component: int, value: float = 0.0, direction: int = 1
+) -> Section:
+    """Crossings of the plane z_i = c in trajectories (trajectory, time, dim).
+
+    The arguments are those of :class:`SectionObserver`, which does the same for parts of them.
+    """
+    observer = SectionObserver(component, value, direction, step)
+    observer.update(0, np.asarray(states, dtype=np.float64))
+    return observer.section
+
+
+def _root(coefficients: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Roots of polynomials (power, n), highest power first, one in each bracket (n,).
+
+    Newton's method; where it leaves the bracket, which shrinks at every step, the middle instead.
+    """
+    powers = np.arange(len(coefficients) - 1, 0, -1)[:, None]
+    derivative = coefficients[:-1] * powers
+    rises = _horner(coefficients, low) < _horner(coefficients, high)
+    x = (low + high) / 2
+    with np.errstate(all="ignore"):
+        for _ in range(60):
+            value = _horner(coefficients, x)
+            above = (value > 0) == rises
+            low, high = np.where(above, low, x), np.where(above, x, high)
+            new = x - value / _horner(derivative, x)
+            new = np.where((new >= low) & (new <= high), new, (low + high) / 2)
+            done = np.abs(new - x).max() < 1e-15
+            x = new
+            if done:
+                break
+    return x
+
+
+def _horner(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
+    total = coefficients[0]
+    for coefficient in coefficients[1:]:
+        total = total * x + coefficient
+    return total
+
+
+def _centred(points: int) -> np.ndarray:
+    return np.arange(points) - (points - 1) / 2
+
+
+def _empty(dim: int) -> Section:
+    return Section(np.empty((0, dim)), np.empty(0, dtype=int), np.empty(0))

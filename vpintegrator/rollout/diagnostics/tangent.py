@@ -1,0 +1,208 @@
+"""The derivative of the map z_0 -> z_k of phase space along numerical trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
+from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov, LyapunovAccumulator
+from vpintegrator.rollout.flow import NumericalFlow
+
+_ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
+_PART = 1024  # steps between two calls of the flow's cursor
+
+
+@dataclass(frozen=True)
+class TangentHistory:
+    """How phase space was deformed along trajectories.
+
+    Attributes
+    ----------
+    times
+        (time,), from 0.
+    log_determinant
+        log|det D z_k / D z_0|, the logarithm of the volume of a small set of initial states
+        relative to its start, (trajectory, time).
+    log_stretch
+        Logarithm of the length of a tangent vector relative to its start, (trajectory, time).
+    lyapunov
+        Estimate of the largest Lyapunov exponent from the latter.
+    """
+
+    times: np.ndarray
+    log_determinant: np.ndarray
+    log_stretch: np.ndarray
+    lyapunov: Lyapunov
+
+
+class TangentMap:
+    """Follows D z_k / D z_0 along trajectories that come in parts.
+
+    A one-step method maps phase space, and D z_k / D z_0 is the product of its derivatives. A model
+    of windows of w states maps the product space R^(w dim); what it does to phase space is the
+    composition of z_0 -> (z_0, ..., z_{w-1}) by the exact flow (differentiated by the variational
+    equation) with the map of windows as it is iterated, and the newest state of the window. So the
+    tangent is a matrix Y of shape (w dim, dim), and D z_k / D z_0 its block of the state k. Where
+    ``prediction_window`` < w, the window iterated keeps its last states and takes only the new ones
+    from the model, and so does its derivative.
+
+    After every map Y = QR is orthonormalised, the logarithms of diag(R) are added up, and Q goes
+    on (Benettin, Galgani, Giorgilli, Strelcyn, Meccanica 15 (1980) 9-30; Wolf, Swift, Swinney,
+    Vastano, Physica D 16 (1985) 285-317). A block of Y is that of Q times the product of all R, so
+    log|det| is exact to rounding however long the trajectory is. The first tangent vector is drawn
+    once for all (with a fixed seed): that it has no part along the direction of fastest growth has
+    probability zero, unlike for a unit vector.
+
+    Parameters
+    ----------
+    flow
+        The map. It must have a derivative.
+    initial
+        Initial states, (trajectory, dim).
+
+    Raises
+    ------
+    InputError
+        If the flow has windows of several states and no system, or is no fixed map.
+    """
+
+    def __init__(self, flow: NumericalFlow, initial: np.ndarray) -> None:
+        self._flow = flow
+        count, dim = np.shape(initial)
+        start = np.linalg.qr(np.random.default_rng(0).standard_normal((dim, dim)))[0]
+        first = first_window_derivative(flow, initial) @ start
+        self._tangent = first.reshape(count, flow.window * dim, dim)
+        self._log_volume = np.zeros(count)  # sums of the logarithms of all diag(R), and of r_11
+        self._log_length = np.zeros(count)
+        # what is known of states that have not come yet
+        self._waiting = np.stack(
+            [_log_determinant(first), np.log(np.linalg.norm(first[..., 0], axis=-1))], axis=-1
+        )
+        self._before = np.empty((count, 0, dim))  # the states from the current window on
+
+    def update(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log-determinants and log-stretches at the next states (trajectory, count, dim).
+
+        The first state fed is the initial one. Both have shape (trajectory, count).
+        """
+        flow, count = self._flow, states.shape[1]
+        self._before = np.concatenate([self._before, states], axis=1)
+        new = flow.prediction_window
+        maps = max(-(-(count - self._waiting.shape[1]) // new), 0)
+        size = flow.window * flow.dim
+        part = max(1, _ENTRIES // (len(states) * size**2))
+        found = [
+            self._follow(range(first, min(first + part, maps))) for first in range(0, maps, part)
+        ]
+        values = np.concatenate([self._waiting, *found], axis=1)
+        self._waiting = values[:, count:].copy()
+        self._before = self._before[:, maps * new :].copy()
+        return values[:, :count, 0], values[:, :count, 1]
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """All that is needed to go on."""
+        return {
+            "tangent": self._tangent.copy(),
+            "log_volume": self._log_volume.copy(),
+            "log_length": self._log_length.copy(),
+            "waiting": self._waiting.copy(),
+            "before": self._before.copy(),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self._tangent = np.array(snapshot["tangent"])
+        self._log_volume = np.array(snapshot["log_volume"])
+        self._log_length = np.array(snapshot["log_length"])
+        self._waiting = np.array(snapshot["waiting"])
+        self._before = np.array(snapshot["before"])
+
+    def _follow(self, maps: range) -> np.ndarray:
+        """Go through maps, the first of them from the window that starts at ``_before``."""
+        flow = self._flow
+        window, new, dim = flow.window, flow.prediction_window, flow.dim
+        starts = new * np.arange(maps.start, maps.stop)
+        windows = self._before[:, starts[:, None] + np.arange(window)]
+        trajectories = len(windows)
+        derivative = iterated_derivative(flow, windows.reshape(-1, window, dim))
+        derivative = derivative.reshape(trajectories, len(maps), window * dim, window * dim)
+        basis = np.empty((trajectories, len(maps), window * dim, dim))
+        growth = np.empty((trajectories, len(maps) + 1, dim))
+        tangent = self._tangent
+        with np.errstate(all="ignore"):
+            for k in range(len(maps)):
+                tangent, triangle = np.linalg.qr(derivative[:, k] @ tangent)
+                basis[:, k] = tangent
+                growth[:, k + 1] = np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
+            self._tangent = tangent
+            # added one by one, so that it does not matter in which parts the states come
+            volume, length = growth.sum(axis=-1), growth[..., 0]
+            volume[:, 0], length[:, 0] = self._log_volume, self._log_length
+            volume, length = np.cumsum(volume, axis=1), np.cumsum(length, axis=1)
+            self._log_volume, self._log_length = volume[:, -1].copy(), length[:, -1].copy()
+            newest = basis.reshape(trajectories, len(maps), window, dim, dim)[:, :, window - new :]
+            values = np.empty((*newest.shape[:3], 2))
+            values[..., 0] = volume[:, 1:, None] + _log_determinant(newest)
+            lengths = np.linalg.norm(newest[..., 0], axis=-1)
+            values[..., 1] = length[:, 1:, None] + np.log(lengths)
+        return values.reshape(trajectories, -1, 2)
+
+
+def iterated_derivative(flow: NumericalFlow, windows: np.ndarray) -> np.ndarray:
+    """Derivative of the map of windows that is iterated, (n, window * dim, window * dim).
+
+    It is that of ``flow.map``, but where ``prediction_window`` < ``window`` the old states that the
+    next window keeps are copied and not predicted.
+    """
+    derivative = flow.derivative(windows)
+    kept = (flow.window - flow.prediction_window) * flow.dim
+    if kept:
+        derivative = derivative.copy()
+        derivative[:, :kept] = np.eye(flow.window * flow.dim)[-kept:]
+    return derivative
+
+
+def tangent_propagation(flow: NumericalFlow, first: np.ndarray, steps: int) -> TangentHistory:
+    """Follow phase-space volume and the largest Lyapunov exponent along trajectories of a flow.
+
+    Parameters
+    ----------
+    flow
+        The map. It must have a derivative.
+    first
+        First windows (trajectory, window, dim) on solutions of the system, or initial states
+        (trajectory, dim), from which the exact flow makes such windows.
+    steps
+        Number of time steps after the first state.
+
+    Raises
+    ------
+    InputError
+        If the flow has windows of several states and no system, or is no fixed map.
+    """
+    first = np.asarray(first, dtype=np.float64)
+    if first.ndim == 2:
+        first = first_windows(flow, first)
+    tangent, lyapunov = TangentMap(flow, first[:, 0]), LyapunovAccumulator(len(first))
+    times = flow.step * np.arange(steps + 1)
+    log_determinant = np.empty((len(first), steps + 1))
+    log_stretch = np.empty_like(log_determinant)
+    cursor = flow.start(first)
+    done, states = 0, first[:, : steps + 1]
+    while True:
+        part = slice(done, done + states.shape[1])
+        log_determinant[:, part], log_stretch[:, part] = tangent.update(states)
+        lyapunov.update(times[part], log_stretch[:, part])
+        done = part.stop
+        if done > steps:
+            return TangentHistory(times, log_determinant, log_stretch, lyapunov.estimate())
+        states = cursor.advance(min(_PART, steps + 1 - done))
+
+
+def _log_determinant(matrices: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.linalg.slogdet(matrices)[1]

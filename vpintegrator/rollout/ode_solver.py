@@ -1,0 +1,233 @@
+"""A trained model as a method of :func:`scipy.integrate.solve_ivp`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.integrate
+from scipy.interpolate import KroghInterpolator
+
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+_NODES = 4  # states in the interpolation
+_TOLERANCE = 1e-13
+_WHOLE = 1e-9  # of a step: this near to a whole number of steps is one
+
+
+def as_ode_solver(
+    model: Integrator, step: float | None = None
+) -> Callable[..., scipy.integrate.OdeSolver]:
+    """Make a trained model a method for :func:`scipy.integrate.solve_ivp`.
+
+    Parameters
+    ----------
+    model
+        A trained model.
+    step
+        Its time step h, where its metadata does not say.
+
+    Returns
+    -------
+    subclass of scipy.integrate.OdeSolver
+
+    Raises
+    ------
+    InputError
+        If the model's step is not known. The solver raises it too: for a state of the wrong size,
+        and back in time for a model without explicit inverse.
+
+    Notes
+    -----
+    The solver goes by steps of h, and takes no tolerances. ``fun`` should be the vector field that
+    the model was trained for; it is used for two things only:
+
+    - A model of windows of w states needs w of them to start. DOP853 finds them on ``fun`` from
+      ``y0`` with tolerances of 1e-13, so the first w - 1 steps are not the model's.
+    - Between the steps, for ``t_eval``, ``events`` and ``dense_output``, the states are
+      interpolated: the Hermite polynomial of degree 7 through four consecutive states, of which two
+      lie about the step, with the slopes that ``fun`` gives there. (At the ends of what the model
+      gives there may be fewer.) Its error of about 1e-5 (w h)^8 amplitudes for an oscillation of
+      angular frequency w is below that of any model so far. Four states may mean that the model
+      is asked for up to two steps more than those wanted.
+
+    Where the time span is no whole number of steps, it ends by this interpolation within the last
+    step. Back in time the model's inverse makes the steps, from a window that DOP853 finds on
+    ``fun``, too.
+
+    Examples
+    --------
+    >>> from scipy.integrate import solve_ivp
+    >>> method = as_ode_solver(model)                                         # doctest: +SKIP
+    >>> solution = solve_ivp(lambda t, z: system.vector_field(z), (0, 50), z0, method)
+    ...                                                                       # doctest: +SKIP
+    """
+    known = model.metadata.get("step", step)
+    if known is None:
+        raise InputError(f"the model {model.name} does not say for which step it is; give step")
+    h = float(known)
+    if step is not None and not math.isclose(h, step, rel_tol=1e-12):
+        raise InputError(
+            f"the model {model.name} was trained for the step {h:g}, but the step given is "
+            f"{step:g}; a learned map has one step"
+        )
+    if not (math.isfinite(h) and h > 0):
+        raise InputError(f"step = {known!r} must be a positive number")
+    title = "".join(part.capitalize() for part in model.name.replace("_", "-").split("-"))
+    return type(f"{title or 'Model'}Solver", (ModelSolver,), {"model": model, "h": h})
+
+
+class ModelSolver(scipy.integrate.OdeSolver):
+    """Steps of a trained model; made by :func:`as_ode_solver`.
+
+    Attributes
+    ----------
+    model
+        The model.
+    h
+        Its time step.
+    """
+
+    model: Integrator
+    h: float
+    y: np.ndarray
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        t0: float,
+        y0: Any,
+        t_bound: float,
+        vectorized: bool = False,
+        **extraneous: Any,
+    ) -> None:
+        if extraneous:
+            warnings.warn(
+                f"{', '.join(extraneous)}: without effect, a trained model has one fixed step",
+                stacklevel=3,
+            )
+        super().__init__(fun, t0, y0, t_bound, vectorized)
+        model = self.model
+        if self.n != model.dim:
+            raise InputError(
+                f"y0 has {self.n} components, but the model {model.name} has dim = {model.dim}"
+            )
+        if self.direction < 0 and not model.invertible:
+            raise InputError(
+                f"the model {model.name} has no explicit inverse, so it does not go back in time; "
+                "give a time span that increases"
+            )
+        self._t0 = t0
+        self._made = 0  # steps
+        self._states = {0: self.y.copy()}  # by number of the step: the last few and those ahead
+        self._known = 1  # states known so far
+        self._more: Iterator[np.ndarray] | None = None  # those after them
+
+    def _step_impl(self) -> tuple[bool, str | None]:
+        number = self._made + 1
+        state = self._state(number)
+        if not np.isfinite(state).all():
+            return False, f"the state of the model {self.model.name} is not finite"
+        self._made = number
+        self._states.pop(number - 3, None)  # it stands in no interpolation any more
+        beyond = self.direction * (self._time(number) - self.t_bound)
+        if beyond >= -_WHOLE * self.h:
+            # this is the last step
+            if beyond > _WHOLE * self.h:
+                state = self._interpolation()(self.t_bound)
+            self.t = self.t_bound
+        else:
+            self.t = self._time(number)
+        self.y = state.copy()
+        return True, None
+
+    def _dense_output_impl(self) -> scipy.integrate.DenseOutput:
+        return _Hermite(self.t_old, self.t, self._interpolation())
+
+    def _time(self, number: int) -> float:
+        return float(self._t0 + self.direction * self.h * number)
+
+    def _state(self, number: int) -> np.ndarray:
+        """The state of a step, one of the last two made or any after them."""
+        if self._more is None:
+            self._more = self._backward() if self.direction < 0 else self._forward()
+        while self._known <= number:
+            self._states[self._known] = next(self._more)
+            self._known += 1
+        return self._states[number]
+
+    def _first_window(self) -> Iterator[np.ndarray]:
+        """The states of the first window after ``y0``."""
+        y = self.y
+        for k in range(self.model.window - 1):
+            # each solution ends at a state of the window: more accurate than interpolating
+            solution = scipy.integrate.solve_ivp(
+                self.fun,
+                (self._time(k), self._time(k + 1)),
+                y,
+                method="DOP853",
+                rtol=_TOLERANCE,
+                atol=_TOLERANCE,
+            )
+            y = solution.y[:, -1] if solution.success else np.full(self.n, np.nan)
+            yield y
+
+    def _forward(self) -> Iterator[np.ndarray]:
+        window = [self.y, *self._first_window()]
+        yield from window[1:]
+        cursor = LearnedCursor(self.model, as_windows(self.model, np.array(window)[None]))
+        while True:
+            yield from cursor.advance(self.model.prediction_window)[0]
+
+    def _backward(self) -> Iterator[np.ndarray]:
+        import torch
+
+        model, new = self.model, self.model.prediction_window
+        states = [self.y, *self._first_window()]
+        yield from states[1:]
+        window = as_windows(model, np.array(states[::-1])[None])
+        while True:
+            with evaluating(model), torch.inference_mode():
+                earlier = model.inverse(window)[:, :new]
+                window = torch.cat([earlier, window[:, : model.window - new]], dim=1)
+            yield from earlier[0].flip(0).double().cpu().numpy()
+
+    def _interpolation(self) -> Callable[[Any], np.ndarray]:
+        """The polynomial through the states about the step last made, a function of time."""
+        made = self._made
+        first = max(made - 2, 0)
+        # in steps from the beginning of the last one
+        nodes: list[float] = []
+        values: list[np.ndarray] = []
+        for k in range(first, first + _NODES):
+            state = self._state(k)
+            if not np.isfinite(state).all():
+                continue
+            nodes.append(k - made + 1)
+            values.append(state)
+            with np.errstate(all="ignore"):
+                slope = self.direction * self.h * self.fun(self._time(k), state)
+            if np.isfinite(slope).all():
+                nodes.append(k - made + 1)  # the second value at a node is that of the derivative
+                values.append(slope)
+        polynomial = KroghInterpolator(nodes, np.array(values))
+        start, unit = self._time(made - 1), self.direction * self.h
+        return lambda t: polynomial((np.asarray(t) - start) / unit)
+
+
+class _Hermite(scipy.integrate.DenseOutput):
+    """An interpolating polynomial as SciPy wants it."""
+
+    def __init__(self, t_old: float, t: float, polynomial: Callable[..., np.ndarray]) -> None:
+        super().__init__(t_old, t)
+        self._polynomial = polynomial
+
+    def _call_impl(self, t: np.ndarray) -> np.ndarray:
+        return self._polynomial(t).T  # (component,) or (component, time)
