@@ -48,7 +48,7 @@ def test_divergence_is_told(oscillators):
 
 
 def test_what_is_left_out_is_told(thinned, oscillators):
-    assert "every 20th is stored" in caption(Scene(thinned), "errors")
+    assert "one in 20 stored" in caption(Scene(thinned), "errors")
     assert "ends at t = 60" in caption(Scene(thinned), "errors")
     assert "as dots" in caption(Scene(thinned), "phase")
     assert "the first orbit, to t = 372.5" in caption(Scene(oscillators), "phase")

@@ -22,8 +22,10 @@ from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.series import SMALLEST, floored, largest_between, thinned
 from vpintegrator.plotting.sphere import on_sphere
 from vpintegrator.plotting.style import PAPER, find_style, luminance
+from vpintegrator.plotting.tables import markdown_table
 from vpintegrator.plotting.volume import volume
 from vpintegrator.plotting.work_precision import fitted_order, work_precision
+from vpintegrator.rollout import compare
 
 ALWAYS = {"overview", "phase", "coordinates", "errors", "volume"}
 EXPECTED = {
@@ -234,7 +236,7 @@ def test_a_runaway_does_not_push_the_rest_into_a_corner(body):
     circle = np.stack([np.cos(np.arange(99)), np.sin(np.arange(99))], -1)[None]
     axes = Figure().subplots()
     look = Scene(body).looks["rk4"]
-    draw_plane(axes, 1e6 * circle, circle, look, (0, 1), ("q", "p"), PAPER)
+    draw_plane(axes, 1e6 * circle, circle, circle, look, (0, 1), ("q", "p"), PAPER)
     assert max(np.abs(axes.get_xlim())) < 2
 
 
@@ -297,3 +299,22 @@ def test_mistakes(body, tmp_path, arguments, message):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="it is a file; name a folder"):
         draw(body, tmp_path / "file")
+
+
+def test_without_a_reference_what_needs_none_is_drawn(tmp_path):
+    report = compare(None, ["rk4", "heun"], system="pendulum", steps=50, reference_time=0)
+    assert all(row["RMSE"] is None for row in report.table())
+    names = [path.name for path in draw(report, tmp_path / "figures", formats=["png"])]
+    assert "errors.png" not in names
+    assert {"overview.png", "invariants.png", "volume.png"} <= set(names)
+    assert "no reference" in markdown_table(report)
+    captions = (tmp_path / "figures" / "captions.md").read_text()
+    assert "There is no reference." in captions
+    assert "in grey" not in captions
+
+
+def test_a_section_that_is_never_crossed(tmp_path):
+    system = "coupled-oscillators"
+    report = compare(None, ["rk4"], system=system, steps=50, section="q[0] = 100")
+    assert len(report.runs["rk4"].section.points) == 0
+    draw(report, tmp_path / "figures", formats=["png"])

@@ -176,6 +176,7 @@ def main(
     if output is not None:
         check_output(output, overwrite)
     from vpintegrator.models import load
+    from vpintegrator.plotting.names import grouped
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
 
@@ -209,11 +210,11 @@ def main(
     out = console()
     out.print(terminal_table(report, out.width))
     if report.every > 1:
-        out.print(f"every step is measured; every {report.every:,}th state is kept")
-    if report.reference_time < report.times[-1]:
+        out.print(f"every step is measured; one state in {report.every:,} is kept")
+    if 0 < report.reference_time < report.times[-1]:
         out.print(
-            f"errors of trajectories are those up to t = {report.reference_time:g}, where the "
-            "reference ends (--reference-time)",
+            f"errors of trajectories are those up to t = {grouped(report.reference_time)}, where "
+            "the reference ends (--reference-time)",
             soft_wrap=True,
         )
     if "all" in against.split(","):

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from vpintegrator.plotting.coordinates import COMPONENTS, stretches
+from vpintegrator.plotting.errors import has_errors
 from vpintegrator.plotting.latex import latex
-from vpintegrator.plotting.names import spoken
+from vpintegrator.plotting.names import grouped, spoken
 from vpintegrator.plotting.orbits import ORBITS, points_shown
 from vpintegrator.plotting.overview import portraits_shown
 from vpintegrator.plotting.phase import REFERENCE, pairs_drawn, portrait_kind
@@ -79,11 +80,11 @@ def _setting(scene: Scene) -> str:
     origin = f"{states} given" if report.seed is None else f"random {states} (seed {report.seed})"
     if count == 1:
         origin = origin.replace("random an", "a random")
-    stored = f", of which every {report.every}th is stored" if report.every > 1 else ""
+    stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
     steps = round(report.times[-1] / report.step)
     return (
         f"{report.system.title}: {count} {_orbits(count)} from {origin} to t = "
-        f"{report.times[-1]:g} with step {report.step:g} ({steps} steps{stored})."
+        f"{grouped(report.times[-1])} with step {report.step:g} ({grouped(steps)} steps{stored})."
     )
 
 
@@ -102,8 +103,10 @@ def _methods(scene: Scene) -> str:
 def _reference(scene: Scene) -> str:
     report = scene.report
     end = ""
+    if report.reference_time == 0:
+        return "There is no reference."
     if report.reference_time < report.times[-1]:
-        end = f" and ends at t = {report.reference_time:g}"
+        end = f" and ends at t = {grouped(report.reference_time)}"
     return f"The reference is accurate to about {report.reference_error.max():.0e}{end}."
 
 
@@ -144,7 +147,7 @@ def _overview(scene: Scene) -> list[str]:
     first = next(iter(scene.system.invariants), None)
     return [
         f"Above: phase portraits of {_list(names)}; {_portraits(scene)}.",
-        f"Below: {_error_curves(scene)}.",
+        *([f"Below: {_error_curves(scene)}."] if has_errors(scene) else []),
         *_error_numbers(scene),
         *([] if first is None else [f"{_capital(_INVARIANT_CURVES)}.", _invariant(scene, first)]),
         *(_volume_numbers(scene, "step") if "step" in volumes_measured(scene) else []),
@@ -177,7 +180,7 @@ def _portraits(scene: Scene) -> str:
     if scene.dots:
         how = f"{points} states of each as dots, as states are stored {_gap(scene)} apart"
     elif points < stored:
-        how = f"to t = {report.times[points - 1]:g}"
+        how = f"to t = {grouped(report.times[points - 1])}"
     else:
         how = "at all times"
     tail = {
@@ -186,18 +189,21 @@ def _portraits(scene: Scene) -> str:
         "space": "what leaves the box is not drawn",
         "plane": "the reference lies below in grey",
     }[kind]
+    if kind == "plane" and not scene.referenced:
+        return f"{which}, {how}"
     return f"{which}, {how}; {tail}"
 
 
 def _coordinates(scene: Scene) -> list[str]:
     parts, times = stretches(scene), scene.report.times
-    spans = [f"from t = {times[part][0]:g} to {times[part][-1]:g}" for part in parts]
+    spans = [f"from t = {grouped(times[part][0])} to {grouped(times[part][-1])}" for part in parts]
     shown = min(len(scene.components), COMPONENTS)
     which = "Components" if shown == len(scene.components) else f"The first {shown} components"
     dots = " as dots, at the stored times" if scene.dots else ""
     return [
-        f"{which} of the first orbit{dots}, {' and '.join(spans)}; the reference in grey. A "
-        "method is drawn until it has left the axes.",
+        f"{which} of the first orbit{dots}, {' and '.join(spans)}"
+        f"{'; the reference in grey' if scene.referenced else ''}. A method is drawn until it has "
+        "left the axes.",
         _methods(scene),
         *_divergence(scene),
         _reference(scene),
@@ -220,15 +226,19 @@ def _error_numbers(scene: Scene) -> list[str]:
     report = scene.report
     largest, final, failure = {}, {}, {}
     for name in scene.runs:
+        if not report.is_compared(name):
+            continue
         summary = report.summary(name)
         known = report.errors(name)[:, : report.reference.shape[1]]
         largest[name] = float(np.nanmax(known, initial=0.0))
         final[name] = summary.final_error
         if np.isfinite(summary.threshold_time):
             failure[name] = summary.threshold_time
+    if not largest:
+        return []
     sentences = [
         f"Largest error of any orbit: {_by_method(scene, largest)}.",
-        f"Median at t = {report.reference_time:g}: {_by_method(scene, final)}.",
+        f"Median at t = {grouped(report.reference_time)}: {_by_method(scene, final)}.",
     ]
     line = f"An error of {report.threshold:.2g} (dotted line) counts as failure; the median orbit "
     if failure:
@@ -299,7 +309,7 @@ def _volume_numbers(scene: Scene, kind: str) -> list[str]:
     missing = [run.title for name, run in runs.items() if name not in measured]
     left = f"; not defined or not measured for {_list(missing)}" if missing else ""
     return [
-        f"{what}, the largest over {orbits} {_orbits(orbits)}, to t = {end:g}: "
+        f"{what}, the largest over {orbits} {_orbits(orbits)}, to t = {grouped(end)}: "
         f"{_by_method(scene, measured)}{left}."
     ]
 

@@ -27,9 +27,10 @@ _PANEL = 20  # em: least width of a panel
 def stretches(scene: Scene) -> list[slice]:
     """Indices of the stored times that are drawn: all, or the first and the last of the reference.
 
-    In a long run the oscillations of all of it would be one block of colour.
+    Without a reference they go to the end of the rollout. In a long run the oscillations of all of
+    it would be one block of colour.
     """
-    count = scene.report.reference.shape[1]
+    count = scene.scale.shape[1]
     whole = 4 * _STRETCH
     if count <= whole:
         return [slice(0, count)]
@@ -45,11 +46,11 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
     """
     style, times = scene.style, scene.report.times[part]
     reference = scene.report.reference[0, :, component]
-    low, high = limits(reference, 0.3)
+    low, high = limits(scene.scale[0, :, component], 0.3)
     dotted: dict[str, Any] = {"ls": "none", "marker": ".", "mew": 0}
     axes.plot(
         times,
-        reference[part],
+        reference[part] if scene.referenced else np.full(len(times), np.nan),
         color=style.reference,
         lw=2.6 * style.line,
         alpha=0.5,
@@ -76,7 +77,7 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
 def coordinates(scene: Scene) -> matplotlib.figure.Figure:
     """The first trajectory, component by component."""
     names, parts = scene.components[:COMPONENTS], stretches(scene)
-    lines = [reference_line(scene), *legend_lines(scene, marked=False)]
+    lines = [*reference_line(scene), *legend_lines(scene, marked=False)]
     if scene.dots:
         for line in lines:
             line.set(ls="none", marker=".", markersize=1.6 * marker_size(scene), mew=0)

@@ -19,6 +19,8 @@ def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     """
     report, look, start = scene.report, scene.looks[name], scene.start[name]
     end = report.reference.shape[1]
+    if not report.is_compared(name):
+        return
     chosen = thinned(end - start, logarithmic=True) + start
     times = report.times[chosen]
     values = largest_between(report.errors(name), chosen)
@@ -28,6 +30,11 @@ def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     if scene.bands:
         axes.fill_between(times, low, high, color=look.colour, alpha=0.12, lw=0)
     draw_curve(axes, scene, name, times, middle)
+
+
+def has_errors(scene: Scene) -> bool:
+    """Whether any method can be compared with the reference."""
+    return any(scene.report.is_compared(name) for name in scene.looks)
 
 
 def draw_all_errors(axes: Axes, scene: Scene) -> None:
@@ -41,8 +48,10 @@ def draw_all_errors(axes: Axes, scene: Scene) -> None:
     cut(axes)
 
 
-def errors(scene: Scene) -> matplotlib.figure.Figure:
-    """Growth of the trajectory's error, for every method."""
+def errors(scene: Scene) -> matplotlib.figure.Figure | None:
+    """Growth of the trajectory's error, for every method; None without a reference."""
+    if not has_errors(scene):
+        return None
     figure = new_figure(scene, scene.style.narrow, 20, legend_lines(scene))
     draw_all_errors(figure.subplots(), scene)
     return figure

@@ -70,13 +70,17 @@ def legend_lines(scene: Scene, reference: bool = False, marked: bool = True) -> 
         )
         for name, look in scene.looks.items()
     ]
-    return [reference_line(scene), *lines] if reference else lines
+    return [*reference_line(scene), *lines] if reference else lines
 
 
-def reference_line(scene: Scene) -> Line2D:
-    """The legend's entry of the reference."""
+def reference_line(scene: Scene) -> list[Line2D]:
+    """The legend's entry of the reference, none where there is none."""
+    if not scene.referenced:
+        return []
     style = scene.style
-    return Line2D([], [], color=style.reference, lw=2.4 * style.line, alpha=0.5, label="reference")
+    return [
+        Line2D([], [], color=style.reference, lw=2.4 * style.line, alpha=0.5, label="reference")
+    ]
 
 
 def marker_size(scene: Scene) -> float:

@@ -25,6 +25,12 @@ def shortened(title: str) -> str:
     return f"{title[:half]}…{title[-half:]}"
 
 
+def grouped(number: float) -> str:
+    """A number with its thousands told apart: 200,000 and not 200000 or 2e+05."""
+    whole = float(number).is_integer() and abs(number) < 1e15
+    return f"{number:,.0f}" if whole else f"{number:,g}"
+
+
 def spoken(name: str) -> str:
     """``squared_momentum`` as words."""
     return name.replace("_", " ")

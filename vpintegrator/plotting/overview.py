@@ -8,10 +8,10 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.errors import draw_all_errors
+from vpintegrator.plotting.errors import draw_all_errors, has_errors
 from vpintegrator.plotting.invariants import draw_invariant
 from vpintegrator.plotting.layout import columns_that_fit, legend_lines, new_figure
-from vpintegrator.plotting.names import spoken
+from vpintegrator.plotting.names import grouped, spoken
 from vpintegrator.plotting.phase import REFERENCE, draw_portrait, portrait_kind
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.volume import draw_volume_error, volumes_measured
@@ -24,7 +24,8 @@ _PORTRAIT, _PANEL = 11.5, 18  # em: least widths
 
 def portraits_shown(scene: Scene) -> list[str]:
     """The methods whose portraits fit, learned ones first, after the reference's own."""
-    own = [] if portrait_kind(scene) == "plane" else [REFERENCE]
+    beside = scene.referenced and portrait_kind(scene) != "plane"
+    own = [REFERENCE] if beside else []
     fit = min(_PORTRAITS, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
     most = max(fit - (0 if own else 1), 1 + len(own))
     return [*own, *scene.looks][:most]
@@ -32,9 +33,9 @@ def portraits_shown(scene: Scene) -> list[str]:
 
 def panels_shown(scene: Scene) -> dict[str, Callable[[Axes], None]]:
     """The panels of errors by their titles, and what draws each."""
-    panels: dict[str, Callable[[Axes], None]] = {
-        "trajectory": lambda axes: draw_all_errors(axes, scene)
-    }
+    panels: dict[str, Callable[[Axes], None]] = {}
+    if has_errors(scene):
+        panels["trajectory"] = lambda axes: draw_all_errors(axes, scene)
     first = next(iter(scene.system.invariants), None)
     if first is not None:
         panels[scene.text(spoken(first))] = lambda axes: draw_invariant(axes, scene, first)
@@ -73,7 +74,7 @@ def overview(scene: Scene) -> matplotlib.figure.Figure:
         axes.set_title(title)
     orbits = "orbit" if len(report.reference) == 1 else "orbits"
     title = f"{scene.text(report.system.title)}: {len(report.reference)} {orbits}"
-    setting = f"to $t$ = {report.times[-1]:g}, step {report.step:g}"
+    setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
     short = len(title) + len(setting) < _TITLE * width
     figure.suptitle(
         f"{title}{' ' if short else chr(10)}{setting}",

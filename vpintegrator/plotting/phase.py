@@ -27,7 +27,7 @@ _ROWS = 5
 
 def portrait_kind(scene: Scene) -> str:
     """``sphere``, ``space`` or ``plane``."""
-    if on_sphere(scene.report.reference):
+    if on_sphere(scene.scale):
         return "sphere"
     return "space" if len(scene.components) == 3 else "plane"
 
@@ -40,13 +40,14 @@ def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | No
     states = report.reference if name == REFERENCE else scene.runs[name].states
     kind = portrait_kind(scene)
     if kind == "sphere":
-        radius = on_sphere(report.reference) or 1.0
+        radius = on_sphere(scene.scale) or 1.0
         draw_sphere(axes, states, look, radius, components, style, scene.dots)
     elif kind == "space":
-        draw_space(axes, states, report.reference, look, components, style, scene.dots)
+        draw_space(axes, states, scene.scale, look, components, style, scene.dots)
     else:
         pair = pair or planes(components, scene.system.is_hamiltonian)[0]
-        draw_plane(axes, states, report.reference, look, pair, components, style, scene.dots)
+        reference = report.reference if scene.referenced else None
+        draw_plane(axes, states, reference, scene.scale, look, pair, components, style, scene.dots)
     colour = look.colour if name in scene.looks else style.foreground
     axes.set_title(panel_title(scene, name), color=colour)
 
@@ -63,7 +64,7 @@ def phase(scene: Scene) -> matplotlib.figure.Figure:
     """Phase portraits of every method; beside the reference's, or over it where they are plane."""
     if portrait_kind(scene) == "plane":
         return _plane_figure(scene)
-    names = [REFERENCE, *scene.looks]
+    names = [*([REFERENCE] if scene.referenced else []), *scene.looks]
     columns, rows = grid_of_portraits(scene, len(names))
     width = scene.style.wide
     side = width / scene.style.em / columns
@@ -94,7 +95,7 @@ def _plane_figure(scene: Scene) -> matplotlib.figure.Figure:
     )
     side = width / scene.style.em / columns
     height = len(pairs) * rows * (0.86 * side + 1.5)
-    figure = new_figure(scene, width, height, [reference_line(scene)])
+    figure = new_figure(scene, width, height, reference_line(scene))
     grid = figure.subplots(len(pairs) * rows, columns, squeeze=False)
     for block, pair in enumerate(pairs):
         panels: list[Axes] = list(np.ravel(grid[block * rows : (block + 1) * rows]))

@@ -25,23 +25,26 @@ def planes(components: tuple[str, ...], hamiltonian: bool) -> list[tuple[int, in
 def draw_plane(
     axes: Axes,
     states: np.ndarray,
-    reference: np.ndarray,
+    reference: np.ndarray | None,
+    scale: np.ndarray,
     look: Look,
     pair: tuple[int, int],
     components: tuple[str, ...],
     style: Style,
     dots: bool = False,
 ) -> None:
-    """Orbits (trajectory, time, dim) in the plane of two components, over the reference."""
+    """Orbits (trajectory, time, dim) in the plane of two components, over the reference.
+
+    The axes are those of the states ``scale``.
+    """
     i, j = pair
     # in more than two dimensions an orbit fills its projection: one is shown, and not for long
     filling = len(components) > 2
     count = 1 if filling else ORBITS
-    reference, states = reference[:count], states[:count]
-    if filling and not dots:
-        reference, states = reference[:, :PROJECTED], states[:, :PROJECTED]
+    part = (slice(count), slice(PROJECTED if filling and not dots else None))
+    states, scale = states[part], scale[part]
     rasterized = rasterized_beyond(len(states) * points_shown(states.shape[1], dots))
-    for orbit in reference:
+    for orbit in [] if reference is None else reference[part]:
         points = shown(orbit, dots)
         axes.plot(
             points[:, i],
@@ -61,5 +64,5 @@ def draw_plane(
             rasterized=rasterized,
             **stroke(style, dots),
         )
-    axes.set(xlim=limits(reference[..., i]), ylim=limits(reference[..., j]))
+    axes.set(xlim=limits(scale[..., i]), ylim=limits(scale[..., j]))
     axes.set(xlabel=mathtext(components[i]), ylabel=mathtext(components[j]))

@@ -51,11 +51,10 @@ def poincare(scene: Scene) -> matplotlib.figure.Figure | None:
     figure = new_figure(scene, width, rows * (0.9 * side + 2))
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     # the axes are the reference's: a method that wanders off must not blow them up
-    reference = scene.report.reference
     for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
         draw_section(axes, scene, name, pair)
-        axes.set_xlim(limits(reference[..., pair[0]], 0.15))
-        axes.set_ylim(limits(reference[..., pair[1]], 0.15))
+        axes.set_xlim(limits(scene.scale[..., pair[0]], 0.15))
+        axes.set_ylim(limits(scene.scale[..., pair[1]], 0.15))
         if k % columns:
             axes.set_ylabel("")
             axes.tick_params(labelleft=False)
@@ -69,6 +68,8 @@ def poincare(scene: Scene) -> matplotlib.figure.Figure | None:
 def draw_section(axes: Axes, scene: Scene, name: str, pair: tuple[int, int]) -> None:
     """A method's points, each orbit in a shade of the method's colour."""
     section, style = scene.runs[name].section, scene.style
+    if section is None or not len(section.points):
+        return
     shades = np.array(_shades(scene.looks[name].colour, len(scene.runs[name].states)))
     chosen = slice(None, None, -(-len(section.points) // POINTS))
     points = section.points[chosen]

@@ -32,6 +32,12 @@ class Scene:
         As given.
     runs, looks, titles
         Of each method by its name.
+    referenced
+        Whether there is a reference beyond the initial states.
+    scale
+        States that the axes are made for, (trajectory, time, dim): the reference's, or where there
+        is none those of the method that stays nearest to the origin. A method that runs away must
+        not push the rest into a corner.
     start
         Index of the first stored time that is each method's own work.
     dots
@@ -54,6 +60,8 @@ class Scene:
         self.start = {
             name: max(1, -(-run.window // report.every)) for name, run in report.runs.items()
         }
+        self.referenced = report.reference.shape[1] > 1
+        self.scale = report.reference if self.referenced else _calmest(report)
         self.dots = report.every > 1
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
@@ -75,3 +83,12 @@ class Scene:
         count = len(run.failure_time)
         share = "all" if run.diverged == count else f"{run.diverged} of {count}"
         return f"{self.titles[name]} ({share} diverged)"
+
+
+def _calmest(report: Report) -> np.ndarray:
+    """The states of the method with the smallest largest component."""
+    sizes = {
+        name: np.nan_to_num(np.abs(run.states), nan=np.inf).max()
+        for name, run in report.runs.items()
+    }
+    return report.runs[min(sizes, key=lambda name: sizes[name])].states

@@ -17,17 +17,17 @@ from vpintegrator.plotting.style import Style
 def draw_space(
     axes: Any,
     states: np.ndarray,
-    reference: np.ndarray,
+    scale: np.ndarray,
     look: Look,
     components: tuple[str, ...],
     style: Style,
     dots: bool = False,
 ) -> None:
-    """Orbits (trajectory, time, 3) in a box that holds the reference's, in 3D axes.
+    """Orbits (trajectory, time, 3) in a box that holds those of ``scale``, in 3D axes.
 
     What leaves the box is not drawn.
     """
-    box = np.array([limits(reference[..., k], 0.1) for k in range(3)])
+    box = np.array([limits(scale[..., k], 0.1) for k in range(3)])
     rasterized = rasterized_beyond(len(states[:ORBITS]) * points_shown(states.shape[1], dots))
     for orbit in states[:ORBITS]:
         points = shown(orbit, dots)

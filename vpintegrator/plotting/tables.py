@@ -12,13 +12,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.plotting.latex import escape, latex
+from vpintegrator.plotting.names import grouped
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from vpintegrator.rollout import Report
 
-PRESERVED = 1e-10  # |log|det|| of one step that counts as rounding
 _WIDTH = 108  # letters of a row
 _GAP = 2
 _BLANK = "–"
@@ -48,17 +48,16 @@ _LEAST_TELLING = (  # given up in this order where the row gets too long
 def full_rows(report: Report) -> list[dict[str, Any]]:
     """A row a method with every number, as :meth:`Report.table`, and whether volume is preserved.
 
-    It is if the determinant of one step, or of one map of windows, was 1 to rounding wherever it
-    was measured.
+    That is what the method promises for this system, by its structure; how near it comes, the
+    volume error beside it says.
     """
     rows = []
     for row in report.table():
         full: dict[str, Any] = {}
         for key, value in row.items():
             if key == "volume error":
-                full["volume preserved"] = (
-                    None if value is None else "yes" if value <= PRESERVED else "no"
-                )
+                kept = "volume-preserving" in row["structure"]
+                full["volume preserved"] = "yes" if kept else "no"
             full[key] = value
         rows.append(full)
     return rows
@@ -128,10 +127,12 @@ def latex_table(report: Report) -> str:
 def title(report: Report) -> str:
     """What the table is about, in a line."""
     count = len(report.reference)
+    known = "no reference"
+    if report.reference_time > 0:
+        known = f"reference accurate to about {report.reference_error.max():.0e}"
     return (
         f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "
-        f"t = {report.times[-1]:g}, step {report.step:g} (reference accurate to about "
-        f"{report.reference_error.max():.0e})"
+        f"t = {grouped(report.times[-1])}, step {report.step:g} ({known})"
     )
 
 
@@ -166,7 +167,7 @@ def _telling(name: str, values: list[Any]) -> bool:
     if name == "diverged":
         return any(values)
     if name == "time to failure":
-        return any(math.isfinite(value) for value in values)
+        return any(value is not None and math.isfinite(value) for value in values)
     return any(value is not None and value != "" for value in values)
 
 

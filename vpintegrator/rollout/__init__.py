@@ -24,13 +24,12 @@ from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.neural import rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.reference import Reference, solve_reference
-from vpintegrator.rollout.report import InvariantRecord, Report, Run, Summary, Volume
+from vpintegrator.rollout.report import Report, Run, Summary, Volume
 from vpintegrator.rollout.store import open_rollout
 
 __all__ = [
     "METHODS",
     "InvariantError",
-    "InvariantRecord",
     "NumericalFlow",
     "OneStepMethod",
     "Reference",

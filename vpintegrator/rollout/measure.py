@@ -13,6 +13,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.rollout.diagnostics import (
+    InvariantError,
     Lyapunov,
     SectionObserver,
     evaluations_per_step,
@@ -31,7 +32,7 @@ from vpintegrator.rollout.observers import (
     StateKeeper,
     WindowSampler,
 )
-from vpintegrator.rollout.report import InvariantRecord, Run, Volume
+from vpintegrator.rollout.report import Run, Volume
 from vpintegrator.rollout.storage import Storage
 
 Progress = Callable[[str, int, int], None]
@@ -203,11 +204,10 @@ class Measurement:
             error=self.error.largest.T,
             root_mean_square_error=self.error.root_mean_square,
             invariants={
-                name: InvariantRecord(
+                name: InvariantError(
                     error=observer.largest.T,
                     relative=observer.relative,
-                    drift=observer.drift.slope,
-                    drift_error=observer.drift.standard_error,
+                    drift=observer.drift.fit(),
                 )
                 for name, observer in self.invariants.items()
             },

@@ -104,10 +104,10 @@ class ErrorObserver(Observer):
             difference = states[:, : len(reference)] - reference.transpose(1, 0, 2)
             squares = np.einsum("ntd,ntd->nt", difference, difference)
             distance = np.sqrt(squares)
-        # what has diverged is infinitely wrong
-        distance[np.isnan(distance)] = np.inf
-        squares[np.isnan(squares)] = np.inf
-        self.squares += squares.sum(axis=1)
+            # what has diverged is infinitely wrong
+            distance[np.isnan(distance)] = np.inf
+            squares[np.isnan(squares)] = np.inf
+            self.squares += squares.sum(axis=1)
         if (distance.max(axis=1)[self.index < 0] > self._threshold).any():
             passed = distance > self._threshold
             new = passed.any(axis=1) & (self.index < 0)

@@ -10,41 +10,10 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.diagnostics.invariants import InvariantError
+from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov
+from vpintegrator.rollout.diagnostics.poincare import Section
 from vpintegrator.rollout.storage import Storage
-
-
-@dataclass(frozen=True)
-class InvariantRecord:
-    """How an invariant I changed along the trajectories of one method.
-
-    Attributes
-    ----------
-    error
-        (I(z_t) - I(z_0)) / |I(z_0)|, or I(z_t) - I(z_0) where I(z_0) vanishes,
-        (trajectory, time): that of the largest size among the steps since the stored time before.
-    relative
-        Which of the two it is, for each trajectory.
-    drift, drift_error
-        Slope of a straight line fitted to the error at every step, and its standard error, per unit
-        of time, (trajectory,).
-    """
-
-    error: np.ndarray
-    relative: np.ndarray
-    drift: np.ndarray
-    drift_error: np.ndarray
-
-    @property
-    def kind(self) -> str:
-        """``relative``, ``absolute``, or ``mixed`` for the ensemble."""
-        if self.relative.all():
-            return "relative"
-        return "mixed" if self.relative.any() else "absolute"
-
-    @property
-    def largest(self) -> np.ndarray:
-        """Largest size over all steps, infinite after a divergence, (trajectory,)."""
-        return _infinite_where_nan(np.abs(self.error).max(axis=-1, initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -101,7 +70,7 @@ class Run:
     root_mean_square_error
         Over all steps to the end of the reference and all components, (trajectory,).
     invariants
-        By name.
+        By name: at a stored time the change of largest size, and the drift over all steps.
     failure_time
         First time at which a trajectory is not finite, NaN if none, (trajectory,).
     threshold_time
@@ -133,14 +102,14 @@ class Run:
     states: np.ndarray
     error: np.ndarray
     root_mean_square_error: np.ndarray
-    invariants: dict[str, InvariantRecord]
+    invariants: dict[str, InvariantError]
     failure_time: np.ndarray
     threshold_time: np.ndarray
     volume: dict[str, Volume]
-    section: Any
+    section: Section | None
     symplecticity: float | None
     reversibility: float | None
-    lyapunov: Any
+    lyapunov: Lyapunov | None
     seconds_per_step: float
     evaluations_per_step: float | None
 
@@ -255,6 +224,10 @@ class Report:
         """Time at which the reference ends."""
         return float(self.times[self.reference.shape[1] - 1])
 
+    def is_compared(self, name: str) -> bool:
+        """Whether the reference goes beyond the states that a method was given."""
+        return self.reference_time > (self.run(name).window - 1) * self.step
+
     def run(self, name: str) -> Run:
         """The trajectories of a method, or InputError naming those there are."""
         if name not in self.runs:
@@ -265,7 +238,7 @@ class Report:
         """Largest distance of a method from the reference, (trajectory, time)."""
         return self.run(name).error
 
-    def invariant_errors(self, name: str) -> dict[str, InvariantRecord]:
+    def invariant_errors(self, name: str) -> dict[str, InvariantError]:
         """Errors of every invariant along a method's trajectories."""
         return self.run(name).invariants
 
@@ -280,7 +253,7 @@ class Report:
         passed = np.where(np.isnan(run.threshold_time), np.inf, run.threshold_time)
         volume = {key: value.largest for key, value in run.volume.items()}
         worst = {
-            key: int(np.argmax(np.abs(np.nan_to_num(value.drift))))
+            key: int(np.argmax(np.abs(np.nan_to_num(value.drift.slope))))
             for key, value in run.invariants.items()
         }
         return Summary(
@@ -295,9 +268,9 @@ class Report:
             threshold_time=float(np.median(passed)),
             invariants={key: float(v.largest.max()) for key, v in run.invariants.items()},
             invariant_kinds={key: v.kind for key, v in run.invariants.items()},
-            drifts={key: float(v.drift[worst[key]]) for key, v in run.invariants.items()},
+            drifts={key: float(v.drift.slope[worst[key]]) for key, v in run.invariants.items()},
             drift_errors={
-                key: float(v.drift_error[worst[key]]) for key, v in run.invariants.items()
+                key: float(v.drift.standard_error[worst[key]]) for key, v in run.invariants.items()
             },
             volume={key: value for key, value in volume.items() if value is not None},
             symplecticity=run.symplecticity,
@@ -322,11 +295,14 @@ class Report:
                 "kind": s.kind,
                 "order": s.order,
                 "structure": ", ".join(s.structure),
+            }
+            errors = {
                 "RMSE": s.error,
                 "worst RMSE": s.worst_error,
                 "final error": s.final_error,
                 "time to failure": s.threshold_time,
             }
+            row |= errors if self.is_compared(name) else dict.fromkeys(errors)
             for key, value in s.invariants.items():
                 label = key.replace("_", " ")
                 row[f"{label} error"] = value
@@ -365,7 +341,3 @@ class Report:
             f"<Report {self.system.name}: {', '.join(self.runs)}; "
             f"{len(self.reference)} trajectories to t = {self.times[-1]:g}>"
         )
-
-
-def _infinite_where_nan(values: np.ndarray) -> np.ndarray:
-    return np.where(np.isnan(values), np.inf, values)

@@ -19,8 +19,14 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.files import replacing
 from vpintegrator.hdf5 import create_series, open_hdf5, write_header, write_states
-from vpintegrator.rollout.diagnostics import Lyapunov, Section, WorkPrecision
-from vpintegrator.rollout.report import InvariantRecord, Report, Run, Volume
+from vpintegrator.rollout.diagnostics import (
+    DriftFit,
+    InvariantError,
+    Lyapunov,
+    Section,
+    WorkPrecision,
+)
+from vpintegrator.rollout.report import Report, Run, Volume
 
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 2
@@ -67,8 +73,8 @@ def _write_run(group: h5py.Group, run: Run, report: Report) -> None:
     each = ("trajectory",)
     since = "since the stored time before"
     create_series(group, "error", run.error, f"largest distance from the reference {since}")
-    error = "root mean square error over all steps of the reference"
-    _write(group, "root_mean_square_error", run.root_mean_square_error, error, each)
+    mean = "root mean square error over all steps of the reference"
+    _write(group, "root_mean_square_error", run.root_mean_square_error, mean, each)
     failure = "first time at which the trajectory is not finite"
     _write(group, "divergence_time", run.failure_time, failure, each)
     passed = "first time at which the error passes the threshold"
@@ -80,8 +86,9 @@ def _write_run(group: h5py.Group, run: Run, report: Report) -> None:
         relative = f"1 where the change of {name} is relative, 0 where it is absolute"
         _write(group, f"relative_{name}", record.relative.astype(np.int8), relative, each)
         drift = f"drift of {name} per unit of time"
-        _write(group, f"drift_{name}", record.drift, drift, each)
-        _write(group, f"drift_error_{name}", record.drift_error, f"error of the {drift}", each)
+        _write(group, f"drift_{name}", record.drift.slope, drift, each)
+        error = record.drift.standard_error
+        _write(group, f"drift_error_{name}", error, f"standard error of the {drift}", each)
     for name, volume in run.volume.items():
         prefix = name.replace("-", "_")
         axes = (f"{prefix}_trajectory", f"{prefix}_time")
@@ -198,11 +205,10 @@ def _read_run(name: str, group: h5py.Group, system: System) -> Run:
         error=group["error"][...],
         root_mean_square_error=group["root_mean_square_error"][...],
         invariants={
-            key: InvariantRecord(
+            key: InvariantError(
                 error=group[f"invariant_{key}"][...],
                 relative=group[f"relative_{key}"][...].astype(bool),
-                drift=group[f"drift_{key}"][...],
-                drift_error=group[f"drift_error_{key}"][...],
+                drift=DriftFit(group[f"drift_{key}"][...], group[f"drift_error_{key}"][...]),
             )
             for key in system.invariants
         },

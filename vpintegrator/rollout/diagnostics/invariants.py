@@ -27,12 +27,12 @@ class InvariantError:
     relative
         Which of the two it is, for each trajectory.
     drift
-        Straight line fitted to the error, where the times were given.
+        Straight line fitted to the error; NaN where no times were given.
     """
 
     error: np.ndarray
     relative: np.ndarray
-    drift: DriftFit | None = None
+    drift: DriftFit
 
     @property
     def kind(self) -> str:
@@ -44,7 +44,7 @@ class InvariantError:
     @property
     def largest(self) -> np.ndarray:
         """Largest absolute value over the times, infinite after a divergence, (trajectory,)."""
-        return infinite_where_nan(np.abs(self.error).max(axis=-1))
+        return infinite_where_nan(np.abs(self.error).max(axis=-1, initial=0.0))
 
 
 def invariant_errors(
@@ -61,7 +61,8 @@ def invariant_errors(
             first = values[:, 0]
             relative = is_relative(first)
             error = (values - first[:, None]) / np.where(relative, np.abs(first), 1.0)[:, None]
-        drift = None if times is None else fit_drift(times, error)
+        unknown = np.full(len(error), np.nan)
+        drift = DriftFit(unknown, unknown) if times is None else fit_drift(times, error)
         result[name] = InvariantError(error, relative, drift)
     return result
 
