@@ -1,11 +1,15 @@
-"""What the README shows works as it stands there."""
+"""What the README and the documents show works as it stands there."""
 
 import re
 from pathlib import Path
 
+import pytest
+
 import vpintegrator as vp
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = sorted(ROOT.glob("docs/*.md"))
 
 
 def block(language):
@@ -36,7 +40,16 @@ def test_every_public_name_is_there():
     assert set(vp.__all__) <= set(dir(vp))
 
 
-def test_every_folder_and_file_named_exists():
-    root = Path(__file__).parent.parent
-    for target in re.findall(r"\]\(([\w/.-]+)\)", README):
-        assert (root / target).exists(), target
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_the_python_of_a_document(path, tmp_path, monkeypatch):
+    """Block after block, as one program."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(code, path.name, "exec"), names)
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *DOCUMENTS], ids=lambda path: path.name)
+def test_every_folder_and_file_named_exists(path):
+    for target in re.findall(r"\]\(([\w/.-]+)\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target

@@ -1,5 +1,8 @@
 """vp-rollout and vp-plot, and the whole road of four commands."""
 
+from pathlib import Path
+
+import matplotlib.image
 import numpy as np
 import pytest
 
@@ -142,3 +145,69 @@ def test_plot_keeps_existing_figures(run, model, tmp_path):
     assert not list((tmp_path / "f").glob("*.pdf"))
     assert refused(run(plot, "a.h5", "-o", "f", "--format", "png"), "--overwrite")
     assert run(plot, "a.h5", "-o", "f", "--format", "png", "--overwrite").exit_code == 0
+
+
+def test_what_a_long_rollout_is_asked(run, model):
+    options = ["--every", "10", "--reference-time", "4", "--threshold", "0.01"]
+    options += ["--tangent-steps", "5", "--first-window", "rk4", "--section", "z[2]=0"]
+    result = run(main, model, "--steps", "60", *options, "-o", "a.h5")
+    assert refused(result, "z[2]")  # the components are z1, z2, z3
+    options[-1] = "-z3=0"
+    result = run(main, model, "--steps", "60", *options, "-o", "a.h5")
+    assert result.exit_code == 0, result.output
+    assert "one state in 10 is kept" in result.output
+    assert "up to t = 4" in result.output
+    report = open_rollout("a.h5")
+    assert len(report.times) == 7
+    assert report.reference.shape[1] == 3
+    assert report.threshold == 0.01
+    assert report.section_plane is not None
+    assert report.run("rk4").volume["phase-space"].times[-1] == pytest.approx(5 * report.step)
+
+
+def test_against_all(run):
+    options = ["--system", "harmonic-oscillator", "--steps", "20", "--trajectories", "2"]
+    result = run(main, *options, "--against", "all", "-o", "a.h5")
+    assert result.exit_code == 0, result.output
+    report = open_rollout("a.h5")
+    assert {"rk4", "stoermer-verlet", "gauss-legendre-6", "yoshida-8", "radau"} <= set(report.runs)
+    assert "boris" not in report.runs
+    assert "boris" in result.output  # which is told why
+
+
+def test_methods_that_apply(run):
+    result = run(main, "--list-methods", "--system", "rigid-body")
+    assert result.exit_code == 0, result.output
+    assert "Strang" in result.output
+    assert "positions and as many" in result.output  # why Boris does not
+
+
+def test_work_precision(run):
+    options = ["--system", "pendulum", "--steps", "20", "--trajectories", "2", "--work-precision"]
+    result = run(main, *options, "--against", "rk4", "-o", "a.h5")
+    assert result.exit_code == 0, result.output
+    assert open_rollout("a.h5").work_precision["rk4"].order == pytest.approx(4, abs=0.3)
+    assert run(plot, "a.h5", "-o", "f", "--format", "png").exit_code == 0
+    assert Path("f", "work-precision.png").exists()
+
+
+def test_resuming_what_was_never_begun(run, model, tmp_path):
+    assert refused(run(main, model, "--steps", "5", "-o", "a.h5", "--resume"), "a.h5.checkpoint")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_looks(run, model):
+    run(main, model, "--steps", "5", "-o", "a.h5")
+    options = ["--style", "dark", "--width", "column", "--format", "png"]
+    assert run(plot, "a.h5", "-o", "dark", *options).exit_code == 0
+    assert matplotlib.image.imread("dark/errors.png")[0, 0, :3].max() < 0.3
+    refusal = run(plot, "a.h5", "-o", "wide", "--width", "everything")
+    assert refused(refusal, "neither column nor page, nor a number of inches")
+    assert not Path("wide").exists()
+
+
+def test_pgf_without_latex(run, model, monkeypatch):
+    run(main, model, "--steps", "5", "-o", "a.h5")
+    monkeypatch.setenv("PATH", "")
+    assert refused(run(plot, "a.h5", "-o", "f", "--format", "pgf"), "LaTeX")
+    assert not Path("f").exists()
