@@ -88,6 +88,16 @@ def marker_size(scene: Scene) -> float:
     return 0.42 * scene.style.letters
 
 
+def hide_inner_labels(axes: Axes, place: int, columns: int, rows: int) -> None:
+    """Of a grid of panels that share their limits only the left and lowest show the numbers."""
+    if place % columns:
+        axes.set_ylabel("")
+        axes.tick_params(labelleft=False)
+    if place // columns < rows - 1:
+        axes.set_xlabel("")
+        axes.tick_params(labelbottom=False)
+
+
 def hide_unused(panels: Sequence[Axes], used: int) -> None:
     """Empty the panels of a grid beyond the first ``used``."""
     for axes in panels[used:]:

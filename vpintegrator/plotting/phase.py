@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from vpintegrator.plotting.layout import (
     PORTRAIT_COLUMNS,
     grid_of_portraits,
+    hide_inner_labels,
     hide_unused,
     new_figure,
     reference_line,
@@ -101,12 +102,6 @@ def _plane_figure(scene: Scene) -> matplotlib.figure.Figure:
         panels: list[Axes] = list(np.ravel(grid[block * rows : (block + 1) * rows]))
         for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
             draw_portrait(axes, scene, name, pair)
-            # all panels of a block share their limits, so the left and lowest ones show the numbers
-            if k % columns:
-                axes.set_ylabel("")
-                axes.tick_params(labelleft=False)
-            if k // columns < rows - 1:
-                axes.set_xlabel("")
-                axes.tick_params(labelbottom=False)
+            hide_inner_labels(axes, k, columns, rows)
         hide_unused(panels, len(names))
     return figure

@@ -7,7 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
-from vpintegrator.plotting.layout import grid_of_portraits, hide_unused, new_figure
+from vpintegrator.plotting.layout import (
+    grid_of_portraits,
+    hide_inner_labels,
+    hide_unused,
+    new_figure,
+)
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.phase import panel_title
@@ -55,12 +60,7 @@ def poincare(scene: Scene) -> matplotlib.figure.Figure | None:
         draw_section(axes, scene, name, pair)
         axes.set_xlim(limits(scene.scale[..., pair[0]], 0.15))
         axes.set_ylim(limits(scene.scale[..., pair[1]], 0.15))
-        if k % columns:
-            axes.set_ylabel("")
-            axes.tick_params(labelleft=False)
-        if k // columns < rows - 1:
-            axes.set_xlabel("")
-            axes.tick_params(labelbottom=False)
+        hide_inner_labels(axes, k, columns, rows)
     hide_unused(panels, len(names))
     return figure
 
