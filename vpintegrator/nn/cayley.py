@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 
 from vpintegrator.errors import InputError
-
-CLOSED_FORM = 3  # up to this size the transform is a polynomial of C
+from vpintegrator.nn import cayley_compiled
+from vpintegrator.nn.cayley_compiled import CLOSED_FORM, closed_form_factor
 
 
 def cayley(C: torch.Tensor) -> torch.Tensor:
@@ -33,7 +33,11 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
 
     For n <= 3 a skew matrix has C^3 = -|c|^2 C with |c|^2 = |C|_F^2 / 2, hence
     L = I - 2 / (1 + |c|^2) (C - C^2); this holds for skew C alone. For n > 3 the transform is that
-    of any C for which I + C is regular, which it is for all skew C.
+    of any C whose symmetric part is above -I, as it is for skew C, where it is 0: that much is
+    needed to solve without pivots.
+
+    Sixteen matrices or more on the CPU are transformed, and differentiated in reverse mode, by
+    machine code if there is a C++ compiler (``cayley_compiled``). It gives the same up to rounding.
 
     References
     ----------
@@ -41,9 +45,11 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 4.
     """
     size = _square(C)
+    if cayley_compiled.usable(C):
+        return cayley_compiled.cayley(C)
     identity = torch.eye(size, dtype=C.dtype, device=C.device)
     if size <= CLOSED_FORM:
-        return identity - _closed_form_factor(C) * (C - C @ C)
+        return identity - closed_form_factor(C) * (C - C @ C)
     # inv_ex and not inv: a trajectory that has run off to nan must stay nan, not raise
     return 2 * torch.linalg.inv_ex(identity + C).inverse - identity
 
@@ -58,9 +64,12 @@ def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) 
     C^3 = -|c|^2 C holds for rank 2 in any size, so up to a bound of 3 no system is solved.
     """
     size = _square(C)
+    closed = min(size, size if rank is None else rank) <= CLOSED_FORM
+    if C.shape[:-1] == X.shape[:-1] and cayley_compiled.usable(C, X):
+        return cayley_compiled.cayley_increment(C, X, closed)
     CX = C @ X
-    if min(size, size if rank is None else rank) <= CLOSED_FORM:
-        return _closed_form_factor(C) * (CX + C @ CX)
+    if closed:
+        return closed_form_factor(C) * (CX + C @ CX)
     # L^T - I = 2 (I - C)^-1 C
     identity = torch.eye(size, dtype=C.dtype, device=C.device)
     return 2 * (torch.linalg.inv_ex(identity - C).inverse @ CX)
@@ -131,8 +140,3 @@ def _square(C: torch.Tensor) -> int:
     if C.ndim < 2 or C.shape[-1] != C.shape[-2]:
         raise InputError(f"C must be square in its last two axes, but has shape {tuple(C.shape)}")
     return C.shape[-1]
-
-
-def _closed_form_factor(C: torch.Tensor) -> torch.Tensor:
-    """2 / (1 + |c|^2), shaped to multiply matrices."""
-    return 2 / (1 + 0.5 * (C * C).sum((-2, -1), keepdim=True))

@@ -1,0 +1,223 @@
+"""What the benchmarks share: fair timing, the machine they ran on, its limits, tables.
+
+A benchmark is a command, ``python scripts/benchmarks/NAME.py``, declared with :func:`benchmark`::
+
+    @benchmark(seconds=5.0)
+    @click.option("--batch", default=16384, show_default=True)
+    def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
+        ...
+        print_table("Title", ["", "ours", "peer"], [["T = 3", "70 us", "2.1 ms"]])
+"""
+
+# ruff: noqa: E402
+from __future__ import annotations
+
+import os
+
+# before NumPy and its peers are imported: they read it once. torch alone is told by --threads
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import functools
+import platform
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+
+from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.errors import InputError
+
+_SAMPLE = 2e-3  # seconds: shorter calls are repeated to last so long, far above a clock's error
+_FEWEST = 3  # rounds
+_PACKAGES = ("vpintegrator", "torch", "numpy", "scipy")
+_PEERS = ("jax", "strupnet", "heyoka")
+
+
+def benchmark(seconds: float = 5.0) -> Callable[[Callable[..., None]], click.Command]:
+    """A command with the options of every benchmark; ``seconds`` is the default of its own.
+
+    The function is given ``seconds`` (of each comparison), ``threads`` and ``quick``. The process
+    is kept on as many cores as threads, so that no peer uses more.
+    """
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        @functools.wraps(function)
+        def run(threads: int, markdown: bool, **arguments: Any) -> None:
+            use_threads(threads)
+            function(threads=threads, **arguments)
+
+        options = [
+            click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True),
+            click.option(
+                "--seconds",
+                type=click.FloatRange(min=0),
+                default=seconds,
+                show_default=True,
+                help="For each comparison.",
+            ),
+            click.option("--markdown", is_flag=True, help="Print tables as Markdown."),
+            click.option("--quick", is_flag=True, help="Small sizes: a try-out, no measurement."),
+        ]
+        command = plain_errors(run)
+        for option in reversed(options):
+            command = option(command)
+        return click.command(context_settings=SETTINGS)(command)
+
+    return decorate
+
+
+def use_threads(threads: int) -> None:
+    """Let torch use so many threads, and this process so many cores.
+
+    Raises
+    ------
+    InputError
+        If there are not so many cores.
+    """
+    torch.set_num_threads(threads)
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if threads > len(cores):
+        raise InputError(f"--threads {threads}: this machine has {len(cores)} cores")
+    # any of them: benchmarks that run side by side should not all choose the same
+    os.sched_setaffinity(0, random.sample(cores, threads))
+
+
+def time_together(
+    candidates: Mapping[str, Callable[[], object]], seconds: float = 5.0
+) -> dict[str, float]:
+    """Median seconds of one call of each candidate.
+
+    After one call of each that does not count, they take turns, so that whatever else the machine
+    does hits all alike; every other round goes backwards. Candidates that launch work elsewhere, as
+    on a GPU, must wait for it.
+    """
+    repeats = {name: _repeats(call) for name, call in candidates.items()}
+    samples: dict[str, list[float]] = {name: [] for name in candidates}
+    order, start, rounds = list(candidates), time.perf_counter(), 0
+    while rounds < _FEWEST or time.perf_counter() - start < seconds:
+        for name in order:
+            call, count = candidates[name], repeats[name]
+            begin = time.perf_counter()
+            for _ in range(count):
+                call()
+            samples[name].append((time.perf_counter() - begin) / count)
+        order.reverse()
+        rounds += 1
+    return {name: float(np.median(values)) for name, values in samples.items()}
+
+
+def _repeats(call: Callable[[], object]) -> int:
+    """How often to call it in a sample, known after a call to warm up and a few to time."""
+    call()
+    count = 1
+    while True:
+        begin = time.perf_counter()
+        for _ in range(count):
+            call()
+        spent = time.perf_counter() - begin
+        if spent >= _SAMPLE:
+            return count
+        count = max(2 * count, int(count * _SAMPLE / max(spent, 1e-7)))
+
+
+def machine() -> str:
+    """The machine and the versions: CPU, cores, threads in use, load, Python, packages."""
+    cpuinfo = Path("/proc/cpuinfo")
+    found = cpuinfo.exists() and re.search(r"model name\s*: (.*)", cpuinfo.read_text())
+    parts = [found[1] if found else platform.processor() or platform.machine()]
+    if torch.cuda.is_available():
+        parts.append(torch.cuda.get_device_name())
+    load = f" (load {os.getloadavg()[0]:.1f})" if hasattr(os, "getloadavg") else ""
+    parts.append(f"{os.cpu_count()} cores{load}")
+    threads = torch.get_num_threads()
+    parts.append(f"{threads} thread{'s' if threads > 1 else ''} in use")
+    versions = [f"Python {platform.python_version()}"]
+    for package in (*_PACKAGES, *_PEERS):
+        try:
+            versions.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return "; ".join([", ".join(parts), ", ".join(versions)])
+
+
+@functools.cache
+def peak(dtype: torch.dtype) -> float:
+    """Floating-point operations a second that a large matrix product reaches, the best of some."""
+    size = 1024
+    matrix = torch.ones(size, size, dtype=dtype)
+    arrays = matrix.numpy()
+    return 2 * size**3 / min(_shortest(lambda: matrix @ matrix), _shortest(lambda: arrays @ arrays))
+
+
+@functools.cache
+def bandwidth() -> float:
+    """Bytes a second, read and written, of a copy that fits no cache."""
+    source = np.zeros(2**24)
+    target = np.zeros_like(source)
+    return 2 * source.nbytes / _shortest(lambda: np.copyto(target, source))
+
+
+def _shortest(call: Callable[[], object], times: int = 15) -> float:
+    call()
+    spent = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        call()
+        spent.append(time.perf_counter() - begin)
+    return min(spent)
+
+
+def least_seconds(operations: float, bytes_moved: float, dtype: torch.dtype) -> float:
+    """The roofline: no program does so many operations on so many bytes of memory in less."""
+    return max(operations / peak(dtype), bytes_moved / bandwidth())
+
+
+def duration(seconds: float) -> str:
+    """Three digits and a unit: 3.81 us."""
+    for unit, name in ((1, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= 0.9995 * unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def ratio(peer: float, ours: float) -> str:
+    """How many times faster ours is: 3.2 x."""
+    value = peer / ours
+    return f"{value:,.0f} x" if value >= 100 else f"{value:.3g} x"
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    notes: Sequence[str] = (),
+) -> None:
+    """Aligned text, or Markdown where the command was given ``--markdown``; notes go below."""
+    context = click.get_current_context(silent=True)
+    cells = [[str(cell) for cell in row] for row in [columns, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    # names to the left, numbers to the right
+    lines = [
+        [
+            cell.ljust(w) if i == 0 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in cells
+    ]
+    if context is not None and context.params.get("markdown"):
+        rule = ["-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+        text = ["| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]]]
+        text = [f"**{title}**", "", *text, "", *(f"- {note}" for note in notes)]
+    else:
+        text = [title, *("  ".join(line).rstrip() for line in lines), *notes]
+    click.echo("\n".join(text).rstrip() + "\n")
