@@ -36,6 +36,11 @@ def test_sums_and_indices():
     assert sympy.expand(nested - sum(q[i] * q[j] for i in range(4) for j in range(i))) == 0
 
 
+def test_remainders_and_lengths_are_numbers():
+    assert read("sum((i % 2)*q[i] + (i // 2)*x for i in range(len(q)))") == q[1] + q[3] + 2 * x
+    assert read("q[len(q) - 1]/len(q)") == q[3] / 4
+
+
 def test_a_loop_index_is_a_number_in_the_summand():
     assert read("sum(i*x for i in range(n))") == 6 * x
 
@@ -84,9 +89,13 @@ def test_agrees_with_python(text):
         ("q + 1", 1, "'q' is an array"),
         ("q[4]", 3, "index 4 of 'q' is outside 0 ... 3"),
         ("q[x]", 3, "cannot be used in an index"),
-        ("q[0:2]", 3, "an index is made of whole numbers"),
+        ("q[0:2]", 3, "take whole numbers"),
         ("x[0]", 1, "takes no index"),
         ("x/0", 3, "division by zero"),
+        ("x % 2", 1, "cannot be used in an index"),
+        ("len(x)", 1, "'len' takes the name of an array"),
+        ("len(q, q)", 1, "'len' takes the name of an array"),
+        ("q[len([1])]", 3, "'len' takes the name of an array"),
         ("True", 1, "True and False"),
         ("1j", 1, "not allowed"),
         ("  x + * 2", 7, "not a valid expression"),

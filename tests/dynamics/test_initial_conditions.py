@@ -99,3 +99,65 @@ def test_the_same_seed_gives_the_same_states():
 def test_mistakes(table, message):
     with pytest.raises(InputError, match=message):
         draw(table)
+
+
+CHAIN = load_system("toda", n=3)
+FORMULA = {
+    "distribution": "formula",
+    "random": {
+        "a": ["-pi", "pi"],
+        "r": {"mean": 2, "std": 0.1},
+        "u": {"low": 0, "high": "1/n", "length": "n"},
+    },
+    "state": {"q": "u[i] + i", "p": ["r*cos(a)", "r*sin(a)", 0]},
+}
+
+
+def test_formula():
+    z = draw(FORMULA, 4000, CHAIN)
+    fraction = z[:, :3] - np.arange(3)
+    assert fraction.min() >= 0
+    assert fraction.max() <= 1 / 3
+    # the entries of an array are independent
+    np.testing.assert_allclose(np.corrcoef(fraction.T), np.eye(3), atol=0.06)
+    radius = np.hypot(z[:, 3], z[:, 4])
+    np.testing.assert_allclose([radius.mean(), radius.std()], [2, 0.1], atol=0.01)
+    assert (z[:, 5] == 0).all()
+    np.testing.assert_array_equal(z, draw(FORMULA, 4000, CHAIN))
+
+
+@pytest.mark.parametrize(
+    ("part", "entry", "message"),
+    [
+        ("random", {"a": [0, 1, 2]}, r"random a: expected \[low, high\]"),
+        ("random", {"a": [1, 0]}, "random a: low is above high"),
+        ("random", {"a": {"mean": 0}}, "random a: expected"),
+        ("random", {"a": {"mean": 0, "std": -1}}, "random a: std cannot be negative"),
+        ("random", {"a": {"low": 0, "high": 1, "length": 0.5}}, "length: 0.5 is no whole number"),
+        ("random", {"n": [0, 1]}, "the name 'n' has a meaning already"),
+        ("random", {"q": [0, 1]}, "the name 'q' has a meaning already"),
+        ("random", {"i": [0, 1]}, "the name 'i' has a meaning already"),
+        ("random", [0, 1], "expected a table of names"),
+        ("state", {"q": "a"}, r"state: nothing is given for p\[0\], p\[1\], p\[2\]"),
+        ("state", {"q": "b", "p": 0}, r"state q, column 1: unknown name 'b'"),
+        ("state", {"q": "p[i]", "p": 0}, "state q, column 1: unknown name 'p'"),
+        ("state", {"r": "a"}, "state r: the state has no component 'r'"),
+        ("state", "a", "state: expected a table of components"),
+    ],
+)
+def test_mistakes_in_a_formula(part, entry, message):
+    with pytest.raises(InputError, match=message):
+        draw({**FORMULA, part: entry}, 5, CHAIN)
+
+
+def test_a_formula_without_value():
+    table = {**FORMULA, "state": {"q": "log(u[i] - 2)", "p": 0}}
+    with pytest.raises(InputError, match="state: a formula has no finite value"):
+        draw(table, 5, CHAIN)
+
+
+def test_bounds_by_array():
+    table = {"distribution": "uniform", "low": {"q": "i", "p": -1}, "high": {"q": "i + 1", "p": 1}}
+    z = draw(table, 500, CHAIN)
+    assert (np.floor(z[:, :3]) == np.arange(3)).all()
+    assert np.abs(z[:, 3:]).max() < 1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.resources
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vpintegrator.dynamics.equations import read_dimension
 from vpintegrator.dynamics.expression import nearest
-from vpintegrator.dynamics.system import System
+from vpintegrator.dynamics.system import System, read_toml
 from vpintegrator.errors import InputError
 
 MAXIMUM_SIZE = 1_000_000  # bytes of a TOML file
@@ -27,6 +29,50 @@ def catalogue(package: str) -> dict[str, Any]:
 def list_systems() -> list[str]:
     """Names of the systems in the catalogue."""
     return list(catalogue("vpintegrator.systems"))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the catalogue's list says of a system.
+
+    Attributes
+    ----------
+    name, title, subject
+        As in its file.
+    dim
+        Number of components, with the file's parameters.
+    size
+        Names of the parameters that set it.
+    structure
+        As :attr:`System.structure`.
+    """
+
+    name: str
+    title: str
+    subject: str
+    dim: int
+    size: str
+    structure: str
+
+
+def summaries() -> list[Summary]:
+    """All systems of the catalogue by subject, from what their files say, quickly.
+
+    Nothing is derived or checked; a test of the catalogue sees to it that the files tell the truth.
+    """
+    result = []
+    for name, entry in catalogue("vpintegrator.systems").items():
+        table = read_toml(entry.read_text(encoding="utf-8"), name)
+        dim, sizes = read_dimension(table, name)
+        if "hamiltonian" in table:
+            structure = "Hamiltonian"
+        else:
+            free = table.get("divergence_free", False)
+            structure = "divergence-free" if free else "not divergence-free"
+        result.append(
+            Summary(name, table["title"], table["subject"], dim, ", ".join(sizes), structure)
+        )
+    return sorted(result, key=lambda summary: (summary.subject, summary.name))
 
 
 def read_text(path: Path) -> str:

@@ -19,6 +19,8 @@ from vpintegrator.dynamics.expression import constant_value
 from vpintegrator.errors import InputError
 
 ComponentFunction = Callable[..., list[Any]]
+_DIGITS = 60
+_SIMPLE = (1, 2, 3, 4, 6)  # sines of pi over these are numbers with at most one root
 
 
 def _sigmoid(x: Any) -> Any:
@@ -68,8 +70,25 @@ def compile_expressions(
     # generated code gets names of our own, so that no name in a file can meet one of Python's
     arguments = [sympy.Symbol(f"component_{i}", real=True) for i in range(len(symbols))]
     names = dict(zip(symbols, arguments, strict=True))
-    numeric = [_fold(e.xreplace(values).xreplace(names)) for e in expressions]
+    numeric = [_fold(put_in(e, values).xreplace(names)) for e in expressions]
     return sympy.lambdify(arguments, numeric, modules=[functions], cse=True)
+
+
+def put_in(expression: sympy.Expr, values: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
+    """Put in the parameters' values.
+
+    Sines, exponentials and other functions of constants become numbers of 60 digits. Exactly,
+    SymPy would write cos(pi/32) as nested roots, and take seconds over a sum of them.
+    """
+    if not expression.args or expression.is_Rational:
+        return values.get(expression, expression)
+    if isinstance(expression, sympy.Function) and expression.free_symbols <= values.keys():
+        argument = put_in(expression.args[0], values)
+        multiple = argument / sympy.pi
+        if argument.is_Rational or (multiple.is_Rational and multiple.q in _SIMPLE):
+            return expression.func(argument)
+        return expression.func(argument, evaluate=False).evalf(_DIGITS)
+    return expression.func(*(put_in(part, values) for part in expression.args))
 
 
 def _fold(expression: sympy.Expr) -> sympy.Expr:
@@ -129,7 +148,7 @@ def high_precision(
 
     names = [sympy.Symbol(f"component_{i}", real=True) for i in range(len(symbols))]
     renamed = dict(zip(symbols, names, strict=True))
-    numeric = [e.xreplace(values).xreplace(renamed) for e in expressions]
+    numeric = [put_in(e, values).xreplace(renamed) for e in expressions]
 
     def sigmoid(x: Any) -> Any:
         return 1 / (1 + mpmath.exp(-x))

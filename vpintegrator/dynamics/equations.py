@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,12 +16,14 @@ from vpintegrator.errors import InputError
 MAXIMUM_DIMENSION = 4096
 _KEYS = {
     "title",
+    "subject",
     "reference",
     "description",
     "state",
     "parameters",
     "hamiltonian",
     "vector_field",
+    "measured",
     "invariants",
     "divergence_free",
     "reversing_symmetry",
@@ -52,7 +55,8 @@ class Equations:
     values
         The parameters' values: expressions without symbols.
     vector_field
-        Right-hand sides of z' = f(z), in the order of the components.
+        Right-hand sides of z' = f(z), in the order of the components; none where the file says
+        ``measured = true``.
     hamiltonian
         H(q, p) where the system was given by one, else None.
     invariants
@@ -92,6 +96,35 @@ class Equations:
         return entries
 
 
+def gradient(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
+    """Derivatives of an expression with respect to symbols.
+
+    A sum is differentiated term by term, each with respect to the symbols that it holds: the
+    potential of a long chain has many terms of few symbols each.
+    """
+    parts: dict[sympy.Symbol, list[sympy.Expr]] = {symbol: [] for symbol in symbols}
+    for term in _terms(expression, parts.keys()):
+        for symbol in term.free_symbols & parts.keys():
+            parts[symbol].append(term.diff(symbol))
+    return [sympy.Add(*parts[symbol]) for symbol in symbols]
+
+
+def _terms(expression: sympy.Expr, symbols: Set[sympy.Symbol]) -> Iterator[sympy.Expr]:
+    """Terms of a sum, and of one that has a constant factor."""
+    if expression.is_Add:
+        for term in expression.args:
+            yield from _terms(term, symbols)
+        return
+    if expression.is_Mul:
+        moving = [factor for factor in expression.args if factor.free_symbols & symbols]
+        if len(moving) == 1 and moving[0].is_Add:
+            constant = sympy.Mul(*(f for f in expression.args if f is not moving[0]))
+            for term in _terms(moving[0], symbols):
+                yield constant * term
+            return
+    yield expression
+
+
 def read_equations(
     table: Mapping[str, Any], source: str, overrides: Mapping[str, Any]
 ) -> tuple[Equations, dict[str, Any]]:
@@ -120,17 +153,7 @@ def read_equations(
         if key not in _KEYS:
             raise InputError(f"{source}: unknown key '{key}'{nearest(key, _KEYS)}")
     parameters = _read_parameters(table.get("parameters", {}), source, overrides)
-    values: dict[str, sympy.Expr | tuple[sympy.Expr, ...]] = {
-        name: tuple(p.symbol for p in parameter)
-        if isinstance(parameter, tuple)
-        else parameter.symbol
-        for name, parameter in parameters.items()
-    }
-    integers = {
-        name: int(parameter.value)
-        for name, parameter in parameters.items()
-        if isinstance(parameter, Parameter) and parameter.value.is_Integer
-    }
+    values, integers = _known(parameters)
     components, symbols, arrays = _read_state(table, source, values, integers)
     for name, indices in arrays.items():
         values[name] = tuple(symbols[i] for i in indices)
@@ -146,8 +169,8 @@ def read_equations(
         name: parse(text, scope, f"{source}, [invariants] {name}")
         for name, text in _table(table, "invariants", source).items()
     }
-    if hamiltonian is not None:
-        invariants.setdefault("energy", hamiltonian)
+    if hamiltonian is not None and "energy" not in invariants:
+        invariants = {"energy": hamiltonian, **invariants}
     claim = table.get("divergence_free")
     if claim is not None and not isinstance(claim, bool):
         raise InputError(f"{source}, divergence_free: expected true or false, found {claim!r}")
@@ -170,6 +193,34 @@ def read_equations(
         for name, parameter in parameters.items()
     }
     return equations, plain
+
+
+def read_dimension(table: Mapping[str, Any], source: str) -> tuple[int, list[str]]:
+    """Number of components of a system file's state, and the parameters that set it."""
+    parameters = _read_parameters(table.get("parameters", {}), source, {})
+    values, integers = _known(parameters)
+    components, _, _ = _read_state(table, source, values, integers)
+    state = table["state"]
+    lengths = " ".join(map(str, state.values())) if isinstance(state, Mapping) else ""
+    return len(components), [name for name in parameters if re.search(rf"\b{name}\b", lengths)]
+
+
+def _known(
+    parameters: Mapping[str, Parameter | tuple[Parameter, ...]],
+) -> tuple[dict[str, sympy.Expr | tuple[sympy.Expr, ...]], dict[str, int]]:
+    """The parameters' symbols, and the values of those that are whole numbers."""
+    values: dict[str, sympy.Expr | tuple[sympy.Expr, ...]] = {
+        name: tuple(p.symbol for p in parameter)
+        if isinstance(parameter, tuple)
+        else parameter.symbol
+        for name, parameter in parameters.items()
+    }
+    integers = {
+        name: int(parameter.value)
+        for name, parameter in parameters.items()
+        if isinstance(parameter, Parameter) and parameter.value.is_Integer
+    }
+    return values, integers
 
 
 def _flatten(parameters: Mapping[str, Parameter | tuple[Parameter, ...]]) -> list[Parameter]:
@@ -249,9 +300,9 @@ def _read_state(
     if isinstance(state, Mapping):
         for name, length in state.items():
             check_name(name, where)
-            count = parse(
-                length, Scope({}, integers) if isinstance(length, str) else Scope(), where
-            )
+            # a parameter that is no whole number stays a symbol, which is refused below
+            known = {key: entry for key, entry in parameters.items() if key not in integers}
+            count = parse(length, Scope(known, integers), where)
             if not count.is_Integer or not 1 <= count <= MAXIMUM_DIMENSION:
                 raise InputError(
                     f"{where}: the length of '{name}' is {count}, not a whole number between "
@@ -280,14 +331,25 @@ def _read_state(
     return tuple(components), symbols, arrays
 
 
-def _read_components(
+def read_components(
     entries: Mapping[str, Any],
     where: str,
     scope: Scope,
     components: tuple[str, ...],
     arrays: Mapping[str, tuple[int, ...]],
 ) -> dict[int, sympy.Expr]:
-    """One expression a component: ``z1 = "..."``; for arrays ``q = "...i..."`` or a list."""
+    """One expression a component: ``z1 = "..."``; for arrays ``q = "...i..."`` or a list.
+
+    Returns
+    -------
+    dict
+        Expressions by the number of the component, for those that are named.
+
+    Raises
+    ------
+    InputError
+        For a component that the state does not have, or that is given twice.
+    """
     found: dict[int, sympy.Expr] = {}
     for key, text in entries.items():
         here = f"{where} {key}"
@@ -330,6 +392,13 @@ def _read_vector_field(
     symbols: tuple[sympy.Symbol, ...],
     arrays: Mapping[str, tuple[int, ...]],
 ) -> tuple[sympy.Expr | None, tuple[sympy.Expr, ...]]:
+    if (measured := table.get("measured", False)) is not False:
+        if measured is not True or "hamiltonian" in table or "vector_field" in table:
+            raise InputError(
+                f"{source}, measured: write measured = true where the equations are not known, "
+                "with neither hamiltonian nor [vector_field]"
+            )
+        return None, ()
     if ("hamiltonian" in table) == ("vector_field" in table):
         raise InputError(
             f'{source}: give either hamiltonian = "..." or a table [vector_field]'
@@ -343,14 +412,11 @@ def _read_vector_field(
             )
         hamiltonian = parse(table["hamiltonian"], scope, f"{source}, hamiltonian")
         half = len(symbols) // 2
-        positions, momenta = symbols[:half], symbols[half:]
-        return hamiltonian, (
-            *(hamiltonian.diff(p) for p in momenta),
-            *(-hamiltonian.diff(q) for q in positions),
-        )
+        slopes = gradient(hamiltonian, symbols)
+        return hamiltonian, (*slopes[half:], *(-slope for slope in slopes[:half]))
     where = f"{source}, [vector_field]"
     entries = _table(table, "vector_field", source)
-    found = _read_components(entries, where, scope, components, arrays)
+    found = read_components(entries, where, scope, components, arrays)
     missing = [name for i, name in enumerate(components) if i not in found]
     if missing:
         raise InputError(f"{where}: no equation for {', '.join(missing[:6])}")
@@ -372,7 +438,7 @@ def _read_symmetries(
     for number, entry in enumerate(entries, start=1):
         where = f"{source}, [[reversing_symmetry]] {number},"
         images = dict(enumerate(symbols))  # a component that is not named stays as it is
-        images |= _read_components(entry, where, scope, components, arrays)
+        images |= read_components(entry, where, scope, components, arrays)
         matrix = sympy.Matrix(
             [[images[i].diff(symbol) for symbol in symbols] for i in range(len(symbols))]
         )

@@ -1,7 +1,8 @@
 """The expression language of system files: a small, safe subset of Python's arithmetic.
 
     "(1/I3 - 1/I2)*z2*z3"
-    "sum(p[i]**2/(2*m[i]) for i in range(n)) + k*sigmoid(q[0])"
+    "sum(p[i]**2/(2*m[i]) for i in range(len(m))) + k*sigmoid(q[0])"
+    "sum(1/sqrt((x[i] - x[j])**2 + (y[i] - y[j])**2) for i in range(n) for j in range(i))"
 
 A text is parsed with :mod:`ast` and translated node by node into SymPy; only the nodes that this
 file names are understood, and nothing is ever evaluated as Python. So a file from a stranger can
@@ -63,7 +64,7 @@ FUNCTIONS: dict[str, Callable[[sympy.Expr], sympy.Expr]] = {
     "tanh": sympy.tanh,
     "sigmoid": sigmoid,
 }
-RESERVED = frozenset(FUNCTIONS) | {"pi", "sum", "range", "t"}
+RESERVED = frozenset(FUNCTIONS) | {"pi", "sum", "range", "len", "t"}
 
 _FLOAT_FUNCTIONS: dict[Any, Callable[..., float]] = {
     sympy.sin: math.sin,
@@ -96,6 +97,7 @@ def constant_value(
         return math.nan
 
 
+_WHOLE = "an index, % and // take whole numbers: loop indices, len(array), and + - * // % of them"
 _FORBIDDEN = {
     ast.Attribute: "attribute access (a dot)",
     ast.Lambda: "lambda",
@@ -274,7 +276,7 @@ class _Parser:
             return sympy.Integer(self.integers[name])
         if name == "pi":
             return sympy.pi
-        if name in FUNCTIONS or name in ("sum", "range"):
+        if name in FUNCTIONS or name in ("sum", "range", "len"):
             self.fail(node, f"the function '{name}' needs its argument in parentheses")
         if name not in self.values:
             known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
@@ -322,7 +324,7 @@ class _Parser:
             case ast.BitXor():
                 self.fail(node, "for a power write ** instead of ^")
             case ast.Mod() | ast.FloorDiv():
-                self.fail(node, "% and // are allowed in an index only")
+                return sympy.Integer(self.integer(node))
         self.fail(node, "this operation is not allowed; allowed are + - * / **")
 
     def power(self, node: ast.AST, base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
@@ -351,6 +353,8 @@ class _Parser:
         name = node.func.id
         if name == "sum":
             return self.sum(node)
+        if name == "len":
+            return sympy.Integer(self.length(node))
         if name not in FUNCTIONS:
             self.fail(
                 node,
@@ -401,8 +405,19 @@ class _Parser:
             self.fail(node, "expected range(n) or range(first, end)")
         return range(*(self.integer(argument) for argument in node.args))
 
+    def length(self, node: ast.Call) -> int:
+        """``len(m)``: how many components or parameters an array has."""
+        array = (
+            self.values.get(node.args[0].id)
+            if len(node.args) == 1 and isinstance(node.args[0], ast.Name) and not node.keywords
+            else None
+        )
+        if not isinstance(array, tuple):
+            self.fail(node, "'len' takes the name of an array, as in len(m)")
+        return len(array)
+
     def integer(self, node: ast.expr) -> int:
-        """Value of an index expression: literals, loop indices and integer parameters."""
+        """Value of an index expression: literals, loop indices, integer parameters, lengths."""
         self.visit(node)
         match node:
             case ast.Constant(value=int(value)) if not isinstance(value, bool):
@@ -415,11 +430,13 @@ class _Parser:
                         "no parameter with a whole number",
                     )
                 return self.integers[name]
+            case ast.Call(func=ast.Name(id="len")):
+                return self.length(node)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self.integer(operand)
             case ast.BinOp(left=left, op=operator, right=right):
                 return self.integer_operation(node, self.integer(left), operator, right)
-        self.fail(node, "an index is made of whole numbers, loop indices and + - * // %")
+        self.fail(node, _WHOLE)
 
     def integer_operation(
         self, node: ast.BinOp, left: int, operator: ast.operator, right_node: ast.expr
@@ -436,7 +453,7 @@ class _Parser:
                 if right == 0:
                     self.fail(right_node, "division by zero in an index")
                 return left % right if isinstance(operator, ast.Mod) else left // right
-        self.fail(node, "an index is made of whole numbers, loop indices and + - * // %")
+        self.fail(node, _WHOLE)
 
     def bounded_integer(self, node: ast.AST, value: int) -> int:
         if abs(value) > 2**53:

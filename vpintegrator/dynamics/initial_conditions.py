@@ -8,26 +8,37 @@
     distribution = "sphere"         radius, centre
     distribution = "energy-shell"   energy = [lowest, highest], low, high (the box of proposals),
                                     invariant
+    distribution = "formula"        random = { a = ["-pi", "pi"], r = { mean = 1, std = 0.1 },
+                                               u = { low = 0, high = 1, length = "n" } },
+                                    state = { x = "r*cos(a)", y = "r*sin(a)", v = "u[i]" }
 
-``low``, ``high``, ``mean``, ``std`` and ``centre`` are a number for all components or a list with
-one entry each; every number may be an expression of the system's parameters, such as ``"-pi"``.
+``low``, ``high``, ``mean``, ``std`` and ``centre`` are a number for all components, a list with one
+entry each, or a table of them by component or array, ``{ q = "i", p = 0 }``; every number may be an
+expression of the system's parameters, such as ``"-pi"``. A formula computes the state from
+independent random numbers, uniform between two bounds or normal, single or arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
 
+from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
+from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, read_components
 from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics.system import System
 
-_MAXIMUM_PROPOSALS = 5_000_000
+_PROPOSALS = 65_536  # at a time
+_MAXIMUM_PROPOSALS = 5_000_000  # unless this part of them is accepted:
+_LEAST_ACCEPTED = 1e-4
 _REQUIRED: dict[str, set[str]] = {
     "points": {"points"},
     "curves": {"parameter", "start", "stop", "step", "curves"},
@@ -35,12 +46,36 @@ _REQUIRED: dict[str, set[str]] = {
     "normal": set(),
     "sphere": set(),
     "energy-shell": {"energy", "low", "high"},
+    "formula": {"random", "state"},
 }
 _OPTIONAL: dict[str, set[str]] = {
     "normal": {"mean", "std"},
     "sphere": {"radius", "centre"},
     "energy-shell": {"invariant"},
 }
+
+
+@dataclass(frozen=True)
+class _RandomNumbers:
+    """A name that a formula draws: one number a state, or an array of ``length``."""
+
+    name: str
+    length: int | None
+    uniform: bool
+    first: float  # the lower bound, or the mean
+    second: float  # the upper bound, or the standard deviation
+
+    @cached_property
+    def symbols(self) -> tuple[sympy.Symbol, ...]:
+        return tuple(sympy.Dummy(self.name, real=True) for _ in range(self.length or 1))
+
+    @property
+    def value(self) -> sympy.Symbol | tuple[sympy.Symbol, ...]:
+        return self.symbols[0] if self.length is None else self.symbols
+
+    def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
+        draw = generator.uniform if self.uniform else generator.normal
+        return draw(self.first, self.second, (count, self.length or 1))
 
 
 class InitialConditions:
@@ -192,13 +227,15 @@ class InitialConditions:
             found: list[np.ndarray] = []
             missing, proposed = count, 0
             while missing > 0:
-                proposals = generator.uniform(low, high, (max(4 * missing, 1024), len(low)))
+                size = int(np.clip(4 * missing, 1024, _PROPOSALS))
+                proposals = generator.uniform(low, high, (size, len(low)))
                 value = invariant(proposals)
                 accepted = proposals[(value >= lowest) & (value <= highest)][:missing]
                 found.append(accepted)
                 missing -= len(accepted)
                 proposed += len(proposals)
-                if proposed > _MAXIMUM_PROPOSALS and missing > 0:
+                hopeless = count - missing < _LEAST_ACCEPTED * proposed
+                if proposed > _MAXIMUM_PROPOSALS and hopeless and missing > 0:
                     raise InputError(
                         f"{self.where}: only {count - missing} of {proposed} states in the box "
                         f"have an energy between {lowest:g} and {highest:g}; "
@@ -207,6 +244,82 @@ class InitialConditions:
             return np.concatenate(found) if found else np.empty((0, len(low)))
 
         self._draw = draw
+
+    def _read_formula(self) -> None:
+        numbers = self._random_numbers()
+        known = self._scope()
+        symbols = [symbol for number in numbers for symbol in number.symbols]
+        scope = Scope(
+            {**known.values, **{number.name: number.value for number in numbers}},
+            known.integers,
+            known.numbers,
+        )
+        expressions = self._components(self.table["state"], "state", scope)
+
+        @cache  # compiled when first needed: loading a system is to be quick
+        def formulas() -> ComponentFunction:
+            return compile_expressions(expressions, symbols, self.system.equations.values, "numpy")
+
+        def draw(count: int, generator: np.random.Generator) -> np.ndarray:
+            columns = np.empty((len(symbols), count))
+            start = 0
+            for number in numbers:
+                stop = start + len(number.symbols)
+                columns[start:stop] = number.draw(count, generator).T
+                start = stop
+            with np.errstate(all="ignore"):
+                values = formulas()(*columns)
+            states = np.empty((count, self.system.dim))
+            for column, value in zip(states.T, values, strict=True):
+                column[:] = value
+            if not np.isfinite(states).all():
+                raise InputError(f"{self.where} state: a formula has no finite value")
+            return states
+
+        self._draw = draw
+
+    def _random_numbers(self) -> list[_RandomNumbers]:
+        """The entries of the table ``random``, in its order."""
+        where = f"{self.where} random"
+        table = self.table["random"]
+        if not isinstance(table, Mapping):
+            raise InputError(f"{where}: expected a table of names, as in {{ a = [0, 1] }}")
+        taken = {*self.system.equations.scope.values, *self.system.equations.scope.integers, "i"}
+        numbers = []
+        for name, entry in table.items():
+            here = f"{where} {name}"
+            if check_name(name, here) in taken:
+                raise InputError(f"{here}: the name '{name}' has a meaning already")
+            if isinstance(entry, list):
+                if len(entry) != 2:
+                    raise InputError(f"{here}: expected [low, high]")
+                entry = {"low": entry[0], "high": entry[1]}
+            kinds = ({"low", "high"}, {"mean", "std"})
+            if not isinstance(entry, Mapping) or entry.keys() - {"length"} not in kinds:
+                raise InputError(
+                    f"{here}: expected [low, high], or a table with low and high or mean and std, "
+                    "and perhaps length"
+                )
+            length = None
+            if "length" in entry:
+                count = self._number(entry["length"], f"random {name} length")
+                if not 1 <= count <= MAXIMUM_DIMENSION or count != int(count):
+                    raise InputError(
+                        f"{here} length: {count:g} is no whole number between 1 and "
+                        f"{MAXIMUM_DIMENSION}"
+                    )
+                length = int(count)
+            uniform = "low" in entry
+            first, second = (
+                self._number(entry[key], f"random {name} {key}")
+                for key in (("low", "high") if uniform else ("mean", "std"))
+            )
+            if (first > second) if uniform else (second < 0):
+                raise InputError(
+                    f"{here}: " + ("low is above high" if uniform else "std cannot be negative")
+                )
+            numbers.append(_RandomNumbers(name, length, uniform, first, second))
+        return numbers
 
     def _box(self) -> tuple[np.ndarray, np.ndarray]:
         low, high = self._vector(self.table["low"], "low"), self._vector(self.table["high"], "high")
@@ -226,14 +339,32 @@ class InitialConditions:
 
     def _number(self, text: Any, key: str) -> float:
         where = f"{self.where} {key}"
-        value = parse(text, self._scope(), where).xreplace(self.system.equations.values)
+        return self._value(parse(text, self._scope(), where), where)
+
+    def _value(self, expression: sympy.Expr, where: str) -> float:
+        value = expression.xreplace(self.system.equations.values)
         number = complex(value)
         if number.imag or not np.isfinite(number.real):
             raise InputError(f"{where}: {value} is not a finite real number")
         return number.real
 
+    def _components(self, table: Any, key: str, scope: Scope) -> list[sympy.Expr]:
+        """An expression for every component of the state, from a table by component or array."""
+        where = f"{self.where} {key}"
+        if not isinstance(table, Mapping):
+            raise InputError(f"{where}: expected a table of components, as in {{ q = ... }}")
+        e = self.system.equations
+        found = read_components(table, where, scope, e.components, e.arrays)
+        missing = [name for k, name in enumerate(e.components) if k not in found]
+        if missing:
+            raise InputError(f"{where}: nothing is given for {', '.join(missing[:6])}")
+        return [found[k] for k in range(len(e.components))]
+
     def _vector(self, value: Any, key: str) -> np.ndarray:
         dim = self.system.dim
+        if isinstance(value, Mapping):
+            expressions = self._components(value, key, self._scope())
+            return np.array([self._value(e, f"{self.where} {key}") for e in expressions])
         if value is None or (isinstance(value, list) and len(value) != dim):
             raise InputError(f"{self.where} {key}: expected {dim} numbers")
         entries = value if isinstance(value, list) else [value] * dim

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,8 @@ class System:
 
     Attributes
     ----------
-    name, title, reference, description, text
-        As given.
+    name, title, subject, reference, description, text
+        As given; the subject is a heading of the catalogue, such as "Mechanics".
     parameters
         Parameter values by name: numbers, or lists for arrays.
     definitions
@@ -81,13 +82,15 @@ class System:
         self.text = text
         self.title = _string(table, "title", source) or (name or "untitled system")
         self.name = name or "-".join(self.title.lower().split())
+        self.subject = _string(table, "subject", source)
         self.reference = _string(table, "reference", source)
         self.description = _string(table, "description", source)
         try:
             self.equations, self.parameters = read_equations(table, source, parameters or {})
             self.definitions = {**table.get("parameters", {}), **(parameters or {})}
             self.divergence_free = check_claims(self.equations, source)
-            self._field("numpy")  # constants that are no numbers are found here
+            if not self.is_measured:
+                self._field("numpy")  # constants that are no numbers are found here
         except RecursionError:
             raise InputError(f"{source}: the equations are nested too deeply") from None
         self.defaults = _read_defaults(table, source)
@@ -117,6 +120,28 @@ class System:
     def is_hamiltonian(self) -> bool:
         """Whether the system was given by a Hamiltonian over positions and momenta."""
         return self.equations.hamiltonian is not None
+
+    @property
+    def structure(self) -> str:
+        """In words: Hamiltonian, divergence-free, not divergence-free, or measured."""
+        if self.is_measured:
+            return "measured"
+        if self.is_hamiltonian:
+            return "Hamiltonian"
+        return "divergence-free" if self.divergence_free else "not divergence-free"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether only states are known, and no equations (``measured = true`` in the file)."""
+        return not self.equations.vector_field
+
+    def require_equations(self, what: str) -> None:
+        """Raise InputError where ``what`` needs the equations and they are not known."""
+        if self.is_measured:
+            raise InputError(
+                f"{what} needs the equations of {self.name}, which are not known: its states were "
+                "measured"
+            )
 
     def vector_field(self, state: Any) -> Any:
         """Right-hand side f(z), shape (..., dim)."""
@@ -174,6 +199,7 @@ class System:
 
     def divergence(self, state: Any) -> Any:
         """Sum of df_i/dz_i, shape (...)."""
+        self.require_equations("the divergence")
         return self._divergence(state)
 
     @cached_property
@@ -188,6 +214,10 @@ class System:
     def sample_initial(self, count: int, generator: np.random.Generator) -> np.ndarray:
         """Draw ``count`` initial states, (count, dim), from the suggested distribution."""
         return self.initial_conditions.sample(count, generator)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # text travels between processes, not what was derived from it
+        return _again, (self.text, self.name, json.dumps(self.definitions), self._source)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{k}={v}" for k, v in self.parameters.items())
@@ -205,6 +235,7 @@ class System:
 
     @cached_property
     def _field(self) -> Callable[[str], Callable[..., list[Any]]]:
+        self.require_equations("the vector field")
         e = self.equations
         return cache(
             lambda library: compile_expressions(e.vector_field, e.symbols, e.values, library)
@@ -212,6 +243,7 @@ class System:
 
     @cached_property
     def _jacobian(self) -> tuple[list[tuple[int, int]], Callable[..., Any], Callable[[], Any]]:
+        self.require_equations("the Jacobian matrix")
         e = self.equations
         positions, entries = list(e.jacobian), list(e.jacobian.values())
         return (
@@ -228,6 +260,12 @@ class System:
     @cached_property
     def _divergence(self) -> _Scalar:
         return _Scalar(self.equations, self.equations.divergence)
+
+
+@lru_cache(8)
+def _again(text: str, name: str, definitions: str, source: str) -> System:
+    """An equal system; the same one if it was made here before, for it takes SymPy a while."""
+    return System(text, name, json.loads(definitions), source)
 
 
 class _Scalar:

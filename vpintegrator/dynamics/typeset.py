@@ -1,43 +1,117 @@
-"""Equations of a system, typeset for a terminal or for LaTeX."""
+"""Equations of a system, typeset for a terminal or for LaTeX.
+
+The equations of systems of arrays that are large, long, or have sums are shown as their files state
+them, with sums and indices; those of others component by component.
+"""
 
 from __future__ import annotations
 
 import re
+import textwrap
+import tomllib
 import unicodedata
+from collections.abc import Iterator
+from typing import Any
 
 import sympy
 
+from vpintegrator.dynamics.notation import as_written, in_a_line
 from vpintegrator.dynamics.system import System
 
-_SHOWN = 12  # equations of a long system
+_LARGE = 8  # components; the equations of more are not written out one by one
+_LONG = 40  # operations of a Hamiltonian, whose derivatives would not fit a line
+_SHOWN = 12  # of a large system without arrays
 
 
 def equations_unicode(system: System, width: int = 100) -> str:
     """Hamiltonian and equations of motion in Unicode, for a terminal of ``width`` columns."""
+    if _by_array(system):
+        return "\n".join(_filled(name, line, width) for name, line in _lines(system))
     e = system.equations
-    blocks = [] if e.hamiltonian is None else [expression_unicode("H", e.hamiltonian, width)]
+    blocks = [] if e.hamiltonian is None else [_expression_unicode("H", e.hamiltonian, width)]
     blocks += [
-        expression_unicode(_dotted(name), f, width)
-        for name, f in zip(e.components[:_SHOWN], e.vector_field[:_SHOWN], strict=True)
+        _expression_unicode(_dotted(name), f, width)
+        for name, f in zip(e.components[:_SHOWN], e.vector_field[:_SHOWN], strict=False)
     ]
     if system.dim > _SHOWN:
         blocks.append(f"... and {system.dim - _SHOWN} more")
-    tall = any("\n" in block for block in blocks)
-    return ("\n\n" if tall else "\n").join(blocks)
+    return _stacked(blocks)
 
 
 def equations_latex(system: System) -> str:
     """The same as a LaTeX ``align*`` environment."""
-    e = system.equations
-    rows = [] if e.hamiltonian is None else [f"H &= {sympy.latex(e.hamiltonian)}"]
-    rows += [
-        f"{sympy.latex(sympy.Symbol(_dotted(name)))} &= {sympy.latex(f)}"
-        for name, f in zip(e.components, e.vector_field, strict=True)
-    ]
+    if _by_array(system):
+        rows = [f"{name} &= {right}" for name, right in _latex_rows(system)]
+    else:
+        e = system.equations
+        rows = [] if e.hamiltonian is None else [f"H &= {sympy.latex(e.hamiltonian)}"]
+        rows += [
+            f"{sympy.latex(sympy.Symbol(_dotted(name)))} &= {sympy.latex(f)}"
+            for name, f in zip(e.components, e.vector_field, strict=False)
+        ]
     return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
 
 
-def expression_unicode(name: str, expression: sympy.Expr, width: int = 100) -> str:
+def invariants_unicode(system: System, width: int = 100) -> str:
+    """The invariants in Unicode, ``name = expression``; an energy that is the Hamiltonian as H."""
+    if _by_array(system):
+        table, lengths = _file(system)
+        lines = [
+            _filled(name.replace("_", " "), in_a_line(text, lengths), width)
+            for name, text in table.get("invariants", {}).items()
+        ]
+        return "\n".join([*(["energy = H"] if system.is_hamiltonian else []), *lines])
+    e = system.equations
+    return _stacked(
+        [
+            "energy = H"
+            if expression == e.hamiltonian
+            else _expression_unicode(name, expression, width)
+            for name, expression in e.invariants.items()
+        ]
+    )
+
+
+def invariants_latex(system: System) -> dict[str, str]:
+    """LaTeX of the invariants, by name; an energy that is the Hamiltonian is ``H``."""
+    e = system.equations
+    if not _by_array(system):
+        return {
+            name: "H" if expression == e.hamiltonian else sympy.latex(expression)
+            for name, expression in e.invariants.items()
+        }
+    table, lengths = _file(system)
+    found = {"energy": "H"} if system.is_hamiltonian else {}
+    return found | {
+        name: sympy.latex(as_written(text, lengths))
+        for name, text in table.get("invariants", {}).items()
+    }
+
+
+def divergence_unicode(system: System, width: int = 100) -> str:
+    """The divergence in Unicode."""
+    if system.divergence_free:
+        return "div f = 0"
+    return _expression_unicode("div f", system.equations.divergence.expand(), width)
+
+
+def symmetries_unicode(system: System) -> list[str]:
+    """Images of the components under each reversing symmetry, on one line each."""
+    if not _by_array(system):
+        return [_images(system, rho) for rho in system.reversing_symmetries]
+    table, lengths = _file(system)
+    return [
+        ", ".join(
+            f"{name}[i] → {in_a_line(text, lengths)}"
+            if isinstance(text, str)
+            else ", ".join(f"{name}[{k}] → {entry}" for k, entry in enumerate(text))
+            for name, text in entry.items()
+        )
+        for entry in table.get("reversing_symmetry", [])
+    ]
+
+
+def _expression_unicode(name: str, expression: sympy.Expr, width: int) -> str:
     """``name = expression`` in Unicode, over several lines where it has fractions."""
     text = sympy.pretty(
         sympy.Eq(sympy.Symbol(name.replace("_", " ")), expression, evaluate=False),
@@ -47,12 +121,112 @@ def expression_unicode(name: str, expression: sympy.Expr, width: int = 100) -> s
     return unicodedata.normalize("NFC", text)  # one character for a dotted letter
 
 
+def _stacked(blocks: list[str]) -> str:
+    tall = any("\n" in block for block in blocks)
+    return ("\n\n" if tall else "\n").join(blocks)
+
+
+def _filled(name: str, line: str, width: int) -> str:
+    """A long line broken at blanks."""
+    filled = textwrap.fill(
+        f"{name} = {line}",
+        width,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return filled.replace("\N{NO-BREAK SPACE}", " ")
+
+
 def component_latex(name: str) -> str:
     """LaTeX of a component's name: ``z1`` becomes ``z_{1}``, ``q[0]`` becomes ``q_{0}``."""
     return sympy.latex(sympy.Symbol(name.replace("[", "_").replace("]", "")))
+
+
+def _by_array(system: System) -> bool:
+    """Whether the equations are shown with the indices and sums of the file."""
+    e = system.equations
+    if not e.arrays or not e.vector_field:
+        return False
+    long = e.hamiltonian is not None and e.hamiltonian.count_ops() > _LONG
+    return long or system.dim > _LARGE or "sum(" in system.text
+
+
+def _file(system: System) -> tuple[dict[str, Any], dict[str, int]]:
+    """The system's tables, and the lengths of its arrays of components and of parameters."""
+    lengths = {name: len(indices) for name, indices in system.equations.arrays.items()}
+    lengths |= {k: len(v) for k, v in system.parameters.items() if isinstance(v, list)}
+    return tomllib.loads(system.text), lengths
+
+
+def _texts(system: System) -> Iterator[tuple[str, str | float]]:
+    """What the file gives: H, or the right-hand sides, by array or component."""
+    table, _ = _file(system)
+    if system.is_hamiltonian:
+        yield "H", table["hamiltonian"]
+        return
+    for name, text in table["vector_field"].items():
+        if isinstance(text, list):
+            yield from ((f"{name}[{k}]", entry) for k, entry in enumerate(text))
+        else:
+            yield f"{name}[i]", text
+
+
+def _pairs(system: System) -> list[tuple[str, str]]:
+    """Arrays of positions with those of their momenta, where they come in pairs."""
+    arrays = system.equations.arrays
+    names, half = list(arrays), len(arrays) // 2
+    if not system.is_hamiltonian or len(names) % 2:
+        return []
+    pairs = list(zip(names[:half], names[half:], strict=True))
+    return pairs if all(len(arrays[q]) == len(arrays[p]) for q, p in pairs) else []
+
+
+def _lines(system: System) -> Iterator[tuple[str, str]]:
+    _, lengths = _file(system)
+
+    def dotted(name: str) -> str:
+        return unicodedata.normalize("NFC", f"{name[0]}\u0307{name[1:]}")
+
+    for name, text in _texts(system):
+        yield (name if name == "H" else dotted(name)), in_a_line(text, lengths)
+    for q, p in _pairs(system):
+        yield dotted(f"{q}[i]"), f"∂H/∂{p}[i]"
+        yield dotted(f"{p}[i]"), f"-∂H/∂{q}[i]"
+
+
+def _latex_rows(system: System) -> Iterator[tuple[str, str]]:
+    _, lengths = _file(system)
+
+    def dotted(name: str) -> str:
+        array, _, index = name.rstrip("]").partition("[")
+        return rf"\dot{{{array}}}_{{{index}}}"
+
+    for name, text in _texts(system):
+        right = sympy.latex(as_written(text, lengths))
+        yield (name if name == "H" else dotted(name)), right
+    for q, p in _pairs(system):
+        slope = r"\frac{{\partial H}}{{\partial {}_{{i}}}}"
+        yield dotted(f"{q}[i]"), slope.format(p)
+        yield dotted(f"{p}[i]"), "-" + slope.format(q)
 
 
 def _dotted(name: str) -> str:
     # SymPy reads "dot" at the end of the letters as a dot above them: zdot_1 is ż with index 1
     match = re.fullmatch(r"([A-Za-z]+)_?\[?(\d+)\]?", name)
     return f"{match[1]}dot{match[2]}" if match else f"{name}dot"
+
+
+def _images(system: System, rho: Any) -> str:
+    """``(z1, z2, z3) → (-z1, z2, z3)``."""
+    names = system.components
+
+    def row(coefficients: Any) -> str:
+        terms = [
+            f"{'-' if c < 0 else '+'}{'' if abs(c) == 1 else f'{abs(c):g} '}{name}"
+            for c, name in zip(coefficients, names, strict=True)
+            if c
+        ]
+        return " ".join(terms).removeprefix("+") or "0"
+
+    return f"({', '.join(names)}) → ({', '.join(row(r) for r in rho)})"

@@ -1,0 +1,364 @@
+"""The catalogue: claims that hold in generated data, and values that are published."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.linalg
+
+from vpintegrator.dynamics import InitialConditions, list_systems, load_system, solve
+from vpintegrator.dynamics.catalogue import summaries
+from vpintegrator.rollout import integrate
+
+COUNT = 4
+
+
+@cache
+def load(name):
+    return load_system(name)
+
+
+@cache
+def data(name):
+    """A few trajectories as the system suggests."""
+    system = load(name)
+    initial = system.sample_initial(COUNT, np.random.default_rng(1))
+    times = system.defaults["step"] * np.arange(system.defaults["steps"] + 1)
+    return times, solve(system, initial, times)
+
+
+def orbit(system, initial, end, steps=1, rtol=1e-12):
+    initial = np.atleast_2d(np.array(initial, dtype=float))
+    return solve(system, initial, np.linspace(0, end, steps + 1), rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", list_systems())
+def test_invariants_stay(name):
+    system = load(name)
+    states = data(name)[1]
+    assert np.isfinite(states).all()
+    for key, invariant in system.invariants.items():
+        values = invariant(states)
+        drift = np.abs(values - values[:, :1]).max() / np.abs(values).max()
+        assert drift <= 1e-10, key
+
+
+@pytest.mark.parametrize("name", list_systems())
+def test_agrees_with_scipy(name):
+    """Another solver of another kind, on the same vector field; short, as some are chaotic."""
+    system = load(name)
+    times, states = data(name)
+    short = times[: min(20, len(times))]
+    field = system.vector_field
+    solution = scipy.integrate.solve_ivp(
+        lambda _, z: field(z), (0, short[-1]), states[0, 0], "LSODA", short, rtol=1e-11, atol=1e-12
+    )
+    scale = np.abs(states[0]).max()
+    np.testing.assert_allclose(solution.y.T, states[0, : len(short)], atol=2e-8 * scale)
+
+
+@pytest.mark.parametrize("name", list_systems())
+def test_classical_methods_apply(name):
+    system = load(name)
+    initial = data(name)[1][:, 0]
+    step = system.defaults["step"]
+    for method in ("rk4", "implicit-midpoint"):
+        states = integrate(system, method, initial, step / 4, 4)
+        assert np.abs(states[:, -1] - data(name)[1][:, 1]).max() < 0.1 * np.abs(initial).max()
+
+
+def test_the_list_tells_the_truth():
+    found = summaries()
+    assert [summary.name for summary in found] != []
+    assert {summary.name for summary in found} == set(list_systems())
+    for summary in found:
+        system = load(summary.name)
+        assert (summary.dim, summary.structure) == (system.dim, system.structure)
+        assert system.subject == summary.subject != ""
+        assert system.title and system.reference and system.description
+        assert system.defaults.keys() >= {"step", "steps"}
+    sizes = {summary.name: summary.size for summary in found}
+    assert sizes["toda"] == "n"
+    assert sizes["point-vortices"] == "gamma"
+    assert sizes["kepler"] == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["toda", "fput", "linear-wave", "advection", "lennard-jones-chain"]
+)
+@pytest.mark.parametrize("n", [4, 5, 10])
+def test_lengths_are_free(name, n):
+    """Claims are checked anew for each length."""
+    system = load_system(name, n=n)
+    assert system.dim == (n if name == "advection" else 2 * n)
+    assert np.isfinite(system.sample_initial(3, np.random.default_rng(0))).all()
+
+
+# Celestial mechanics
+
+
+def test_kepler_ellipse():
+    """Position from Kepler's equation, and the Laplace-Runge-Lenz vector."""
+    a, e = 1.1, 0.4
+    initial = [a * (1 - e), 0, 0, np.sqrt((1 + e) / (a * (1 - e)))]
+    period = 2 * np.pi * a**1.5
+    states = orbit(load("kepler"), initial, period, 10)[0]
+    mean = np.linspace(0, 2 * np.pi, 11)
+    anomaly = mean.copy()
+    for _ in range(50):
+        anomaly -= (anomaly - e * np.sin(anomaly) - mean) / (1 - e * np.cos(anomaly))
+    expected = a * np.stack([np.cos(anomaly) - e, np.sqrt(1 - e**2) * np.sin(anomaly)], -1)
+    np.testing.assert_allclose(states[:, :2], expected, atol=1e-10)
+    names = ("laplace_runge_lenz_x", "laplace_runge_lenz_y")
+    found = [load("kepler").invariants[name](states[3]) for name in names]
+    np.testing.assert_allclose(found, [e, 0], atol=1e-11)
+
+
+def test_kepler_initial_states_are_what_they_say():
+    system = load("kepler")
+    z = system.sample_initial(500, np.random.default_rng(0))
+    axis = -1 / (2 * system.invariants["energy"](z))
+    names = ("laplace_runge_lenz_x", "laplace_runge_lenz_y")
+    eccentricity = np.hypot(*[system.invariants[name](z) for name in names])
+    assert axis.min() > 0.8 and axis.max() < 1.2
+    assert eccentricity.min() > 0.1 and eccentricity.max() < 0.6
+
+
+def test_figure_eight():
+    """The period of Chenciner and Montgomery; after a third of it the bodies change places."""
+    system = load("three-body")
+    x, v = np.array([0.97000436, -0.24308753]), np.array([0.93240737, 0.86473146]) / 2
+    initial = np.concatenate([x, -x, [0, 0], v, v, -2 * v])
+    third = orbit(system, initial, 6.32591398 / 3, 3)[0]
+    places = third[-1, :6].reshape(3, 2)
+    np.testing.assert_allclose(places[[1, 2, 0]], initial[:6].reshape(3, 2), atol=1e-6)
+
+
+def test_outer_solar_system_data():
+    """Published positions, momenta from published velocities, and the orbital periods."""
+    system = load("outer-solar-system")
+    conditions = InitialConditions(
+        system,
+        {
+            "distribution": "formula",
+            "random": {"unused": [0, 1]},
+            "state": {"q": "q0[i]", "p": "m[i//3]*year*v0[i]"},
+        },
+        "test",
+    )
+    z = conditions.sample(1, np.random.default_rng(0))[0]
+    q, p = z[:18].reshape(6, 3), z[18:].reshape(6, 3)
+    assert q[5].tolist() == [-15.5387357, -25.2225594, -3.1902382]
+    # in the units of the book: solar masses and days
+    m = np.array([1.00000597682, 0.000954786104043, 0.000285583733151, 0.0000437273164546])
+    m = np.append(m, [0.0000517759138449, 1 / 1.3e8])
+    v = p * 1e-6 / m[:, None] / 365.25
+    np.testing.assert_allclose(v[1], [0.00565429, -0.00412490, -0.00190589], rtol=1e-14)
+    gravity = 2.95912208286e-4
+    energy = (m * (v**2).sum(-1)).sum() / 2
+    for j in range(6):
+        for k in range(j):
+            energy -= gravity * m[j] * m[k] / np.linalg.norm(q[j] - q[k])
+    assert system.hamiltonian(z) == pytest.approx(energy * 1e6 * 365.25**2, rel=1e-13)
+    distance = np.linalg.norm(q - q[0], axis=1)[1:]
+    axis = 1 / (2 / distance - (v[1:] ** 2).sum(-1) / (gravity * (m[0] + m[1:])))
+    np.testing.assert_allclose(axis**1.5, [11.86, 29.4, 84, 165, 248], rtol=0.02)
+
+
+def test_henon_heiles_potential():
+    """The three saddles at energy 1/6, and Henon's and Heiles's figure 5 beginning inside."""
+    system = load("henon-heiles")
+    saddles = [[0, 1], [np.sqrt(3) / 2, -0.5], [-np.sqrt(3) / 2, -0.5]]
+    for saddle in saddles:
+        z = np.array([*saddle, 0, 0])
+        assert system.hamiltonian(z) == pytest.approx(1 / 6, rel=1e-14)
+        np.testing.assert_allclose(system.vector_field(z), 0, atol=1e-15)
+    states = data("henon-heiles")[1]
+    assert np.abs(states[..., :2]).max() < 1
+
+
+# Lattices and waves
+
+
+def test_toda_eigenvalues_are_constant():
+    """All of them, not only the four traces that the file names (Flaschka, 1974)."""
+    states = data("toda")[1][0, ::40]
+    eigenvalues = []
+    for q, p in zip(*np.split(states, 2, -1), strict=True):
+        beside = np.exp((q - np.roll(q, -1)) / 2)
+        lax = np.diag(p) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1)
+        lax[0, -1] = lax[-1, 0] = beside[-1]
+        eigenvalues.append(np.linalg.eigvalsh(lax))
+        powers = [np.trace(np.linalg.matrix_power(lax, k)) for k in (2, 3, 4)]
+        z = np.concatenate([q, p])
+        found = [load("toda").invariants[k](z) for k in ("energy", "third", "fourth")]
+        np.testing.assert_allclose(np.array(found) * [2, 3, 4], powers, rtol=1e-12)
+    np.testing.assert_allclose(eigenvalues[1:], [eigenvalues[0]] * (len(states) - 1), atol=1e-11)
+
+
+def test_fput_recurrence():
+    """Energy leaves the lowest mode and comes back at the time of Toda's formula."""
+    n = 15
+    system = load_system("fput", n=n)
+    k = np.arange(1, n + 1)
+    modes = np.sqrt(2 / (n + 1)) * np.sin(np.pi * np.outer(k, k) / (n + 1))
+    frequencies = 2 * np.sin(np.pi * k / (2 * (n + 1)))
+    initial = np.concatenate([np.sin(np.pi * k / (n + 1)), np.zeros(n)])
+    times = np.linspace(0, 2000, 501)
+    states = solve(system, initial[None], times, rtol=1e-6, atol=1e-6)[0]
+    q, p = states[:, :n] @ modes, states[:, n:] @ modes
+    share = ((p**2 + (frequencies * q) ** 2) / 2)[:, 0] / system.hamiltonian(initial)
+    assert share[0] == pytest.approx(1, rel=1e-12)
+    assert share.min() < 0.2
+    # 3/(pi**1.5 sqrt(2)) (n + 1)**1.5/sqrt(alpha a) periods of the lowest mode
+    expected = 3 / (np.pi**1.5 * np.sqrt(2)) * (n + 1) ** 1.5 / np.sqrt(0.25)
+    expected *= 2 * np.pi / frequencies[0]
+    late = times > expected / 2
+    assert share[late].max() > 0.9
+    assert times[late][np.argmax(share[late])] == pytest.approx(expected, rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["linear-wave", "advection"])
+def test_linear_systems_by_the_matrix_exponential(name):
+    system = load(name)
+    times, states = data(name)
+    matrix = system.jacobian(np.zeros(system.dim))
+    expected = scipy.linalg.expm(times[50] * matrix) @ states[0, 0]
+    np.testing.assert_allclose(states[0, 50], expected, atol=1e-10)
+
+
+def test_lennard_jones_well():
+    """Two atoms at 2**(1/6): the minimum, of depth epsilon."""
+    system = load_system("lennard-jones-chain", n=2, epsilon=0.7)
+    z = np.array([0, 2 ** (1 / 6), 0, 0])
+    assert system.hamiltonian(z) == pytest.approx(-0.7, rel=1e-14)
+    np.testing.assert_allclose(system.vector_field(z), 0, atol=1e-13)
+
+
+# Flows
+
+
+def test_abc_flow_is_beltrami():
+    """rot v = v, and A, B, C as published up to a factor: A**2 : B**2 : C**2 = 3 : 2 : 1."""
+    system = load("abc-flow")
+    jacobian = system.jacobian(system.sample_initial(20, np.random.default_rng(0)))
+    curl = np.stack([jacobian[:, (i + 2) % 3, (i + 1) % 3] for i in range(3)], -1)
+    curl -= np.stack([jacobian[:, (i + 1) % 3, (i + 2) % 3] for i in range(3)], -1)
+    z = system.sample_initial(20, np.random.default_rng(0))
+    np.testing.assert_allclose(curl, system.vector_field(z), atol=1e-14)
+    np.testing.assert_allclose([system.parameters[k] ** 2 for k in "ABC"], [3, 2, 1], rtol=1e-14)
+    reflected = system.vector_field(np.array([np.pi, 0, 0]) + z * [-1, -1, 1])
+    np.testing.assert_allclose(reflected, -system.vector_field(z) * [-1, -1, 1], atol=1e-14)
+
+
+def test_hill_vortex():
+    """Velocity from the stream function; the sphere is a stream surface; the vortex's centre."""
+    system = load("hill-vortex")
+    z = system.sample_initial(20, np.random.default_rng(0))
+    psi, h = system.invariants["stream_function"], 1e-6
+    radius = np.hypot(z[:, 0], z[:, 1])
+    outward = np.stack([z[:, 0], z[:, 1], 0 * radius], -1) / radius[:, None]
+    slope = (psi(z + h * outward) - psi(z - h * outward)) / (2 * h)
+    np.testing.assert_allclose(system.vector_field(z)[:, 2], slope / radius, rtol=1e-7, atol=1e-8)
+    surface = z / np.linalg.norm(z, axis=1)[:, None]
+    flux = (system.vector_field(surface) * surface).sum(-1)
+    np.testing.assert_allclose(flux, 0, atol=1e-14)
+    centre = [1 / np.sqrt(2), 0, 0]
+    np.testing.assert_allclose(system.vector_field(np.array(centre)), 0, atol=1e-15)
+
+
+def test_two_vortices():
+    """They circle their centre with angular velocity (gamma1 + gamma2)/(2 pi d**2)."""
+    system = load_system("point-vortices", gamma=[2, 1])
+    assert system.dim == 4
+    distance, period = 1.5, 2 * np.pi * 2 * np.pi * 1.5**2 / 3
+    initial = [-distance / 3, 2 * distance / 3, 0, 0]
+    states = orbit(system, initial, period, 4)[0]
+    np.testing.assert_allclose(states[4], initial, atol=1e-10)
+    np.testing.assert_allclose(states[1], [0, 0, -distance / 3, 2 * distance / 3], atol=1e-10)
+    # of opposite circulation: a pair that moves straight on with speed gamma/(2 pi d)
+    pair = load_system("point-vortices", gamma=[1, -1])
+    moved = orbit(pair, [0, 0, 0.5, -0.5], 2.0)[0, -1] - [0, 0, 0.5, -0.5]
+    np.testing.assert_allclose(moved, [1 / np.pi, 1 / np.pi, 0, 0], atol=1e-11)
+
+
+# Others
+
+
+def test_tokamak_safety_factor():
+    """Turns the long way for one turn the short way, near the axis: F/(2 psi sqrt(kappa))."""
+    system = load("tokamak")
+    expected = 1 / (2 * 0.4 * np.sqrt(0.6))
+    # the axis is followed with angular velocity F/R0**2 = 1
+    states = orbit(system, [1.001, 0, 0], 2 * np.pi * expected, 1)[0, -1]
+    minor = np.array([np.hypot(states[0], states[1]) - 1, states[2]])
+    np.testing.assert_allclose(minor, [1e-3, 0], atol=3e-5)
+
+
+def test_three_species_reference_solution():
+    """The value that GeometricProblems.jl keeps for its tests."""
+    states = orbit(load("lotka-volterra-3d"), [1, 1, 2], 10)[0, -1]
+    expected = [1.2429313310230237, 2.263720576035246, 0.7108206593932]
+    np.testing.assert_allclose(states, expected, rtol=1e-9)
+
+
+def test_lotka_volterra_preserves_its_own_volume():
+    """div f = f(u, v) . grad log(u v): the form du dv/(u v) is preserved."""
+    system = load("lotka-volterra-2d")
+    z = system.sample_initial(10, np.random.default_rng(0))
+    assert not system.divergence_free
+    weighted = (system.vector_field(z) / z).sum(-1)
+    np.testing.assert_allclose(system.divergence(z), weighted, atol=1e-14)
+
+
+@pytest.mark.parametrize("energy", [0.1, 0.6])
+def test_morse_period(energy):
+    system = load("morse")
+    period = 2 * np.pi / np.sqrt(2 * (1 - energy))
+    initial = [2.0, np.sqrt(2 * energy)]
+    states = orbit(system, initial, period)[0, -1]
+    np.testing.assert_allclose(states, initial, atol=1e-10)
+
+
+def test_duffing_small_oscillation():
+    """Frequency sqrt(2) about the bottom of a well, at q = 1 with energy -1/4."""
+    system = load("duffing")
+    assert system.hamiltonian(np.array([1.0, 0.0])) == pytest.approx(-0.25)
+    states = orbit(system, [1 + 1e-4, 0], 2 * np.pi / np.sqrt(2))[0, -1]
+    np.testing.assert_allclose(states, [1 + 1e-4, 0], atol=1e-7)
+
+
+def test_driven_pendulum_is_the_equation_with_time():
+    """The pair (c, s) stands for cos(omega t), sin(omega t)."""
+    system = load("driven-pendulum")
+    states = orbit(system, [0.3, 0.1, 1, 0], 7.0)[0, -1]
+    solution = scipy.integrate.solve_ivp(
+        lambda t, z: [z[1], -np.sin(z[0]) + 0.2 * np.cos(2 * t)],
+        (0, 7),
+        [0.3, 0.1],
+        "DOP853",
+        rtol=1e-12,
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(states[:2], solution.y[:, -1], atol=1e-10)
+    np.testing.assert_allclose(states[2:], [np.cos(14), np.sin(14)], atol=1e-10)
+
+
+def test_double_pendulum_normal_modes():
+    """Small oscillations of equal pendulums: omega**2 = 2 -+ sqrt(2)."""
+    jacobian = load("double-pendulum").jacobian(np.zeros(4))
+    frequencies = np.sort(np.abs(np.linalg.eigvals(jacobian).imag))
+    expected = np.sqrt([2 - np.sqrt(2), 2 + np.sqrt(2)])
+    np.testing.assert_allclose(frequencies, np.repeat(expected, 2), rtol=1e-12)
+
+
+def test_heavy_top_steady_precession():
+    """Lagrange's top at constant tilt: I1 w**2 cos - (momentum of spin) w + k = 0."""
+    system = load("heavy-top")
+    tilt, spin = 0.6, 3.0
+    rate = (spin - np.sqrt(spin**2 - 4 * np.cos(tilt))) / (2 * np.cos(tilt))
+    # body angular velocity of precession about the vertical, along g without its third part
+    initial = [rate * np.sin(tilt), 0, spin, np.sin(tilt), 0, np.cos(tilt)]
+    states = orbit(system, initial, 10.0, 20)[0]
+    np.testing.assert_allclose(states[:, 5], np.cos(tilt), atol=1e-10)

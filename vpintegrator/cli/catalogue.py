@@ -1,0 +1,98 @@
+"""What vp-gen says about the catalogue: the list of it, and one system in full."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from vpintegrator.cli.common import console
+
+
+def list_catalogue() -> None:
+    """Print the datasets, and the systems under their subjects."""
+    from rich.table import Column, Table
+
+    from vpintegrator.data import list_recipes, load_recipe
+    from vpintegrator.dynamics.catalogue import summaries
+
+    out = console()
+    look: dict[str, Any] = {
+        "box": None,
+        "pad_edge": False,
+        "title_justify": "left",
+        "title_style": "bold",
+    }
+    systems = Table(
+        Column("system", no_wrap=True),
+        Column("dim", no_wrap=True),
+        Column("structure", no_wrap=True),
+        "title",
+        title="Systems (dim: with the parameter that sets it, as in -p n=16)",
+        **look,
+    )
+    for subject, group in itertools.groupby(summaries(), key=lambda system: system.subject):
+        systems.add_section()
+        systems.add_row(f"[italic]{subject}[/italic]")
+        for system in group:
+            size = f" ({system.size})" if system.size else ""
+            structure = system.structure.replace("not divergence-free", "neither")
+            systems.add_row(system.name, f"{system.dim}{size}", structure, system.title)
+    datasets = Table(
+        Column("dataset", no_wrap=True),
+        Column("trajectories", no_wrap=True),
+        "title",
+        title="Datasets (each system is one, too: 1,300 trajectories as it suggests)",
+        **look,
+    )
+    for name in list_recipes():
+        recipe = load_recipe(name)
+        datasets.add_row(
+            name,
+            f"{recipe.count} of {recipe.steps} steps of {recipe.step:g}",
+            recipe.title,
+        )
+    out.print(systems, "", datasets)
+
+
+def show_system(name: str, parameters: dict[str, Any]) -> None:
+    """Print a system's equations, parameters, invariants, symmetries and divergence."""
+    from vpintegrator.dynamics import load_system
+    from vpintegrator.dynamics.typeset import (
+        divergence_unicode,
+        equations_unicode,
+        invariants_unicode,
+        symmetries_unicode,
+    )
+
+    system = load_system(name, **parameters)
+    out = console()
+
+    def section(title: str, *lines: str) -> None:
+        out.print(f"\n[bold]{title}[/bold]")
+        for line in "\n".join(lines).splitlines():
+            out.print("  " + line, markup=False, soft_wrap=True)
+
+    out.print(
+        f"[bold]{system.title}[/bold] ({system.name}), {system.dim} components, {system.structure}"
+    )
+    for text in (system.description, system.reference):
+        if text:
+            out.print(text, markup=False)
+    width = max(out.width - 2, 60)
+    equations = "not known: measured" if system.is_measured else equations_unicode(system, width)
+    section("Equations", equations)
+    if system.parameters:
+        section("Parameters", *(f"{k} = {_value(v)}" for k, v in system.parameters.items()))
+    section("Invariants", invariants_unicode(system, width) or "none declared")
+    section(
+        "Reversing symmetries (f(ρz) = -ρ f(z))",
+        *(symmetries_unicode(system) or ["none declared"]),
+    )
+    if not system.is_measured:
+        section("Divergence", divergence_unicode(system, width))
+    if system.defaults:
+        section("Suggested", ", ".join(f"{k} {v:g}" for k, v in system.defaults.items()))
+
+
+def _value(value: Any) -> str:
+    return ", ".join(f"{v:.9g}" for v in value) if isinstance(value, list) else f"{value:.9g}"
