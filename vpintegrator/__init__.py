@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vpintegrator import models, nn
-    from vpintegrator.data import generate, list_recipes, load_recipe, open_dataset, windows
+    from vpintegrator.data import (
+        generate,
+        import_dataset,
+        list_recipes,
+        load_recipe,
+        open_dataset,
+        windows,
+    )
     from vpintegrator.dynamics import System, list_systems, load_system, solve
     from vpintegrator.errors import InputError
     from vpintegrator.models import load, save
@@ -40,6 +47,7 @@ _NAMES = {
     "compare": "rollout",
     "draw": "plotting",
     "generate": "data",
+    "import_dataset": "data",
     "integrate": "rollout",
     "list_recipes": "data",
     "list_systems": "dynamics",
@@ -61,6 +69,7 @@ __all__ = [
     "compare",
     "draw",
     "generate",
+    "import_dataset",
     "integrate",
     "list_recipes",
     "list_systems",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from vpintegrator.errors import InputError
+
+_UMASK = threading.Lock()
 
 
 def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
@@ -45,8 +48,9 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
     try:
         yield temporary
         # mkstemp makes private files; a result gets the permissions that open() would have given
-        umask = os.umask(0)
-        os.umask(umask)
+        with _UMASK:  # it belongs to the process, and threads may write at the same time
+            umask = os.umask(0)
+            os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
     finally:

@@ -48,6 +48,14 @@ def test_list(run):
         assert name in result.output
 
 
+def test_a_length_from_the_command_line(run):
+    assert run(main, "toda", "-p", "n=5", "--count", "5", "--steps", "3").exit_code == 0
+    assert open_dataset("toda.h5").system.dim == 10
+    assert refused(
+        run(main, "--show", "toda", "-p", "n=2.5"), "the length of 'q' is n, not a whole"
+    )
+
+
 def test_show(run):
     result = run(main, "--show", "rigid-body", "-p", "I1=5")
     assert result.exit_code == 0

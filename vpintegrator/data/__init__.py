@@ -1,14 +1,22 @@
 """The data module: recipes, generation of trajectories with SciPy, HDF5 files, windows."""
 
+from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.generate import generate
+from vpintegrator.data.importing import import_dataset
+from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe, list_recipes, load_recipe
-from vpintegrator.data.store import Dataset, open_dataset
+from vpintegrator.data.split import Split
+from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.windows import windows
 
 __all__ = [
     "Dataset",
+    "Observation",
     "Recipe",
+    "Split",
+    "Stratification",
     "generate",
+    "import_dataset",
     "list_recipes",
     "load_recipe",
     "open_dataset",

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import h5py
 import numpy as np
 
-from vpintegrator.data.recipe import GROUPS, Recipe, load_recipe
-from vpintegrator.data.store import Dataset, save_dataset
-from vpintegrator.dynamics import InitialConditions, System, solve
-from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
+from vpintegrator.data.accuracy import measure_accuracy
+from vpintegrator.data.dataset import Dataset
+from vpintegrator.data.plan import Plan
+from vpintegrator.data.recipe import Recipe, load_recipe
+from vpintegrator.data.shard import Task, versions
+from vpintegrator.data.shards import Shards, folder_of, remove_shards
+from vpintegrator.data.stacks import integrate
+from vpintegrator.data.store import save_dataset
+from vpintegrator.data.workers import Run, check_main, cluster, here, process_pool
+from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
+from vpintegrator.hdf5 import shard_name
 
-_SAMPLE = 8  # trajectories that are integrated a second time, at tighter tolerance
+if TYPE_CHECKING:
+    from distributed import Client
+
+_LARGEST_SINGLE = 2**30  # bytes of states up to which a dataset is one file
 
 
 def generate(
@@ -22,10 +36,20 @@ def generate(
     path: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    resume: bool = False,
+    workers: int = 1,
+    scheduler: str | os.PathLike[str] | Client | None = None,
+    single_file: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
     **overrides: Any,
 ) -> Dataset:
     """Generate a dataset and write it to a file.
+
+    A small dataset is made in this process. One of more than some 20 MiB is made in shards:
+    consecutive trajectories, each in a file of its own in the folder ``path`` + ``.shards``. They
+    are the same whoever makes them, so that neither the number of workers nor an interruption
+    changes a bit of the states. No more than a shard for each worker is in memory, besides the
+    initial states.
 
     Parameters
     ----------
@@ -34,7 +58,19 @@ def generate(
     path
         The HDF5 file to write.
     overwrite
-        Whether a file of that name may be replaced.
+        Whether a file of that name, and the shards beside it, may be replaced.
+    resume
+        Whether to keep the shards that an interrupted call left, or that an incomplete dataset
+        still has: each is read and checked, and what is missing or damaged is made anew.
+    workers
+        Processes on this machine.
+    scheduler
+        Address or file of a dask scheduler whose workers make the shards, or its
+        ``distributed.Client``. The folder of ``path`` must be shared by all machines.
+    single_file
+        Whether the shards are copied to one file in the end and deleted, or the file is a view of
+        them (an HDF5 virtual dataset) that needs the folder beside it. By default one file up to
+        1 GiB.
     progress
         Called with the numbers of states found and wanted.
     **overrides
@@ -47,23 +83,39 @@ def generate(
         Opened. Its ``accuracy`` holds, as measured: ``invariant_drift``, for each invariant the
         largest change along a trajectory divided by the largest value of the invariant anywhere;
         ``estimated_error``, the largest difference in any component from a sample of trajectories
-        integrated again one by one at the tightest tolerance; ``sample``, their number.
+        of each shard integrated again more tightly; ``sample``, their number.
 
     Raises
     ------
     InputError
         If the input is wrong, or a solution does not reach the last time.
+    OSError
+        If the disk is full or the workers are lost; ``resume`` then goes on.
 
     Examples
     --------
     >>> dataset = generate("rigid-body", "rigid-body.h5", count=100)  # doctest: +SKIP
+    >>> dataset = generate(  # doctest: +SKIP
+    ...     "rigid-body", "large.h5", count=10**6, steps=100, workers=8, resume=True
+    ... )
     """
-    check_output(path, overwrite)
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers = {workers!r} must be a whole number, 1 or more")
+    if scheduler is not None and workers > 1:
+        raise InputError("workers are processes on this machine; a scheduler has its own")
+    if workers > 1:
+        check_main()
+    path = check_output(path, overwrite or resume)
     recipe = load_recipe(source, **overrides)
-    initial = _initial_states(recipe)
-    times = recipe.step * np.arange(recipe.steps + 1)
-    total = len(initial) * len(times)
-    done = 0
+    found = _layout(path, recipe) if resume and path.exists() else None
+    if resume and path.exists() and not found:
+        check_output(path, overwrite)
+    if found == "file":
+        remove_shards(path)  # if it was stopped just before that
+        return Dataset(path)
+    plan = Plan.of(recipe)
+    noise = recipe.noise(plan.initial)
+    total, done = len(plan.initial) * (recipe.steps + 1), 0
 
     def advance(states: int) -> None:
         nonlocal done
@@ -71,54 +123,60 @@ def generate(
         if progress:
             progress(done, total)
 
-    states = solve(recipe.system, initial, times, recipe.method, recipe.rtol, recipe.atol, advance)
-    groups: dict[str, np.ndarray] = {}
-    start = 0
-    for group in GROUPS:
-        count = recipe.trajectories.get(group, 0)
-        groups[group] = states[start : start + count]
-        start += count
-    save_dataset(path, recipe, groups, measure_accuracy(recipe, states, times), overwrite)
+    advance(0)
+    if plan.shards == 1 and not folder_of(path).exists():
+        states = integrate(recipe, plan.initial, plan.varied, advance)
+        seen = recipe.observe(states, 0, noise)
+        groups = {group: seen[part] for group, part in recipe.parts().items()}
+        accuracy = measure_accuracy(recipe, states).summary()  # of the exact states
+        save_dataset(path, recipe, groups, accuracy, noise, overwrite)
+        return Dataset(path)
+    if single_file is None:
+        single_file = found != "view" and 8 * total * recipe.system.dim <= _LARGEST_SINGLE
+    shards = Shards(path, recipe, plan)
+    with shards.open(resume, overwrite):
+        shards.check_space(2 if single_file else 1)
+        made = []
+        with _run(min(workers, plan.shards), scheduler, shards.folder, advance) as run:
+            for shard in run(_tasks(shards, noise, resume)):
+                made.append(shard)
+                if scheduler is not None or workers > 1 or shard.reused:
+                    advance(shard.trajectories * (recipe.steps + 1))
+        shards.bind(made, noise, single=single_file)
     return Dataset(path)
 
 
-def _initial_states(recipe: Recipe) -> np.ndarray:
-    system = recipe.system
-    conditions = (
-        InitialConditions(system, recipe.initial_conditions, recipe.source)
-        if recipe.initial_conditions
-        else system.initial_conditions
-    )
-    return conditions.sample(recipe.count, np.random.default_rng(recipe.seed))
+def _run(
+    workers: int,
+    scheduler: str | os.PathLike[str] | Client | None,
+    folder: Path,
+    advance: Callable[[int], None],
+) -> AbstractContextManager[Run]:
+    if scheduler is not None:
+        return cluster(scheduler, folder)
+    return process_pool(workers) if workers > 1 else here(advance)
 
 
-def measure_accuracy(recipe: Recipe, states: np.ndarray, times: np.ndarray) -> dict[str, Any]:
-    """Errors of the states, from the invariants and from a second, more accurate integration."""
-    chosen = np.unique(np.linspace(0, len(states) - 1, _SAMPLE).astype(int))
-    difference = 0.0
-    for k in chosen:
-        # one at a time, so that nothing is shared with the run that is being judged
-        again = solve(
-            recipe.system,
-            states[k : k + 1, 0],
-            times,
-            "DOP853",
-            SMALLEST_TOLERANCE,
-            min(recipe.atol, 1e-15),
+def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:
+    plan, folder = shards.plan, shards.folder.resolve()
+    for number, first, initial in plan:
+        yield Task(
+            recipe=shards.recipe,
+            path=folder / shard_name(number),
+            identity=shards.identity,
+            number=number,
+            first=first,
+            initial=initial,
+            varied=plan.varied,
+            noise=noise,
+            versions=versions(),
+            reuse=reuse,
         )
-        difference = max(difference, float(np.abs(again[0] - states[k]).max()))
-    return {
-        "invariant_drift": invariant_drift(recipe.system, states),
-        "estimated_error": difference,
-        "sample": len(chosen),
-    }
 
 
-def invariant_drift(system: System, states: np.ndarray) -> dict[str, float]:
-    """For each invariant, its largest change along a trajectory, relative to its largest value."""
-    drift = {}
-    for name, invariant in system.invariants.items():
-        values = invariant(states)
-        scale = np.abs(values).max() or 1.0
-        drift[name] = float(np.abs(values - values[:, :1]).max() / scale)
-    return drift
+def _layout(path: Path, recipe: Recipe) -> str | None:
+    """``file`` or ``view`` if the file is a dataset of this recipe, else None."""
+    with contextlib.suppress(OSError, KeyError), h5py.File(path) as f:
+        if (f.attrs["recipe"], f.attrs["system"]) == (recipe.text, recipe.system.text):
+            return "view" if "shards" in f.attrs else "file"
+    return None

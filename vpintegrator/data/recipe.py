@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vpintegrator.dynamics import System, load_system
+import numpy as np
+
+from vpintegrator.data.observation import Observation
+from vpintegrator.data.split import GROUPS, Split, consecutive
+from vpintegrator.data.stratified import Stratification
+from vpintegrator.dynamics import InitialConditions, System, load_system, solve
 from vpintegrator.dynamics.catalogue import catalogue, is_path, is_text, list_systems, read_text
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.solve import METHODS, SMALLEST_TOLERANCE
 from vpintegrator.dynamics.system import read_toml
 from vpintegrator.errors import InputError
 
-GROUPS = ("train", "validation", "test")
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
 _KEYS = (
     "title",
@@ -29,8 +33,12 @@ _KEYS = (
     "seed",
     "trajectories",
     "initial_conditions",
+    "stratified",
+    "split",
+    "observation",
     "solver",
 )
+_SPREAD_SAMPLE = 256  # trajectories from which the spread of the components is taken
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,12 @@ class Recipe:
         Number of trajectories in each of the groups train, validation and test.
     initial_conditions
         Table of the distribution; empty for the system's own.
+    stratified
+        How initial states are spread over an invariant; None to take them as they are drawn.
+    split
+        Whether every trajectory belongs to one group, or is cut in time.
+    observation
+        What is seen of the states: noise, and times without observation.
     method, rtol, atol
         Solver and tolerances, see :func:`vpintegrator.dynamics.solve`.
     seed
@@ -64,6 +78,9 @@ class Recipe:
     steps: int
     trajectories: Mapping[str, int] = field(default_factory=lambda: dict(_DEFAULT_TRAJECTORIES))
     initial_conditions: Mapping[str, Any] = field(default_factory=dict)
+    stratified: Stratification | None = None
+    split: Split = field(default_factory=Split)
+    observation: Observation = field(default_factory=Observation)
     method: str = "DOP853"
     rtol: float = 1e-12
     atol: float = 1e-12
@@ -74,6 +91,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         where = self.source
+        self.system.require_equations("integrating")
         _require_number(self.step, f"{where}, step", positive=True)
         _require_whole(self.steps, f"{where}, steps", 1)
         _require_whole(self.seed, f"{where}, seed", 0)
@@ -100,14 +118,94 @@ class Recipe:
                 "of double precision"
             )
 
+        self._check_observation()
+
     @property
     def count(self) -> int:
         """Number of trajectories in all groups together."""
         return sum(self.trajectories.get(group, 0) for group in GROUPS)
 
+    def _check_observation(self) -> None:
+        where, dim = self.source, self.system.dim
+        self.parts()  # there must be times enough to cut
+        spread = np.ones(dim) if np.any(self.observation.relative_noise) else None
+        self.observation.standard_deviation(dim, spread)
+        if self.split.by == "trajectory" and self.split.fractions is not None:
+            raise InputError(
+                f"{where}, [split]: the numbers of trajectories are given in [trajectories]; "
+                "fractions are for a split by time"
+            )
+        if self.split.by == "time" and self.observation.stretch is not None:
+            raise InputError(
+                f"{where}, [observation] stretch: a stretch of a trajectory may miss a group that "
+                "is cut in time; split by trajectory"
+            )
+
+    def initial_states(self) -> np.ndarray:
+        """The initial states of all trajectories, (trajectory, dim).
+
+        Raises
+        ------
+        InputError
+            If there are none, or fewer than are wanted.
+        """
+        generator = np.random.default_rng(self.seed)
+        conditions = (
+            InitialConditions(self.system, self.initial_conditions, self.source)
+            if self.initial_conditions
+            else self.system.initial_conditions
+        )
+        if self.stratified is None:
+            return conditions.sample(self.count, generator)
+        return self.stratified.sample(conditions, self.count, generator)
+
+    def parts(self) -> dict[str, tuple[slice, slice]]:
+        """Which of all trajectories, and which of their times, belong to each group."""
+        if self.split.by == "time":
+            whole = slice(0, self.count)
+            cut = consecutive(self.split.counts(self.steps + 1, fewest=2))
+            return {group: (whole, times) for group, times in cut.items()}
+        counts = [self.trajectories.get(group, 0) for group in GROUPS]
+        whole = slice(0, self.steps + 1)
+        return {group: (which, whole) for group, which in consecutive(counts).items()}
+
+    def noise(self, initial: np.ndarray) -> np.ndarray:
+        """Standard deviation of the observation's noise in each component, (dim,).
+
+        The spread that it may be relative to is that of the first 256 trajectories.
+        """
+        if not np.any(self.observation.relative_noise):
+            return self.observation.standard_deviation(self.system.dim)
+        times = self.step * np.arange(self.steps + 1)
+        first = initial[:_SPREAD_SAMPLE]
+        states = solve(self.system, first, times, self.method, self.rtol, self.atol)
+        return self.observation.standard_deviation(self.system.dim, states.std(axis=(0, 1)))
+
+    def observe(self, states: np.ndarray, first: int, noise: np.ndarray) -> np.ndarray:
+        """What is seen of whole trajectories (trajectory, time, dim), exact where that is wanted.
+
+        Parameters
+        ----------
+        states
+            Exact states of consecutive trajectories.
+        first
+            Number of the first of them among all trajectories.
+        noise
+            The standard deviation that :meth:`noise` gives.
+        """
+        if self.observation.exact:
+            return states
+        seen = self.observation.observe(states, first, self.seed, noise)
+        result = np.array(states, dtype=np.float64)
+        for group, (which, times) in self.parts().items():
+            if group in self.observation.groups:
+                rows = slice(max(which.start - first, 0), max(which.stop - first, 0))
+                result[rows, times] = seen[rows, times]
+        return result
+
     def with_count(self, count: int) -> Recipe:
         """The same recipe for ``count`` trajectories in all, in the same proportions."""
-        _require_whole(count, "count", 3)
+        _require_whole(count, "count", 3 if self.split.by == "trajectory" else 1)
         total = self.count
         counts = {
             group: max(round(count * self.trajectories.get(group, 0) / total), 1)
@@ -133,6 +231,9 @@ class Recipe:
             "parameters": self.system.definitions,
             "trajectories": self.trajectories,
             "initial_conditions": self.initial_conditions,
+            "stratified": self.stratified.table if self.stratified else {},
+            "split": self.split.table,
+            "observation": self.observation.table,
             "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol},
         }
         for name, table in tables.items():
@@ -157,8 +258,9 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
         same for a system, whose defaults then make the recipe.
     **overrides
         ``step``, ``steps``, ``seed``, ``method``, ``rtol``, ``atol``, ``trajectories``,
-        ``initial_conditions``: values that replace the recipe's; ``count``: trajectories in all;
-        ``parameters``: a dictionary of the system's parameters.
+        ``initial_conditions``: values that replace the recipe's; ``stratified``, ``split``,
+        ``observation``: the same, or dictionaries that replace some of their entries; ``count``:
+        trajectories in all; ``parameters``: a dictionary of the system's parameters.
 
     Raises
     ------
@@ -168,6 +270,7 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
     overrides = {key: value for key, value in overrides.items() if value is not None}
     count = overrides.pop("count", None)
     parameters = overrides.pop("parameters", {})
+    tables = {key: overrides.pop(key) for key in _TABLES if key in overrides}
     if isinstance(source, Recipe):
         if parameters:
             system = System(
@@ -183,6 +286,7 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
             recipe = _for_system(System(text, name, parameters, source=label), label, overrides)
         else:
             recipe = _read(table, label, folder, parameters, overrides)
+    recipe = _with_tables(recipe, tables)
     return recipe if count is None else recipe.with_count(count)
 
 
@@ -207,6 +311,7 @@ def _find(source: str | os.PathLike[str]) -> tuple[str, str, Path | None]:
 
 
 def _for_system(system: System, label: str, overrides: Mapping[str, Any]) -> Recipe:
+    system.require_equations("integrating")
     step = overrides.get("step", system.defaults.get("step"))
     if step is None:
         raise InputError(f"{label} suggests no step; give one with --step (step=... in Python)")
@@ -225,7 +330,7 @@ def _read(
     for key in table:
         if key not in _KEYS:
             raise InputError(f"{label}: unknown key '{key}'{nearest(key, _KEYS)}")
-    for key in ("parameters", "trajectories", "initial_conditions", "solver"):
+    for key in ("parameters", "trajectories", "initial_conditions", "solver", *_TABLES):
         if not isinstance(table.get(key, {}), Mapping):
             raise InputError(f"{label}: '{key}' must be a table, written [{key}]")
     for key in ("title", "reference", "system"):
@@ -252,9 +357,45 @@ def _read(
         "initial_conditions": table.get("initial_conditions", {}),
         "trajectories": table.get("trajectories", _DEFAULT_TRAJECTORIES),
         **solver,
+        **_read_tables({key: table[key] for key in _TABLES if key in table}, label),
         **overrides,
     }
     return Recipe(system=system, source=label, **values)
+
+
+_TABLES: dict[str, Any] = {
+    "stratified": Stratification.from_table,
+    "split": Split.from_table,
+    "observation": Observation.from_table,
+}
+
+
+def _with_tables(recipe: Recipe, tables: Mapping[str, Any]) -> Recipe:
+    """The recipe with entries of such tables replaced."""
+    changes: dict[str, Any] = {}
+    for key, given in tables.items():
+        if not isinstance(given, Mapping):
+            changes[key] = given
+            continue
+        own = getattr(recipe, key)
+        table = {} if own is None else dict(own.table)
+        for alternatives in (("noise", "relative_noise"), ("range", "quantiles"), GROUPS):
+            if any(name in given for name in alternatives):
+                table = {k: v for k, v in table.items() if k not in alternatives}
+        changes[key] = _TABLES[key]({**table, **given}, "recipe")
+    split = changes.get("split", recipe.split)
+    if split.by == "trajectory" and split.fractions is not None:
+        counts = split.counts(recipe.count)
+        changes |= {"split": Split(), "trajectories": dict(zip(GROUPS, counts, strict=True))}
+    return dataclasses.replace(recipe, **changes) if changes else recipe
+
+
+def _read_tables(values: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """The same, with the tables that have a class of their own read."""
+    return {
+        key: _TABLES[key](value, label) if key in _TABLES and isinstance(value, Mapping) else value
+        for key, value in values.items()
+    }
 
 
 def _require_number(value: Any, where: str, positive: bool = False) -> None:
@@ -269,5 +410,8 @@ def _require_whole(value: Any, where: str, least: int) -> None:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        entries = (f"{json.dumps(key)} = {_toml(entry)}" for key, entry in value.items())
+        return f"{{ {', '.join(entries)} }}"
     # TOML writes numbers, text and lists of them as JSON does
     return json.dumps(value, ensure_ascii=False)

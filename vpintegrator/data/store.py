@@ -10,19 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import h5py
 import numpy as np
 
-from vpintegrator.data.recipe import GROUPS, Recipe
-from vpintegrator.dynamics import System
-from vpintegrator.errors import InputError
+from vpintegrator.data.recipe import Recipe
 from vpintegrator.files import replacing
-from vpintegrator.hdf5 import open_hdf5, write_header, write_states
+from vpintegrator.hdf5 import write_header, write_overview, write_shards, write_states
 
 FORMAT = "vpintegrator-dataset"
 FORMAT_VERSION = 1
@@ -31,11 +27,34 @@ FORMAT_VERSION = 1
 def save_dataset(
     path: str | os.PathLike[str],
     recipe: Recipe,
-    states: Mapping[str, np.ndarray],
+    states: Mapping[str, np.ndarray | h5py.Dataset | h5py.VirtualLayout],
     accuracy: Mapping[str, Any],
+    noise: np.ndarray,
     overwrite: bool = False,
+    *,
+    known_digests: Mapping[str, bytes] | None = None,
+    shards: tuple[str, Sequence[int]] | None = None,
 ) -> None:
     """Write trajectories, (trajectory, time, dim) for each group, with all that made them.
+
+    Parameters
+    ----------
+    path
+        The file.
+    recipe
+        What they are.
+    states
+        For each group an array, something on disk that is copied, or a layout of other files.
+    accuracy
+        What was measured, see :func:`vpintegrator.generate`.
+    noise
+        Standard deviation of that of the observation, (dim,).
+    overwrite
+        Whether a file of that name may be replaced.
+    known_digests
+        Of the trajectories of each group, see :func:`digests`, if they are known.
+    shards
+        Name of the folder beside the file that holds the states, and the size of each file in it.
 
     Raises
     ------
@@ -51,93 +70,37 @@ def save_dataset(
         f.attrs["rtol"] = recipe.rtol
         f.attrs["atol"] = recipe.atol
         f.attrs["accuracy"] = json.dumps(accuracy)
-        f.attrs["fingerprint"] = fingerprint(states, recipe.step)
-        times = recipe.step * np.arange(recipe.steps + 1)
-        for name, state in states.items():
-            write_states(f.create_group(name, track_order=True), state, times, recipe.system)
-
-
-class Dataset:
-    """A dataset on disk; states are read when asked for. Made by :func:`open_dataset`.
-
-    Attributes
-    ----------
-    path
-        The file.
-    system
-        The system whose trajectories it holds.
-    step
-        Time between states.
-    recipe
-        Text of the recipe that made it.
-    accuracy
-        What is known of the states' errors, see :func:`vpintegrator.generate`.
-    fingerprint
-        Hash of all states.
-    shapes
-        (trajectory, time, dim) of each group.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        with open_hdf5(path, FORMAT, FORMAT_VERSION) as f:
-            self.step = float(f.attrs["step"])
-            self.title = str(f.attrs["title"])
-            self.recipe = str(f.attrs["recipe"])
-            self.accuracy: dict[str, Any] = json.loads(f.attrs["accuracy"])
-            self.fingerprint = str(f.attrs["fingerprint"])
-            self._system_text = str(f.attrs["system"])
-            self._system_name = str(f.attrs["system_name"])
-            self.parameters: dict[str, Any] = json.loads(f.attrs["parameters"])
-            self.shapes: dict[str, tuple[int, ...]] = {
-                name: f[name]["state"].shape for name in GROUPS if name in f
-            }
-
-    @cached_property
-    def system(self) -> System:
-        """The system whose trajectories these are."""
-        return System(
-            self._system_text, self._system_name, self.parameters, source=f"system in {self.path}"
+        f.attrs["fingerprint"] = (
+            fingerprint(states, recipe.step)
+            if known_digests is None
+            else combined_fingerprint(known_digests, recipe.step)
         )
-
-    @property
-    def dim(self) -> int:
-        """Number of components of a state."""
-        return self.shapes["train"][2]
-
-    def states(self, group: str) -> np.ndarray:
-        """Trajectories of a group, shape (trajectory, time, dim), float64.
-
-        Raises
-        ------
-        InputError
-            If there is no such group.
-        """
-        if group not in self.shapes:
-            raise InputError(f"{self.path} has no group '{group}'; it has {', '.join(self.shapes)}")
-        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
-            return np.asarray(f[group]["state"][...])
-
-    def __repr__(self) -> str:
-        groups = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
-        return f"<Dataset {self.path}: {self._system_name}, step {self.step:g}, {groups}>"
-
-
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Open a dataset file.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it is not a dataset.
-    """
-    return Dataset(path)
+        f.attrs["noise"] = noise
+        f.attrs["complete"] = int(recipe.observation.complete)
+        times = recipe.step * np.arange(recipe.steps + 1)
+        for name, (which, part) in recipe.parts().items():
+            group = f.create_group(name, track_order=True)
+            write_states(group, states[name], times[part], recipe.system, which.start)
+        write_overview(f, recipe.system)
+        if shards is not None:
+            write_shards(f, *shards)
 
 
 def fingerprint(states: Mapping[str, np.ndarray], step: float) -> str:
     """Hash of the step and all states, the same on every machine for the same numbers."""
-    digest = hashlib.sha256(np.float64(step).astype("<f8").tobytes())
-    for name in sorted(states):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(states[name], dtype="<f8").tobytes())
-    return digest.hexdigest()
+    return combined_fingerprint({name: digests(states[name]) for name in states}, step)
+
+
+def combined_fingerprint(known: Mapping[str, bytes], step: float) -> str:
+    """The same from the digests of the trajectories of each group."""
+    whole = hashlib.sha256(np.float64(step).astype("<f8").tobytes())
+    for name in sorted(known):
+        whole.update(name.encode())
+        whole.update(known[name])
+    return whole.hexdigest()
+
+
+def digests(states: np.ndarray) -> bytes:
+    """SHA-256 of each trajectory, 32 bytes each, so that those of parts can be put together."""
+    rows = np.ascontiguousarray(states, dtype="<f8")
+    return b"".join(hashlib.sha256(row.data).digest() for row in rows)

@@ -29,17 +29,48 @@ def windows(
     -------
     inputs, targets
         Shapes (pair, T, dim) and (pair, T + (horizon - 1) P, dim): states t, ..., t+T-1 and
-        t+P, ..., t+T-1 + horizon P.
+        t+P, ..., t+T-1 + horizon P. Pairs with a state that was not observed (NaN) are left out.
 
     Raises
     ------
     InputError
-        If the trajectories are too short to hold a pair.
+        If the trajectories are too short to hold a pair, or too many states are missing.
     """
     shift = window if prediction_window is None else prediction_window
+    trajectories, length, dim = states.shape
+    starts = count_starts(length, window, shift, horizon)
+
+    def cut(first: int, size: int) -> np.ndarray:
+        view = np.lib.stride_tricks.sliding_window_view(states, size, axis=1).swapaxes(2, 3)
+        pairs = view[:, first : first + starts].reshape(trajectories * starts, size, dim)
+        # a single trajectory needs no copy to be reshaped, and a view is read-only
+        return pairs if pairs.flags.writeable else pairs.copy()
+
+    inputs, targets = cut(0, window), cut(shift, window + (horizon - 1) * shift)
+    if not np.isnan(states).any():
+        return inputs, targets
+    whole = observed_starts(states, window + horizon * shift)
+    if not len(whole):
+        raise InputError(
+            f"no {window + horizon * shift} consecutive states are all observed, as a window of "
+            f"{window} states and what follows need"
+        )
+    return inputs[whole], targets[whole]
+
+
+def count_starts(length: int, window: int, shift: int, horizon: int) -> int:
+    """How many pairs of windows a trajectory of ``length`` states holds.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    for name, value in (("window", window), ("horizon", horizon)):
+        if isinstance(value, bool) or int(value) != value or value < 1:
+            raise InputError(f"{name} = {value!r} must be a whole number, 1 or more")
     if not 1 <= shift <= window:
         raise InputError(f"prediction_window = {shift} must lie between 1 and window = {window}")
-    trajectories, length, dim = states.shape
     starts = length - window - horizon * shift + 1
     if starts < 1:
         needed = window + horizon * shift
@@ -48,9 +79,11 @@ def windows(
             f"a window of {window} states and {ahead} need trajectories of {needed} states, but "
             f"these have {length}; generate them with steps = {needed - 1} or more"
         )
+    return starts
 
-    def cut(first: int, size: int) -> np.ndarray:
-        view = np.lib.stride_tricks.sliding_window_view(states, size, axis=1).swapaxes(2, 3)
-        return view[:, first : first + starts].reshape(trajectories * starts, size, dim)
 
-    return cut(0, window), cut(shift, window + (horizon - 1) * shift)
+def observed_starts(states: np.ndarray, size: int) -> np.ndarray:
+    """Where ``size`` consecutive states are all observed: numbers of the pairs among all."""
+    seen = ~np.isnan(states).any(axis=-1)
+    runs = np.lib.stride_tricks.sliding_window_view(seen, size, axis=1).all(axis=-1)
+    return np.flatnonzero(runs)

@@ -107,6 +107,8 @@ def _reference(scene: Scene) -> str:
         return "There is no reference."
     if report.reference_time < report.times[-1]:
         end = f" and ends at t = {grouped(report.reference_time)}"
+    if report.is_reference_given:
+        return f"The reference is made of the states given{end}."
     return f"The reference is accurate to about {report.reference_error.max():.0e}{end}."
 
 
@@ -231,15 +233,16 @@ def _error_numbers(scene: Scene) -> list[str]:
         summary = report.summary(name)
         known = report.errors(name)[:, : report.reference.shape[1]]
         largest[name] = float(np.nanmax(known, initial=0.0))
-        final[name] = summary.final_error
+        if not np.isnan(summary.final_error):  # the reference is known at its end
+            final[name] = summary.final_error
         if np.isfinite(summary.threshold_time):
             failure[name] = summary.threshold_time
     if not largest:
         return []
-    sentences = [
-        f"Largest error of any orbit: {_by_method(scene, largest)}.",
-        f"Median at t = {grouped(report.reference_time)}: {_by_method(scene, final)}.",
-    ]
+    sentences = [f"Largest error of any orbit: {_by_method(scene, largest)}."]
+    if final:
+        end = grouped(report.reference_time)
+        sentences.append(f"Median at t = {end}: {_by_method(scene, final)}.")
     line = f"An error of {report.threshold:.2g} (dotted line) counts as failure; the median orbit "
     if failure:
         sentences.append(f"{line}reaches it at t = {_by_method(scene, failure, _time)}.")
@@ -370,7 +373,8 @@ def _curves(scene: Scene, what: str) -> Iterator[np.ndarray]:
     for name, run in scene.runs.items():
         if what == "error":
             with np.errstate(all="ignore"):
-                yield np.median(run.error[:, scene.start[name] :], axis=0)
+                known = run.error[:, scene.start[name] :]
+                yield np.nanmedian(known[:, ~np.isnan(known).all(axis=0)], axis=0)
         elif what in VOLUMES:
             if what in run.volume:
                 yield np.abs(run.volume[what].log_determinant).max(axis=0)

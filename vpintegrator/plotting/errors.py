@@ -22,11 +22,14 @@ def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     if not report.is_compared(name):
         return
     chosen = thinned(end - start, logarithmic=True) + start
-    times = report.times[chosen]
     values = largest_between(report.errors(name), chosen)
+    # a measured reference may lack the states of some orbits, but not of all at each of its times
+    missing = np.isnan(values).all(axis=0)
+    chosen, values = chosen[~missing], values[:, ~missing]
+    times = report.times[chosen]
     with np.errstate(all="ignore"):
-        middle = np.median(values, axis=0)
-        low, high = floored(values.min(axis=0)), floored(values.max(axis=0))
+        middle = np.nanmedian(values, axis=0)
+        low, high = floored(np.nanmin(values, axis=0)), floored(np.nanmax(values, axis=0))
     if scene.bands:
         axes.fill_between(times, low, high, color=look.colour, alpha=0.12, lw=0)
     draw_curve(axes, scene, name, times, middle)

@@ -128,7 +128,9 @@ def title(report: Report) -> str:
     """What the table is about, in a line."""
     count = len(report.reference)
     known = "no reference"
-    if report.reference_time > 0:
+    if report.is_reference_given:
+        known = "beside the states given"
+    elif report.reference_time > 0:
         known = f"reference accurate to about {report.reference_error.max():.0e}"
     return (
         f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "

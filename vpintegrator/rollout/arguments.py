@@ -57,10 +57,13 @@ def classical_methods(
         against = [name.strip() for name in against.split(",") if name.strip()]
     methods: dict[str, ClassicalMethod] = {}
     for name in against:
+        if name == "all" and system.is_measured:
+            continue
         if name == "all":
             methods |= applicable_methods(system)[0]
             continue
         methods[name] = find_method(name)
+        system.require_equations(name)
         methods[name].check(system)
     for name in methods:
         if name in models:
@@ -77,6 +80,7 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
     reasons = {}
     for name, method in METHODS.items():
         try:
+            system.require_equations(name)
             method.check(system)
         except InputError as error:
             reasons[name] = str(error)
@@ -158,6 +162,53 @@ def initial_states(
         return check_initial(system, initial), None
     count = _whole("trajectories", trajectories, 1)
     return system.sample_initial(count, np.random.default_rng(seed)), seed
+
+
+def given_reference(system: System, reference: Any, window: int) -> np.ndarray:
+    """States to compare with, (trajectory, time, dim), of trajectories whose first window is known.
+
+    Raises
+    ------
+    InputError
+        If they have another shape, or no trajectory begins with a whole window.
+    """
+    try:
+        states = np.asarray(reference, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("reference is not an array of numbers") from None
+    if states.ndim != 3 or states.shape[2] != system.dim or 0 in states.shape:
+        raise InputError(
+            f"reference has shape {states.shape}, but states of {system.name} have shape "
+            f"(trajectory, time, {system.dim})"
+        )
+    if states.shape[1] < window + 1:
+        raise InputError(
+            f"reference has {states.shape[1]} times, but a model reads {window} states and "
+            f"predicts the next; give {window + 1} times or more"
+        )
+    states = states[np.isfinite(states[:, :window]).all(axis=(1, 2))]
+    if not len(states):
+        raise InputError(
+            f"no trajectory of the reference begins with {window} states that are all observed"
+        )
+    seen = np.flatnonzero(np.isfinite(states).any(axis=(0, 2)))
+    return states[:, : seen[-1] + 1]
+
+
+def initial_of_measured(system: System, initial: Any, window: int) -> np.ndarray:
+    """Initial states for a system without equations and without a reference."""
+    if initial is None:
+        raise InputError(
+            f"{system.name} was measured, so there are no random initial states; start from the "
+            "measured ones with --dataset (reference=... in Python)"
+        )
+    if window > 1:
+        raise InputError(
+            f"a model reads {window} states, and no equations of {system.name} are known that "
+            "make them from the first; start from measured ones with --dataset (reference=... in "
+            "Python)"
+        )
+    return check_initial(system, initial)
 
 
 def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np.ndarray, int]:

@@ -16,6 +16,8 @@ from vpintegrator.rollout.arguments import (
     classical_methods,
     find_step,
     find_system,
+    given_reference,
+    initial_of_measured,
     initial_states,
     named_models,
     number_of_steps,
@@ -28,13 +30,14 @@ from vpintegrator.rollout.diagnostics import work_precision as study_work_precis
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
 from vpintegrator.rollout.measure import Measurement, Plan, Progress
 from vpintegrator.rollout.neural import compile_for
-from vpintegrator.rollout.reference import solve_reference
+from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
 from vpintegrator.rollout.storage import FolderStorage, Storage
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
+_USUAL_METHODS = ("implicit-midpoint", "rk4")
 _THRESHOLD = 0.1  # of the reference's spread
 _TANGENT_STEPS = 200
 _TANGENT_TRAJECTORIES = 8
@@ -42,9 +45,10 @@ _TANGENT_TRAJECTORIES = 8
 
 def compare(
     model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
-    against: str | Sequence[str] = ("implicit-midpoint", "rk4"),
+    against: str | Sequence[str] | None = None,
     *,
     initial: Any = None,
+    reference: Any = None,
     time: float | None = None,
     steps: int | None = None,
     step: float | None = None,
@@ -72,13 +76,18 @@ def compare(
     model
         A trained model, several, or several by name; None for classical methods alone.
     against
-        Names of classical methods; ``"all"`` for all that apply to the system.
+        Names of classical methods; ``"all"`` for all that apply to the system. By default the
+        implicit midpoint rule and RK4, and none where the equations are not known.
     initial
         Initial states, (trajectory, dim). By default ``trajectories`` states are drawn from the
         distribution that the system suggests.
+    reference
+        States to start from and to compare with, (trajectory, time, dim), measured for example, at
+        the time step of the comparison; NaN where nothing is known. By default an accurate
+        solution, for which the equations must be known.
     time, steps
-        How long: a time, rounded to whole steps, or a number of steps. By default the ``time`` that
-        the system suggests, else 500 steps.
+        How long: a time, rounded to whole steps, or a number of steps. By default as long as the
+        reference that was given, else the ``time`` that the system suggests, else 500 steps.
     step
         Time step; by default the one the models were trained for, else the one the system suggests.
     every
@@ -132,9 +141,21 @@ def compare(
     models = named_models(model)
     system = find_system(models, system)
     step = find_step(models, system, step)
+    if against is None:
+        against = () if system.is_measured else _USUAL_METHODS
     methods = classical_methods(against, models, system)
     if not models and not methods:
         raise InputError("there is nothing to compare: give a model or the name of a method")
+    longest = max([1, *(m.window for m in models.values())])
+    if reference is not None:
+        if initial is not None or first_window != "reference":
+            raise InputError("a reference that is given holds the first states; leave out initial")
+        reference = given_reference(system, reference, longest)
+        initial = reference[:, 0]
+        if time is None and steps is None:
+            steps = reference.shape[1] - 1
+    elif system.is_measured:
+        initial, reference_time = initial_of_measured(system, initial, longest), 0.0
     count = number_of_steps(system, step, time, steps)
     for name, m in models.items():
         if m.dim != system.dim:
@@ -148,6 +169,9 @@ def compare(
     initial, drawn = initial_states(system, initial, trajectories, seed)
     stored, every = stored_steps(count, every, initial)
     known = reference_steps(step, count, reference_time)
+    if reference is not None:
+        end = count if reference_time is None else known
+        known = min(end, reference.shape[1] - 1)
     plane = section_plane(system, section)
     flows: list[NumericalFlow] = [
         *(
@@ -156,7 +180,8 @@ def compare(
         ),
         *(ClassicalFlow(method, system, step) for method in methods.values()),
     ]
-    longest = max(flow.window for flow in flows)
+    if work_precision:
+        system.require_equations("work_precision")
     starts = None
     if first_window != "reference":
         starts = integrate(system, first_window, initial, step, longest - 1)
@@ -172,8 +197,8 @@ def compare(
             "step": step,
             "steps": count,
             "every": every,
-            "initial states": hashlib.sha256(initial.tobytes()).hexdigest(),
-            "reference": known,
+            "initial states": _digest(initial),
+            "reference": known if reference is None else _digest(reference),
             "first window": first_window,
             "threshold": threshold,
             "section": plane,
@@ -184,12 +209,17 @@ def compare(
         raise InputError("resume needs the name of the checkpoint")
 
     try:
-        reference = solve_reference(system, initial, step * np.arange(known + 1), progress, storage)
+        if reference is None:
+            times = step * np.arange(known + 1)
+            exact = solve_reference(system, initial, times, progress, storage)
+        else:
+            exact = Reference(reference[:, : known + 1], np.full(len(initial), np.nan))
         if starts is None:
-            starts = reference.states[:, :longest]
-        aligned = reference.states[:, : count + 1].transpose(1, 0, 2)
+            starts = exact.states[:, :longest]
+        aligned = exact.states[:, : count + 1].transpose(1, 0, 2)
         if threshold is None:
-            spread = np.sqrt(np.mean(np.sum((aligned - aligned.mean(axis=(0, 1))) ** 2, axis=-1)))
+            centre = np.nanmean(aligned, axis=(0, 1))
+            spread = np.sqrt(np.nanmean(np.sum((aligned - centre) ** 2, axis=-1)))
             threshold = _THRESHOLD * float(spread)
         plan = Plan(
             system=system,
@@ -219,7 +249,7 @@ def compare(
             every=every,
             times=plan.times,
             reference=aligned[kept].transpose(1, 0, 2),
-            reference_error=reference.error,
+            reference_error=exact.error,
             threshold=threshold,
             runs=runs,
             seed=drawn,
@@ -230,6 +260,10 @@ def compare(
     except InputError:
         storage.remove()  # nothing that could be gone on with
         raise
+
+
+def _digest(array: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def _fingerprint(flow: NumericalFlow) -> str:

@@ -188,6 +188,7 @@ class Measurement:
         flow, plan = self.flow, self.plan
         steps = plan.steps + 1 - flow.window
         self.error.largest[plan.reference_stored :] = np.nan
+        self.error.largest[self.error.nothing_known] = np.nan
         sample = self._sample()
         volume, lyapunov, symplecticity = self._derivatives(sample)
         return Run(
@@ -240,7 +241,8 @@ class Measurement:
         volume = {"step": Volume(self._sample_times, values.T)}
         lyapunov = None
         steps = min(plan.tangent_steps, plan.steps + 1 - flow.window)
-        if steps > 0:
+        # a window is made from its first state by the equations
+        if steps > 0 and not (flow.window > 1 and plan.system.is_measured):
             tangent = tangent_propagation(flow, self._first[: plan.tangent_trajectories], steps)
             volume["phase-space"] = Volume(tangent.times, tangent.log_determinant)
             lyapunov = tangent.lyapunov

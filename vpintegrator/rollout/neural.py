@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _WORTH = 5000  # evaluations from which on compiling pays
+_PART_VALUES = 500_000  # numbers predicted at a time: they stay in a cache
 _LARGEST_PART = 4096  # steps between two calls of progress
 _JACOBIANS = 200_000  # entries of all Jacobians computed at a time
 
@@ -74,7 +75,9 @@ def rollout(
     states[:, : model.window] = windows
     machine = compile_for(model, len(windows), steps, compiled)
     cursor = LearnedCursor(model, windows, compiled=machine)
-    part = max(min(steps // 100, _LARGEST_PART), 1)
+    part = max(min(_PART_VALUES // (len(windows) * model.dim), _LARGEST_PART), 1)
+    if progress:
+        part = max(min(part, steps // 100), 1)
     for known in range(model.window, steps + 1, part):
         count = min(part, steps + 1 - known)
         states[:, known : known + count] = cursor.advance_tensor(count)
@@ -141,12 +144,13 @@ class LearnedCursor(Cursor):
             predicted, _ = self.compiled.advance(states[:, known - window : known].numpy(), calls)
             states[:, known : known + calls * new] = torch.from_numpy(predicted)
             known += calls * new
-        with evaluating(self.model), torch.inference_mode():
-            while known < window + count:
-                states[:, known : known + new] = self.model.predict(
-                    states[:, known - window : known]
-                )
-                known += new
+        if known < window + count:
+            with evaluating(self.model), torch.inference_mode():
+                while known < window + count:
+                    states[:, known : known + new] = self.model.predict(
+                        states[:, known - window : known]
+                    )
+                    known += new
         self._waiting = states[:, window + count : known].clone()
         self._window = states[:, count : window + count].clone()
         return _nan_after_divergence(states[:, window : window + count], self._failed)

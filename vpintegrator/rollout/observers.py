@@ -73,7 +73,7 @@ class ErrorObserver(Observer):
     Parameters
     ----------
     reference
-        States of the first steps, (time, trajectory, dim).
+        States of the first steps, (time, trajectory, dim); NaN where nothing is known.
     threshold
         Of the distance.
     stored
@@ -90,11 +90,20 @@ class ErrorObserver(Observer):
         trajectories = reference.shape[1]
         self.squares = np.zeros(trajectories)
         self.index = np.full(trajectories, -1)
+        self._known = np.isfinite(reference).all(axis=-1).T  # (trajectory, time)
 
     @property
     def root_mean_square(self) -> np.ndarray:
-        """Over all steps of the reference and all components, (trajectory,)."""
-        return np.sqrt(self.squares / (self._reference.shape[0] * self._reference.shape[2]))
+        """Over all steps at which the reference is known, and all components, (trajectory,)."""
+        return np.sqrt(self.squares / (self._known.sum(axis=1) * self._reference.shape[2]))
+
+    @property
+    def nothing_known(self) -> np.ndarray:
+        """Whether the reference is unknown since the stored time before, (time, trajectory)."""
+        steps = np.arange(self._known.shape[1])
+        known = np.zeros((len(self._stored), len(self._known)), dtype=bool)
+        np.logical_or.at(known, np.searchsorted(self._stored, steps), self._known.T)
+        return ~known
 
     def update(self, start: int, states: np.ndarray) -> None:
         reference = self._reference[start : start + states.shape[1]]
@@ -107,6 +116,8 @@ class ErrorObserver(Observer):
             # what has diverged is infinitely wrong
             distance[np.isnan(distance)] = np.inf
             squares[np.isnan(squares)] = np.inf
+            unknown = ~self._known[:, start : start + len(reference)]
+            squares[unknown], distance[unknown] = 0.0, 0.0
             self.squares += squares.sum(axis=1)
         if (distance.max(axis=1)[self.index < 0] > self._threshold).any():
             passed = distance > self._threshold

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -193,7 +194,8 @@ class Report:
         Reference states at the first of the stored times, (trajectory, reference_time, dim): where
         it was told to end early, there are fewer of them.
     reference_error
-        Estimate of their largest error, (trajectory,).
+        Estimate of their largest error, (trajectory,); NaN where the reference was given, measured
+        say, and not solved for. Then single states of it may be NaN too: nothing is known there.
     threshold
         The error at which a method is taken to have failed.
     runs
@@ -224,6 +226,11 @@ class Report:
         """Time at which the reference ends."""
         return float(self.times[self.reference.shape[1] - 1])
 
+    @property
+    def is_reference_given(self) -> bool:
+        """Whether the reference was given, as measured states are, and not solved for."""
+        return bool(np.isnan(self.reference_error).any())
+
     def is_compared(self, name: str) -> bool:
         """Whether the reference goes beyond the states that a method was given."""
         return self.reference_time > (self.run(name).window - 1) * self.step
@@ -250,6 +257,7 @@ class Report:
         with np.errstate(all="ignore"):
             distance = np.linalg.norm(run.states[:, last] - self.reference[:, last], axis=-1)
         final = np.where(ended | ~np.isfinite(distance), np.inf, distance)
+        final = final[np.isfinite(self.reference[:, last]).all(axis=-1)]
         passed = np.where(np.isnan(run.threshold_time), np.inf, run.threshold_time)
         volume = {key: value.largest for key, value in run.volume.items()}
         worst = {
@@ -264,7 +272,7 @@ class Report:
             structure=run.structure,
             error=float(np.median(run.root_mean_square_error)),
             worst_error=float(run.root_mean_square_error.max()),
-            final_error=float(np.median(final)),
+            final_error=float(np.median(final)) if len(final) else math.nan,
             threshold_time=float(np.median(passed)),
             invariants={key: float(v.largest.max()) for key, v in run.invariants.items()},
             invariant_kinds={key: v.kind for key, v in run.invariants.items()},

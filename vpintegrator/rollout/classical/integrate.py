@@ -69,6 +69,7 @@ def integrate(
         raise InputError(f"step = {step!r} must be a finite number other than zero")
     if isinstance(steps, bool) or int(steps) != steps or steps < 0:
         raise InputError(f"steps = {steps!r} must be a whole number, 0 or more")
+    system.require_equations(method.name)
     method.check(system)
     steps = int(steps)
     states = np.empty((len(initial), steps + 1, system.dim))

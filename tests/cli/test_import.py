@@ -1,0 +1,165 @@
+"""vp-gen --from and --inspect, and the way of measured data through all commands."""
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import refused
+from vpintegrator.cli.gen import main
+from vpintegrator.cli.plot import main as plot
+from vpintegrator.cli.rollout import main as rollout
+from vpintegrator.cli.train import main as train
+from vpintegrator.data import open_dataset
+from vpintegrator.rollout import open_rollout
+
+TIMES = 0.1 * np.arange(40)
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A table of oscillations, written into the folder of the test."""
+    lines = ["trajectory,time (s),q,p"]
+    for k in range(8):
+        size = 0.5 + 0.1 * k
+        lines += [f"{k},{t:.2f},{size * np.cos(t):.9f},{-size * np.sin(t):.9f}" for t in TIMES]
+    (tmp_path / "lab.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "measured.toml").write_text('measured = true\nstate = ["q", "p"]\n')
+    return "lab.csv"
+
+
+def test_measured_data_go_all_the_way(run, lab, tmp_path):
+    result = run(main, "--from", lab, "--title", "Laboratory")
+    assert result.exit_code == 0, result.output
+    assert "equations not known: what needs them is left out" in result.output
+    assert "6 train, 1 validation, 1 test; 39 steps of 0.1 each" in result.output
+    result = run(train, "lab.h5", "--window", "2", "--width", "4", "--epochs", "8")
+    assert result.exit_code == 0, result.output
+    # the dataset is the one of the training, the reference what was measured
+    result = run(rollout, "laboratory-vpt.safetensors")
+    assert result.exit_code == 0, result.output
+    assert "Laboratory: 1 orbit to t = 3.9, step 0.1 (beside the states given)" in result.output
+    assert "the equations of laboratory are not known" in result.output
+    report = open_rollout("laboratory-rollout.h5")
+    np.testing.assert_array_equal(report.reference, open_dataset("lab.h5").states("test"))
+    assert run(plot, "laboratory-rollout.h5", "-o", "f", "--format", "png").exit_code == 0
+    for options, message in (
+        (["--against", "rk4"], "rk4 needs the equations of laboratory"),
+        (["--reference", "solution"], "--reference solution needs the equations"),
+        (["--initial", "1,0", "--steps", "5"], "reads 2 states, and no equations"),
+        (["--initial", "1,0", "--reference", "dataset"], "leave out --initial"),
+    ):
+        assert refused(run(rollout, "laboratory-vpt.safetensors", *options, "-o", "b.h5"), message)
+    assert run(main, "--from", lab, "--seed", "5", "-o", "lab.h5", "--overwrite").exit_code == 0
+    refusal = run(rollout, "laboratory-vpt.safetensors", "-o", "b.h5")
+    assert refused(refusal, "lab.h5 has changed since laboratory-vpt was trained")
+    (tmp_path / "lab.h5").unlink()
+    refusal = run(rollout, "laboratory-vpt.safetensors", "-o", "b.h5")
+    assert refused(refusal, "trained on is not found at lab.h5")
+    assert not (tmp_path / "b.h5").exists()
+
+
+def test_a_system_behind_the_data(run, lab):
+    result = run(main, "--from", lab, "--system", "harmonic-oscillator", "-o", "a.h5")
+    assert result.exit_code == 0, result.output
+    assert open_dataset("a.h5").system.name == "harmonic-oscillator"
+    result = run(train, "a.h5", "--model", "vpff", "--epochs", "3", "-o", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    options = ["--dataset", "a.h5", "--reference", "dataset", "-o", "b.h5"]
+    result = run(rollout, "a.safetensors", "--against", "rk4", *options)
+    assert result.exit_code == 0, result.output
+    report = open_rollout("b.h5")
+    assert list(report.runs) == ["a", "rk4"]
+    assert report.is_reference_given
+    assert report.summary("rk4").error < 1e-5  # the table's nine digits, and RK4's own error
+
+
+def test_options_of_the_recipe(run):
+    options = ["--noise", "0.1,0.2", "--missing-times", "0.1", "--strata", "5"]
+    result = run(main, "pendulum", "--count", "30", *options, "-o", "a.h5")
+    assert result.exit_code == 0, result.output
+    assert "standard deviation 0.1, 0.2" in result.output
+    recipe = open_dataset("a.h5").recipe
+    for line in ("noise = [0.1, 0.2]", "missing = 0.1", "strata = 5"):
+        assert line in recipe
+    options = ["--split", "time", "--fractions", "0.5,0.25,0.25", "--steps", "39"]
+    result = run(main, "pendulum", "--count", "3", *options, "-o", "b.h5")
+    assert "3, cut in time: 20 train, 10 validation, 10 test" in result.output
+
+
+def test_inspect(run, lab, tmp_path):
+    run(main, "pendulum", "--count", "30", "--relative-noise", "0.01", "-o", "a.h5")
+    result = run(main, "--inspect", "a.h5")
+    assert result.exit_code == 0, result.output
+    for text in (
+        "Mathematical pendulum (pendulum); m = 1, l = 1, g = 1",
+        "train          23 trajectories, 11 times; t = 0 to 2",
+        "DOP853, rtol 1e-12, atol 1e-12",
+        "error about",
+        "relative_noise 0.01",
+        "noise          standard deviation",
+        "all observed and finite",
+        "q from",
+        "energy: train",
+        "noise included",
+        "vpintegrator-dataset, version 1",
+        "preview        a.png",
+    ):
+        assert text in result.output, text
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+    run(main, "--from", lab, "--missing")
+    result = run(main, "--inspect", "lab.h5", "-o", "look.pdf")
+    assert "imported from  lab.csv, q,p (seed 0)" in result.output
+    assert "its equations are not known" in result.output
+    assert (tmp_path / "look.pdf").exists()
+    assert refused(run(main, "--inspect", "lab.h5", "-o", "look.pdf"), "--overwrite")
+
+
+def test_inspect_other_files(run):
+    run(main, "pendulum", "--count", "30", "-o", "a.h5")
+    run(train, "a.h5", "--model", "vpff", "--epochs", "2", "-o", "a.safetensors")
+    run(rollout, "a.safetensors", "--steps", "5", "-o", "b.h5")
+    result = run(main, "--inspect", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    for text in ("vpff", "parameters", "volume-preserving", "pendulum", "step", "test error"):
+        assert text in result.output
+    result = run(main, "--inspect", "b.h5")
+    assert result.exit_code == 0, result.output
+    for text in ("Rollout: Mathematical pendulum", "a (learned)", "RMSE"):
+        assert text in result.output
+    assert refused(run(main, "--inspect", "b.h5", "-o", "x.png"), "drawn of a dataset")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "none.csv"], "there is no file none.csv"),
+        (["--from", "lab.csv", "pendulum"], "leave out 'pendulum'"),
+        (["--from", "lab.csv", "--count", "5"], "--count is not for --from"),
+        (["--from", "lab.csv", "--noise", "0.1"], "--noise is not for --from"),
+        (["--from", "lab.csv", "--workers", "2"], "not for --from"),
+        (["--from", "lab.csv", "--step", "0.3"], "steps are not equal"),
+        (["--from", "lab.csv", "--step", "-1"], "must be a positive number"),
+        (["--from", "lab.csv", "--variable", "r"], "no column 'r' (it has: trajectory, time"),
+        (["--from", "lab.csv", "--system", "rigid-body"], "rigid-body has 3 components"),
+        (["--from", "lab.csv", "-p", "g=1"], "give one with --system"),
+        (["--from", "lab.csv", "--fractions", "1,2"], "expected three parts"),
+        (["--from", "lab.csv", "--fractions", "a"], "expected numbers"),
+        (["--from", "lab.csv", "-o", "lab.csv", "--overwrite"], "give another name"),
+        (["--from", "lab.csv", "-o", "no/a.h5"], "the folder no does not exist"),
+        (["measured.toml"], "integrating needs the equations of measured, which are not known"),
+        (["pendulum", "--variable", "x"], "--variable is an option of --from"),
+        (["pendulum", "--system", "x"], "--system is an option of --from"),
+        (["pendulum", "--noise", "-1"], "expected a standard deviation"),
+        (["pendulum", "--noise", "1,2,3"], "3 standard deviations are given for 2"),
+        (["pendulum", "--missing-times", "2"], "below 1"),
+        (["pendulum", "--split", "time", "--steps", "2"], "too few"),
+        (["--inspect", "lab.csv"], "lab.csv"),
+        (["--inspect", "none.h5"], "there is no file none.h5"),
+        (["--inspect", "."], "is a folder"),
+        (["--inspect", "a.h5", "pendulum"], "leave out 'pendulum'"),
+    ],
+)
+def test_mistakes(run, tmp_path, lab, arguments, message):
+    before = (tmp_path / lab).read_bytes()
+    assert refused(run(main, *arguments), message)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [lab, "measured.toml"]
+    assert (tmp_path / lab).read_bytes() == before

@@ -1,0 +1,76 @@
+"""Looking through a dataset, and its preview."""
+
+import numpy as np
+import pytest
+
+from vpintegrator.data import generate, import_dataset
+from vpintegrator.data.inspection import inspect_dataset
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.preview import draw_preview
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory):
+    return generate("rigid-body", tmp_path_factory.mktemp("data") / "a.h5", count=40, steps=30)
+
+
+def test_ranges_and_drift(body, monkeypatch):
+    groups = inspect_dataset(body)
+    for name, group in groups.items():
+        states = body.states(name)
+        assert group.shape == states.shape
+        np.testing.assert_array_equal(group.low, states.min(axis=(0, 1)))
+        np.testing.assert_array_equal(group.high, states.max(axis=(0, 1)))
+        assert group.missing == group.infinite == 0
+        energy = body.system.invariants["energy"](states)
+        change = np.abs(energy - energy[:, :1])
+        assert group.changes["energy"] == pytest.approx(change.max() / energy.max(), rel=1e-12)
+        growth = np.maximum.accumulate(change.max(axis=0)) / energy.max()
+        np.testing.assert_allclose(group.change_in_time["energy"], growth, rtol=1e-12)
+    largest = max(group.changes["energy"] for group in groups.values())
+    assert largest <= body.accuracy["invariant_drift"]["energy"] * 2
+    # the same a few trajectories at a time
+    monkeypatch.setattr("vpintegrator.data.inspection._PART_BYTES", 2000)
+    for name, group in inspect_dataset(body.path).items():
+        np.testing.assert_array_equal(group.low, groups[name].low)
+        assert group.changes == groups[name].changes
+
+
+def test_what_is_missing_is_counted(tmp_path):
+    states = np.random.default_rng(0).normal(size=(5, 8, 2))
+    states[0, 2] = np.nan
+    states[3, 0, 1] = np.nan
+    dataset = import_dataset(
+        states, tmp_path / "a.h5", step=1.0, missing=True, split="time", system="pendulum"
+    )
+    groups = inspect_dataset(dataset)
+    assert [group.missing for group in groups.values()] == [2, 0, 0]
+    assert np.isfinite(groups["train"].low).all()
+    assert np.isfinite(groups["train"].changes["energy"])
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.pdf", "a.svg"])
+def test_preview(body, tmp_path, name):
+    draw_preview(body, tmp_path / name)
+    assert (tmp_path / name).stat().st_size > 10_000
+    with pytest.raises(InputError, match="exists already"):
+        draw_preview(body, tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((1, 30, 1), {}),  # one component has no portrait
+        ((6, 9, 3), {}),
+        ((6, 9, 8), {}),
+        ((6, 9, 2), {"title": "costs $5"}),
+    ],
+)
+def test_preview_of_anything(shape, options, tmp_path):
+    states = np.random.default_rng(0).normal(size=shape)
+    states[0, 3] = np.nan
+    dataset = import_dataset(states, tmp_path / "a.h5", step=1.0, missing=True, **options)
+    draw_preview(dataset, tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+    with pytest.raises(InputError, match=r"written to a file \.png"):
+        draw_preview(dataset, tmp_path / "a.gif")

@@ -1,0 +1,409 @@
+"""Datasets made in shards: the same bits whoever makes them, whatever interrupts them."""
+
+import multiprocessing
+import os
+import pickle
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+from vpintegrator.data import generate, load_recipe, open_dataset
+from vpintegrator.data.plan import Plan
+from vpintegrator.data.shard import versions
+from vpintegrator.data.stacks import integrate, rates, stack_size
+from vpintegrator.data.store import fingerprint
+from vpintegrator.dynamics import solve
+from vpintegrator.errors import InputError
+
+# an implicit method has stacks of one, so that few trajectories make several shards
+SMALL = {"method": "LSODA", "count": 200, "steps": 5, "rtol": 1e-8, "atol": 1e-8}
+ARGUMENTS = "rigid-body --method LSODA --count 200 --steps 5 --rtol 1e-8 --atol 1e-8 -o a.h5"
+KEPLER = """
+state = { q = 2, p = 2 }
+hamiltonian = "(p[0]**2 + p[1]**2)/2 - 1/sqrt(q[0]**2 + q[1]**2)"
+[initial_conditions]
+distribution = "uniform"
+low = [1, 0, 0, 0.2]
+high = [1, 0, 0, 1]
+[defaults]
+step = 0.5
+steps = 6
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Made in this process without an interruption, as one file."""
+    return generate("rigid-body", tmp_path_factory.mktemp("whole") / "a.h5", **SMALL)
+
+
+@pytest.fixture
+def view(tmp_path):
+    return generate("rigid-body", tmp_path / "a.h5", single_file=False, **SMALL)
+
+
+def same_states(one, other):
+    return all(one.states(group).tobytes() == other.states(group).tobytes() for group in one.shapes)
+
+
+def test_a_small_dataset_is_one_file(tmp_path):
+    generate("rigid-body", tmp_path / "a.h5", count=50, steps=3, workers=2)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_the_plan_keeps_stacks_whole():
+    recipe = load_recipe("rigid-body", count=30_000, steps=100)
+    plan = Plan.of(recipe)
+    assert plan.rows % stack_size(recipe) == 0
+    parts = list(plan)
+    assert [number for number, _, _ in parts] == list(range(plan.shards))
+    assert plan.shards > 2 and not plan.varied
+    assert np.array_equal(np.concatenate([part for _, _, part in parts]), recipe.initial_states())
+    long = load_recipe("rigid-body", count=30, steps=10**6)
+    assert Plan.of(long).rows == stack_size(long) == 1
+
+
+def test_one_file_and_a_view_hold_the_same(whole, view):
+    assert view.path.with_name("a.h5.shards").is_dir()
+    assert list(whole.path.parent.iterdir()) == [whole.path]
+    assert whole.fingerprint == view.fingerprint
+    assert whole.accuracy == view.accuracy
+    assert whole.accuracy["sample"] == 32  # eight of each of four shards
+    assert same_states(whole, view)
+    states = {group: view.states(group) for group in view.shapes}
+    assert view.fingerprint == fingerprint(states, view.step)
+
+
+def test_states_are_those_of_one_integration(whole):
+    recipe = load_recipe("rigid-body", **SMALL)
+    states = solve(recipe.system, recipe.initial_states(), 0.2 * np.arange(6), "LSODA", 1e-8, 1e-8)
+    found = np.concatenate([whole.states(group) for group in whole.shapes])
+    assert found.tobytes() == states.tobytes()
+
+
+@pytest.mark.parametrize("split", ["trajectory", "time"])
+def test_workers_do_not_change_a_bit(split, tmp_path):
+    options = {**SMALL, "split": {"by": split}, "observation": {"noise": 0.1, "missing": 0.2}}
+    one = generate("rigid-body", tmp_path / "one.h5", **options)
+    two = generate("rigid-body", tmp_path / "two.h5", workers=2, **options)
+    assert one.path.read_bytes() == two.path.read_bytes()
+
+
+def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        dataset = generate(
+            "rigid-body", tmp_path / "a.h5", scheduler=cluster.scheduler_address, **SMALL
+        )
+        assert dataset.path.read_bytes() == whole.path.read_bytes()
+        with pytest.raises(InputError, match="cannot be continued beyond"):
+            generate(
+                'state = ["x"]\n[vector_field]\nx = "x**2"\n[initial_conditions]\n'
+                'distribution = "uniform"\nlow = 1\nhigh = 2',
+                tmp_path / "b.h5",
+                step=0.1,
+                steps=20,
+                count=4000,
+                rtol=1e-13,
+                scheduler=cluster.scheduler_address,
+            )
+    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_a_cluster_out_of_reach(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("vpintegrator.data.workers._CONNECT", 0.5)
+    for address in ("tcp://127.0.0.1:9", "nonsense", "http://localhost:80"):
+        with pytest.raises(InputError, match="no dask scheduler answers at"):
+            generate("rigid-body", tmp_path / "a.h5", scheduler=address, **SMALL)
+    with pytest.raises(InputError, match="a scheduler has its own"):
+        generate("rigid-body", tmp_path / "a.h5", scheduler=address, workers=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_with_other_versions_are_refused(tmp_path, monkeypatch):
+    wanted = {**versions(), "numpy": "0.1"}
+    monkeypatch.setattr(sys.modules["vpintegrator.data.generate"], "versions", lambda: wanted)
+    with pytest.raises(ChildProcessError, match=r"has numpy .*, but numpy 0\.1 is used here"):
+        generate("rigid-body", tmp_path / "a.h5", **SMALL)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_view_can_be_moved_and_opened_by_others(view, tmp_path, monkeypatch):
+    new = tmp_path / "elsewhere"
+    new.mkdir()
+    before = view.states("train")
+    for name in ("a.h5", "a.h5.shards"):
+        shutil.move(tmp_path / name, new / name)
+    monkeypatch.chdir("/")
+    assert np.array_equal(open_dataset(new / "a.h5").states("train"), before)
+    for engine in ("h5netcdf", "netcdf4"):
+        if engine == "netcdf4":
+            pytest.importorskip("netCDF4")
+        with xarray.open_dataset(new / "a.h5", group="train", engine=engine) as data:
+            assert data.state.dims == ("trajectory", "time", "component")
+            np.testing.assert_array_equal(data.state.values, before)
+        with xarray.open_dataset(new / "a.h5", engine=engine) as data:
+            assert data.sizes["shard"] == 4
+        shard = new / "a.h5.shards" / "000002.h5"
+        with xarray.open_dataset(shard, group="train", engine=engine) as data:
+            assert data.trajectory.values.tolist() == list(range(128, 154))
+
+
+def test_a_lost_shard_is_told_and_made_again(view):
+    lost = view.path.with_name("a.h5.shards") / "000001.h5"
+    before = view.states("train")
+    lost.unlink()
+    with pytest.raises(InputError, match=r"000001\.h5 is missing or damaged"):
+        open_dataset(view.path)
+    with pytest.raises(InputError, match=r"000001\.h5 is missing"):
+        view.states("train")
+    again = generate("rigid-body", view.path, resume=True, **SMALL)
+    assert np.array_equal(again.states("train"), before)
+    assert lost.exists()  # it is a view still
+
+
+def test_resume_makes_only_what_is_missing_or_damaged(view, whole):
+    folder = view.path.with_name("a.h5.shards")
+    shards = sorted(folder.glob("*.h5"))
+    old = [file.stat().st_mtime_ns for file in shards]
+    with h5py.File(shards[0]) as f:
+        chunk = f["train/state"].id.get_chunk_info(0)
+    content = bytearray(shards[0].read_bytes())
+    content[chunk.byte_offset + 100] ^= 1
+    shards[0].write_bytes(content)
+    shards[1].write_bytes(shards[1].read_bytes()[:1000])
+    shutil.copy(shards[3], shards[2])
+    (folder / ".000003.h5.x.part").write_bytes(b"half")
+    view.path.unlink()
+    again = generate("rigid-body", view.path, resume=True, single_file=False, **SMALL)
+    assert same_states(again, whole)
+    new = [file.stat().st_mtime_ns for file in shards]
+    assert [a == b for a, b in zip(old, new, strict=True)] == [False, False, False, True]
+    assert not list(folder.glob(".*"))
+
+
+def test_what_may_be_resumed(view, tmp_path):
+    with pytest.raises(InputError, match="exists already"):
+        generate("rigid-body", view.path, **SMALL)
+    with pytest.raises(InputError, match="exists already"):
+        generate("rigid-body", view.path, resume=True, **{**SMALL, "steps": 6})
+    assert same_states(generate("rigid-body", view.path, resume=True, **SMALL), view)
+    view.path.unlink()
+    with pytest.raises(InputError, match="what an interrupted generation left"):
+        generate("rigid-body", view.path, **SMALL)
+    with pytest.raises(InputError, match=r"belongs to another dataset \(recipe differs\)"):
+        generate("rigid-body", view.path, resume=True, **{**SMALL, "steps": 6})
+    other = generate("rigid-body", view.path, overwrite=True, **{**SMALL, "steps": 6})
+    assert other.shapes["train"][1] == 7
+    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
+    assert generate("rigid-body", view.path, resume=True, **{**SMALL, "steps": 6}).path.exists()
+
+
+def test_replacing_a_view_removes_its_shards(view, tmp_path):
+    generate("rigid-body", view.path, overwrite=True, **SMALL)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_two_at_a_time_are_kept_apart(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    folder = tmp_path / "a.h5.shards"
+    folder.mkdir()
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="another process is generating"):
+        generate("rigid-body", tmp_path / "a.h5", **SMALL)
+    os.close(handle)
+
+
+def test_a_disk_that_is_too_small(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(InputError, match="are free on its disk"):
+        generate("rigid-body", tmp_path / "a.h5", **SMALL)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_can_be_resumed(whole, tmp_path, monkeypatch):
+    written, write = [], Path.write_bytes
+
+    def full(path, data):
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+        written.append(path)
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="the disk is full; make room and go on with --resume"):
+        generate("rigid-body", tmp_path / "a.h5", **SMALL)
+    monkeypatch.undo()
+    assert len(list((tmp_path / "a.h5.shards").glob("*"))) == 3
+    seen = []
+    generate(
+        "rigid-body",
+        tmp_path / "a.h5",
+        resume=True,
+        progress=lambda done, total: seen.append((done, total)),
+        **SMALL,
+    )
+    assert seen[0] == (0, 1200) and seen[-1] == (1200, 1200)
+    assert (tmp_path / "a.h5").read_bytes() == whole.path.read_bytes()
+
+
+def test_sorting_by_difficulty_keeps_the_order(monkeypatch):
+    recipe = load_recipe(KEPLER, count=40)
+    initial = recipe.initial_states()
+    found = rates(recipe.system, initial, 3.0)
+    assert (
+        np.corrcoef(np.argsort(np.argsort(-initial[:, 3])), np.argsort(np.argsort(found)))[0, 1]
+        > 0.95
+    )  # the slower it starts, the closer it comes to the centre
+    monkeypatch.setattr("vpintegrator.data.stacks.stack_size", lambda _: 8)
+    assert Plan.of(recipe).varied
+    assert not Plan.of(load_recipe("pendulum", count=40)).varied
+    plain, by_difficulty = (integrate(recipe, initial, varied) for varied in (False, True))
+    np.testing.assert_allclose(by_difficulty, plain, rtol=1e-8, atol=1e-9)
+    assert not np.array_equal(by_difficulty, plain)
+    assert np.array_equal(by_difficulty[:, 0], initial)
+
+
+def test_a_recipe_travels_between_processes():
+    recipe = load_recipe("rigid-body", parameters={"I1": 3.0})
+    again = pickle.loads(pickle.dumps(recipe))
+    assert again.text == recipe.text
+    state = np.array([0.1, 0.2, 0.3])
+    assert np.array_equal(again.system.vector_field(state), recipe.system.vector_field(state))
+    assert pickle.loads(pickle.dumps(recipe)).system is again.system  # made once a process
+
+
+def start(folder, *arguments):
+    command = [sys.executable, "-m", "vpintegrator.cli.gen", *ARGUMENTS.split(), *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def wait_for_files(process, folder, pattern):
+    """Until there are such files, or the process has ended."""
+    wait_for(lambda: any(folder.glob(pattern)) or process.poll() is not None)
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_interruption_says_how_to_go_on(tmp_path, whole):
+    process = start(tmp_path, "--workers=2")
+    wait_for_files(process, tmp_path, "a.h5.shards/*.h5")
+    process.send_signal(signal.SIGTERM)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume" in text, text
+    assert "Traceback" not in text
+    process = start(tmp_path, "--resume")
+    process.communicate(timeout=60)
+    assert (tmp_path / "a.h5").read_bytes() == whole.path.read_bytes()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_workers_end_with_the_process_that_started_them(tmp_path, whole):
+    process = start(tmp_path, "--workers=2")
+    wait_for_files(process, tmp_path, "a.h5.shards/*.h5")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.communicate()
+    assert children
+    wait_for(lambda: not any(_alive(child) for child in children))
+    dataset = generate("rigid-body", tmp_path / "a.h5", resume=True, **SMALL)
+    assert dataset.path.read_bytes() == whole.path.read_bytes()
+
+
+def _alive(pid):
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def killed_at_random(run, folder, expected, kills):
+    """Kill generations at random moments, and resume each until the dataset is whole.
+
+    ``run`` starts a process that resumes; returns how many shards there were after each kill.
+    """
+    moments, left = random.Random(0), []
+    begin = time.monotonic()
+    process = run()
+    process.wait()
+    seconds = time.monotonic() - begin
+    while True:
+        assert (folder / "a.h5").read_bytes() == expected
+        assert [file.name for file in folder.iterdir()] == ["a.h5"]
+        if len(left) >= kills:
+            return left
+        (folder / "a.h5").unlink()
+        for attempt in range(8):
+            process = run()
+            try:
+                process.wait(moments.uniform(0, seconds) if attempt < 7 else 100)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                left.append(len(list(folder.glob("a.h5.shards/*.h5"))))
+            else:
+                assert process.returncode == 0
+                break
+
+
+class Forked:
+    """Resumes at once, for everything is imported already."""
+
+    def __init__(self, path):
+        context = multiprocessing.get_context("fork")
+        arguments = {"resume": True, **SMALL}
+        self.process = context.Process(target=generate, args=("rigid-body", path), kwargs=arguments)
+        self.process.start()
+        self.kill = self.process.kill
+
+    def wait(self, seconds=None):
+        self.process.join(seconds)
+        self.returncode = self.process.exitcode
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("generate", seconds)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_it_resumes_to_the_same_bytes(tmp_path, whole):
+    path = tmp_path / "a.h5"
+    left = killed_at_random(lambda: Forked(path), tmp_path, whole.path.read_bytes(), 8)
+    assert len(set(left)) > 1  # at different stages
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_killed_fifty_times_it_resumes_to_the_same_bytes(tmp_path, whole):
+    expected = whole.path.read_bytes()
+    left = killed_at_random(lambda: Forked(tmp_path / "a.h5"), tmp_path, expected, 30)
+    (tmp_path / "a.h5").unlink()
+    for workers in (1, 2):
+        left += killed_at_random(
+            lambda workers=workers: start(tmp_path, "--resume", f"--workers={workers}"),
+            tmp_path,
+            expected,
+            10,
+        )
+        (tmp_path / "a.h5").unlink()
+    assert len(left) >= 50 and set(left) == {0, 1, 2, 3, 4}

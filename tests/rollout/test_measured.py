@@ -1,0 +1,202 @@
+"""Data without equations: training, rolling out, comparing with what was measured."""
+
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from vpintegrator.errors import InputError
+from vpintegrator.rollout import METHODS, applicable_methods, open_rollout
+from vpintegrator.rollout.flow import ClassicalFlow
+
+MEASURED = """
+title = "Laboratory"
+measured = true
+state = ["q", "p"]
+divergence_free = true
+[invariants]
+energy = "(q**2 + p**2)/2"
+[[reversing_symmetry]]
+p = "-p"
+"""
+TIMES = 0.1 * np.arange(60)
+
+
+def orbits(count=12, seed=0):
+    """Oscillations (trajectory, time, 2)."""
+    generator = np.random.default_rng(seed)
+    size, phase = generator.uniform(0.5, 1.5, (count, 1)), generator.uniform(0, 6, (count, 1))
+    return np.stack([size * np.cos(TIMES + phase), -size * np.sin(TIMES + phase)], axis=-1)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "a.h5"
+    return vp.import_dataset(orbits(), path, step=0.1, system=vp.load_system(MEASURED))
+
+
+def trained(dataset, architecture, epochs=15, **options):
+    model = architecture(dim=2, **options)
+    vp.train(model, dataset, epochs=epochs)
+    return model
+
+
+@pytest.fixture(scope="module")
+def one_step(dataset):
+    return trained(dataset, vp.models.VolumePreservingFeedForward, width=4)
+
+
+@pytest.fixture(scope="module")
+def window(dataset):
+    architecture = vp.models.VolumePreservingTransformer
+    return trained(dataset, architecture, window=3, width=4, depth=1)
+
+
+def test_the_system_says_what_it_does_not_know():
+    system = vp.load_system(MEASURED)
+    assert system.is_measured
+    assert system.divergence_free  # believed
+    assert system.invariants["energy"]([3.0, 4.0]) == 12.5
+    assert len(system.reversing_symmetries) == 1
+    state = np.ones(2)
+    for function in (system.vector_field, system.jacobian, system.divergence):
+        with pytest.raises(InputError, match="needs the equations of laboratory"):
+            function(state)
+    assert not vp.load_system("pendulum").is_measured
+    wrong = 'hamiltonian = "p**2"\nmeasured = true\nstate = ["q", "p"]\n'
+    for text in (wrong, 'measured = 1\nstate = ["q", "p"]\n'):
+        with pytest.raises(InputError, match="measured: write measured = true"):
+            vp.load_system(text)
+
+
+def test_errors_are_those_from_the_measured_states(dataset, one_step, window):
+    states = dataset.states("test")
+    report = vp.compare({"one": one_step, "three": window}, reference=states)
+    assert list(report.runs) == ["one", "three"]
+    assert report.is_reference_given
+    np.testing.assert_array_equal(report.reference, states)
+    np.testing.assert_allclose(report.times, TIMES)
+    for name, model in (("one", one_step), ("three", window)):
+        expected = vp.rollout(model, states[:, : model.window], 59)
+        np.testing.assert_allclose(report.run(name).states, expected, atol=1e-12)
+        distance = np.linalg.norm(report.run(name).states - states, axis=-1)
+        np.testing.assert_allclose(report.errors(name), distance, atol=1e-12)
+        assert "step" in report.run(name).volume
+        assert "energy" in report.run(name).invariants
+        assert report.run(name).reversibility is not None
+    # a window is made from its first state by equations only
+    assert "phase-space" in report.run("one").volume
+    assert "phase-space" not in report.run("three").volume
+    assert report.run("three").lyapunov is None
+
+
+def test_it_is_stored_and_drawn(dataset, window, tmp_path):
+    report = vp.compare(window, reference=dataset.states("test"), steps=40)
+    report.save(tmp_path / "a.h5")
+    again = open_rollout(tmp_path / "a.h5")
+    assert again.system.is_measured
+    assert again.is_reference_given
+    assert again.table() == report.table()
+    vp.draw(again, tmp_path / "figures", formats=["png"])
+    captions = (tmp_path / "figures" / "captions.md").read_text()
+    assert "The reference is made of the states given." in captions
+    assert "nan" not in captions
+
+
+def test_states_that_are_missing_count_for_nothing(dataset, one_step):
+    states = dataset.states("test")[:2]
+    whole = vp.compare(one_step, reference=states)
+    gaps = states.copy()
+    gaps[0, 5:9] = np.nan
+    gaps[1, 50:] = np.nan
+    report = vp.compare(one_step, reference=gaps)
+    error, full = report.errors("vpff"), whole.errors("vpff")
+    known = np.isfinite(gaps).all(axis=-1)
+    np.testing.assert_array_equal(np.isnan(error), ~known)
+    np.testing.assert_allclose(error[known], full[known], rtol=1e-12)
+    squares = np.sum((whole.run("vpff").states - states) ** 2, axis=-1)
+    expected = [np.sqrt(squares[k][known[k]].mean() / 2) for k in range(2)]
+    np.testing.assert_allclose(report.run("vpff").root_mean_square_error, expected, rtol=1e-12)
+    # known at the end for one of them only
+    assert report.summary("vpff").final_error == pytest.approx(error[0, -1])
+
+
+def test_gaps_at_the_start_and_the_end(dataset, window):
+    states = dataset.states("test").copy()
+    states[0, 1] = np.nan
+    states[:, 40:] = np.nan
+    report = vp.compare(window, reference=states)
+    assert len(report.reference) == len(states) - 1
+    assert report.reference_time == pytest.approx(3.9)
+    assert np.isfinite(report.summary("vpt").final_error)
+
+
+def test_measured_states_beside_known_equations():
+    """Which predicts the experiment better, the equations or what was learned from it?"""
+    system = vp.load_system("harmonic-oscillator")
+    exact = vp.solve(system, np.array([[1.0, 0.0], [0.5, 0.2]]), 0.1 * np.arange(30))
+    noisy = exact + 1e-3 * np.random.default_rng(0).normal(size=exact.shape)
+    report = vp.compare(None, ["rk4", "gauss-legendre-4"], system=system, step=0.1, reference=noisy)
+    for name in report.runs:
+        assert 1e-4 < report.summary(name).error < 4e-3
+        np.testing.assert_array_equal(report.run(name).states[:, 0], noisy[:, 0])
+
+
+def test_without_a_reference(one_step, window):
+    report = vp.compare(one_step, initial=[[1.0, 0.0]], steps=20)
+    assert report.reference_time == 0
+    assert not report.is_compared("vpff")
+    assert "energy" in report.run("vpff").invariants
+    with pytest.raises(InputError, match=r"reads 3 states, and no equations .* --dataset"):
+        vp.compare(window, initial=[[1.0, 0.0]], steps=20)
+    with pytest.raises(InputError, match="no random initial states; start from the measured"):
+        vp.compare(one_step, steps=20)
+
+
+def test_no_classical_method_applies():
+    system = vp.load_system(MEASURED)
+    methods, reasons = applicable_methods(system)
+    assert not methods
+    assert set(reasons) == set(METHODS)
+    with pytest.raises(InputError, match="rk4 needs the equations of laboratory"):
+        vp.integrate(system, "rk4", [[1.0, 0.0]], 0.1, 3)
+    with pytest.raises(InputError, match="rk4 needs the equations of laboratory"):
+        ClassicalFlow("rk4", system, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"against": ["rk4"]}, "rk4 needs the equations of laboratory"),
+        ({"initial": [[1.0, 0.0]]}, "leave out initial"),
+        ({"first_window": "rk4"}, "leave out initial"),
+        ({"work_precision": True}, "work_precision needs the equations"),
+        ({"reference": np.zeros((2, 5, 3))}, r"reference has shape \(2, 5, 3\)"),
+        ({"reference": np.zeros((2, 3, 2))}, "reads 3 states and predicts the next; give 4"),
+        ({"reference": np.full((2, 9, 2), np.nan)}, "begins with 3 states that are all observed"),
+        ({"reference": "a"}, "not an array of numbers"),
+    ],
+)
+def test_mistakes(dataset, window, options, message):
+    with pytest.raises(InputError, match=message):
+        vp.compare(window, **{"reference": dataset.states("test"), **options})
+
+
+def test_training_on_what_was_observed(tmp_path):
+    """Gaps are left out; the normalisation is that of the states there are."""
+    states = orbits(20)
+    states[np.random.default_rng(0).random(states.shape[:2]) < 0.1] = np.nan
+    dataset = vp.import_dataset(states, tmp_path / "a.h5", step=0.1, missing=True)
+    model = trained(dataset, vp.models.VolumePreservingFeedForward, width=4, epochs=30)
+    known = dataset.states("train")
+    np.testing.assert_allclose(model.shift, np.nanmean(known, axis=(0, 1)))
+    clean = np.stack([np.cos(TIMES), -np.sin(TIMES)], axis=-1)[None]
+    predicted = vp.rollout(model, clean[:, :1], 30)
+    assert np.abs(predicted - clean[:, :31]).max() < 0.05
+    assert model.metadata["dataset"] == str(tmp_path / "a.h5")
+
+
+def test_a_group_that_is_too_short_is_told_before_training(tmp_path):
+    dataset = vp.import_dataset(orbits()[:, :20], tmp_path / "a.h5", step=0.1, split="time")
+    model = vp.models.VolumePreservingTransformer(dim=2, window=3, width=4, depth=1)
+    with pytest.raises(InputError, match="need trajectories of 6 states, but these have 3"):
+        vp.train(model, dataset, seconds=1000)

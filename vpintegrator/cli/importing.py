@@ -1,0 +1,34 @@
+"""vp-gen --from: a dataset of trajectories that others measured or computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vpintegrator.cli.recipe_options import read_fractions
+from vpintegrator.cli.reporting import report_imported
+from vpintegrator.data import import_dataset
+from vpintegrator.errors import InputError
+
+_OPTIONS = ("step", "seed", "split", "fractions", "variable", "system", "missing", "title")
+
+
+def import_file(
+    source: Path,
+    output: Path | None,
+    overwrite: bool,
+    parameters: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    """Make a dataset of a file of arrays, and say what is in it."""
+    for key in options:
+        if key not in _OPTIONS:
+            raise InputError(f"--{key.replace('_', '-')} is not for --from, which computes nothing")
+    if "fractions" in options:
+        options = {**options, "fractions": read_fractions(options["fractions"])}
+    # never the name of the file itself
+    path = output or Path(f"{source.stem}{'-dataset' if source.suffix == '.h5' else ''}.h5")
+    if path.exists() and source.exists() and path.samefile(source):
+        raise InputError(f"{path} is the file that is read; give another name with -o")
+    dataset = import_dataset(source, path, parameters=parameters, overwrite=overwrite, **options)
+    report_imported(dataset)

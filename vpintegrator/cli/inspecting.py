@@ -1,0 +1,224 @@
+"""vp-gen --inspect: what is in a dataset, a rollout or a model file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.cli.common import console
+from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from vpintegrator.data import Dataset
+    from vpintegrator.data.inspection import Group
+
+_WIDTH = 15
+_COMPONENTS = 12  # listed one by one
+
+
+def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
+    """Print what is in a file and, for a dataset, draw a preview beside it."""
+    kind = _kind(path)
+    if kind == "dataset":
+        _inspect_dataset(path, figure, overwrite)
+        return
+    if figure is not None:
+        raise InputError(f"a preview is drawn of a dataset, not of a {kind}; leave out --output")
+    (_inspect_rollout if kind == "rollout" else _inspect_model)(path)
+
+
+def _kind(path: Path) -> str:
+    import h5py
+
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file to inspect")
+    if path.exists() and not h5py.is_hdf5(path):
+        return "model"
+    from vpintegrator.rollout.store import FORMAT as ROLLOUT
+
+    if path.exists():
+        with h5py.File(path, "r") as file:
+            if file.attrs.get("format") == ROLLOUT:
+                return "rollout"
+    return "dataset"
+
+
+def _say(heading: str, text: str) -> None:
+    console().print(f"  {heading:<{_WIDTH}}{text}", markup=False, soft_wrap=True)
+
+
+def _title(text: str) -> None:
+    from rich.markup import escape
+
+    console().print(f"[bold]{escape(text)}[/bold]", soft_wrap=True)
+
+
+def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
+    from vpintegrator.data import open_dataset
+    from vpintegrator.data.inspection import inspect_dataset
+    from vpintegrator.files import check_output
+    from vpintegrator.plotting.preview import draw_preview
+
+    target = figure or path.with_suffix(".png")
+    check_output(target, overwrite or figure is None)  # an old preview is no loss
+    dataset = open_dataset(path)
+    groups = inspect_dataset(dataset)
+    _title(dataset.title)
+    _say("system", _system(dataset.system))
+    _say("state", f"{dataset.dim} components: {_plain(', '.join(dataset.system.components))}")
+    _say("step", f"{dataset.step:g}")
+    for name, group in groups.items():
+        count, length, _ = group.shape
+        span = f"t = {group.times[0]:g} to {group.times[1]:g}" if length else "no times"
+        _say(name, f"{_number(count, 'trajectory')}, {_number(length, 'time')}; {span}")
+    _origin(dataset)
+    _say("states", ", ".join(_unusual(groups)) or "all observed and finite")
+    _ranges(dataset, groups)
+    _invariants(dataset, groups)
+    _versions(dataset.attributes)
+    draw_preview(dataset, target, overwrite or figure is None, groups=groups)
+    _say("preview", str(target))
+
+
+def _number(count: int, what: str) -> str:
+    """``1 trajectory``, ``2 trajectories``."""
+    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
+    return f"{count:,} {what if count == 1 else plural}"
+
+
+def _system(system: Any) -> str:
+    parameters = ", ".join(f"{key} = {value}" for key, value in system.parameters.items())
+    known = "; its equations are not known" if system.is_measured else ""
+    return f"{system.title} ({system.name}){'; ' + parameters if parameters else ''}{known}"
+
+
+def _origin(dataset: Dataset) -> None:
+    """Where the states come from, and how accurate they are."""
+    import tomllib
+
+    attributes, accuracy = dataset.attributes, dataset.accuracy
+    recipe = tomllib.loads(dataset.recipe)
+    imported = recipe.get("imported")
+    if imported is not None:
+        variable = f", {imported['variable']}" if imported.get("variable") else ""
+        _say("imported from", f"{imported['source']}{variable} (seed {dataset.seed})")
+    else:
+        _say("seed", str(dataset.seed))
+        tolerances = f"rtol {attributes['rtol']:g}, atol {attributes['atol']:g}"
+        _say("solver", f"{attributes['solver']}, {tolerances}")
+    if "estimated_error" in accuracy:
+        _say(
+            "accuracy",
+            f"error about {accuracy['estimated_error']:.1e} ({accuracy['sample']} trajectories "
+            "integrated again, more tightly)",
+        )
+    for key in ("split", "stratified", "initial_conditions", "observation"):
+        if key in recipe:
+            table = ", ".join(f"{k} {_plain(v)}" for k, v in recipe[key].items())
+            _say(key.replace("_", " "), table)
+    if dataset.noise is not None and np.any(dataset.noise):
+        _say("noise", "standard deviation " + ", ".join(f"{v:.3g}" for v in dataset.noise))
+
+
+def _plain(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _unusual(groups: dict[str, Group]) -> list[str]:
+    found = []
+    for name, group in groups.items():
+        states = group.shape[0] * group.shape[1]
+        if group.missing:
+            share = 100 * group.missing / states
+            found.append(f"{name}: {group.missing} ({share:.3g} %) not observed")
+        if group.infinite:
+            found.append(f"{name}: {group.infinite} infinite")
+    return found
+
+
+def _ranges(dataset: Dataset, groups: dict[str, Group]) -> None:
+    """The range of each component over all groups."""
+    used = [group for group in groups.values() if np.isfinite(group.low).any()]
+    if not used:
+        return
+    low = np.nanmin([group.low for group in used], axis=0)
+    high = np.nanmax([group.high for group in used], axis=0)
+    names = dataset.system.components
+    for k, name in enumerate(names[:_COMPONENTS]):
+        _say("ranges" if k == 0 else "", f"{name} from {low[k]:.6g} to {high[k]:.6g}")
+    if len(names) > _COMPONENTS:
+        rest = slice(_COMPONENTS, None)
+        _say("", f"and {len(names) - _COMPONENTS} more, {low[rest].min():.6g} to {high.max():.6g}")
+
+
+def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
+    """Largest changes, computed again from the states in the file."""
+    for k, invariant in enumerate(dataset.system.invariants):
+        changes = ", ".join(
+            f"{name} {group.changes[invariant]:.1e}"
+            for name, group in groups.items()
+            if group.shape[0]
+        )
+        _say("invariants" if k == 0 else "", f"{invariant.replace('_', ' ')}: {changes}")
+    if dataset.system.invariants:
+        noisy = dataset.noise is not None and np.any(dataset.noise)
+        _say("", "(largest relative change" + (", noise included)" if noisy else ")"))
+
+
+def _versions(attributes: dict[str, Any]) -> None:
+    versions = json.loads(attributes["versions"])
+    _say("made with", ", ".join(f"{name} {number}" for name, number in versions.items()))
+    _say("format", f"{attributes['format']}, version {attributes['format_version']}")
+    _say("fingerprint", str(attributes.get("fingerprint", "none")))
+
+
+def _inspect_rollout(path: Path) -> None:
+    from vpintegrator.plotting.tables import terminal_table
+    from vpintegrator.rollout import open_rollout
+
+    report = open_rollout(path)
+    _title(f"Rollout: {report.system.title}")
+    _say("system", _system(report.system))
+    states = next(iter(report.runs.values())).states
+    count, times = _number(len(states), "trajectory"), _number(len(report.times), "stored time")
+    _say("states", f"{count}, {times}")
+    _say("step", f"{report.step:g}, one in {report.every} stored, to t = {report.times[-1]:g}")
+    _say("methods", ", ".join(f"{name} ({run.kind})" for name, run in report.runs.items()))
+    out = console()
+    out.print(terminal_table(report, out.width))
+    out.print(f"draw it with: vp-plot {path}", soft_wrap=True)
+
+
+def _inspect_model(path: Path) -> None:
+    from vpintegrator.models import load
+
+    model = load(path)
+    metadata = model.metadata
+    _title(f"Model: {model.description}")
+    _say("architecture", f"{model.name}, {sum(p.numel() for p in model.parameters())} parameters")
+    for key, value in model.arguments.items():
+        _say("", f"{key} = {_plain(value)}")
+    _say("dtype", str(model.scale.dtype).removeprefix("torch."))
+    traits = {
+        "volume-preserving": model.volume_preserving,
+        "invertible": model.invertible,
+        "reversible": len(model.reversing_symmetries) > 0,
+    }
+    _say("structure", ", ".join(name for name, holds in traits.items() if holds) or "none")
+    if "system" in metadata:
+        _say("system", metadata["system_name"])
+        _say("step", f"{float(metadata['step']):g}")
+    if "dataset" in metadata:
+        _say("dataset", metadata["dataset"])
+    training = json.loads(metadata.get("training", "{}"))
+    told = [
+        f"{key.replace('_', ' ')} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in training.items()
+        if not isinstance(value, list | dict)
+    ]
+    if told:
+        _say("training", ", ".join(told).replace("_", " "))

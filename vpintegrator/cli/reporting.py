@@ -1,0 +1,69 @@
+"""What vp-gen says about a dataset that it has written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vpintegrator.cli.common import console
+
+if TYPE_CHECKING:
+    from vpintegrator.data import Dataset
+
+
+def report_generated(dataset: Dataset) -> None:
+    """Of trajectories that were integrated."""
+    out = console()
+    drift = ", ".join(
+        f"{k.replace('_', ' ')} {v:.1e}" for k, v in dataset.accuracy["invariant_drift"].items()
+    )
+    out.print(f"[bold]{dataset.title}[/bold]")
+    _trajectories(dataset)
+    out.print(
+        f"  accuracy       error about {dataset.accuracy['estimated_error']:.1e} "
+        f"({dataset.accuracy['sample']} trajectories integrated again, more tightly)",
+        soft_wrap=True,
+    )
+    if drift:
+        out.print(f"  invariants     largest relative change: {drift}", soft_wrap=True)
+    if dataset.noise is not None and dataset.noise.any():
+        noise = ", ".join(f"{value:.2g}" for value in dataset.noise)
+        out.print(f"  noise          standard deviation {noise}, on what is trained on")
+    _written(dataset)
+
+
+def report_imported(dataset: Dataset) -> None:
+    """Of trajectories that existed before."""
+    out = console()
+    out.print(f"[bold]{dataset.title}[/bold]")
+    out.print(f"  states         {', '.join(dataset.system.components)}", markup=False)
+    system = dataset.system.title
+    if dataset.system.is_measured:
+        system = "equations not known: what needs them is left out (--system gives them)"
+    out.print(f"  system         {system}", soft_wrap=True)
+    _trajectories(dataset)
+    if not dataset.is_complete:
+        out.print(
+            "  missing        some states were not observed; no window that lacks one is used"
+        )
+    _written(dataset)
+
+
+def _trajectories(dataset: Dataset) -> None:
+    console().print(f"  trajectories   {dataset.description}", soft_wrap=True)
+
+
+def _written(dataset: Dataset) -> None:
+    out, size = console(), _size(dataset.path.stat().st_size)
+    out.print(f"  written to     {dataset.path} ({size})", soft_wrap=True)
+    if "shards" in dataset.attributes:
+        files = list(dataset.path.with_name(dataset.attributes["shards"]).glob("*.h5"))
+        size = _size(sum(file.stat().st_size for file in files))
+        out.print(
+            f"                 with its {len(files)} shards in {dataset.attributes['shards']} "
+            f"({size}), to be kept beside it",
+            soft_wrap=True,
+        )
+
+
+def _size(bytes_: int) -> str:
+    return f"{bytes_ / 2**20:.3g} MiB" if bytes_ < 2**30 else f"{bytes_ / 2**30:.3g} GiB"

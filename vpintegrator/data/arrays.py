@@ -1,0 +1,165 @@
+"""Arrays of states as others wrote them, brought to one form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.expression import nearest
+from vpintegrator.errors import InputError
+
+TIMES = ("t", "time", "times")
+STEPS = ("step", "dt", "h", "time_step", "timestep")
+TRAJECTORIES = ("trajectory", "trajectory_id", "traj", "id", "run", "track", "trial", "experiment")
+_STATES = ("state", "states", "trajectory", "trajectories", "data", "z", "x")
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """States as they stand in a file.
+
+    Attributes
+    ----------
+    states
+        (trajectory, time, dim), or (time, dim) for a single trajectory.
+    times
+        (time,), or (trajectory, time) where each trajectory has its own; None if not known.
+    step
+        Where the file says it.
+    names
+        Of the components, as written there; None if not known.
+    lengths
+        Number of times of each trajectory, (trajectory,), where they differ: the rows after are
+        NaN.
+    variable
+        Names of the arrays or columns that hold the states.
+    """
+
+    states: np.ndarray
+    times: np.ndarray | None = None
+    step: float | None = None
+    names: tuple[str, ...] | None = None
+    lengths: np.ndarray | None = None
+    variable: str = ""
+
+
+def choose(
+    arrays: Mapping[str, Any],
+    where: str,
+    variable: str | None,
+    axes: Callable[[str], tuple[str, ...] | None] = lambda name: None,
+) -> Arrays:
+    """Find states, times and step among named arrays.
+
+    Parameters
+    ----------
+    arrays
+        By name: NumPy arrays, or what becomes one.
+    where
+        The file's name, for messages.
+    variable
+        As in :func:`read_arrays`.
+    axes
+        The names of an array's dimensions, where they are known.
+
+    Raises
+    ------
+    InputError
+        If it is not clear which array is meant.
+    """
+    shapes = {name: np.shape(value) for name, value in arrays.items()}
+    names = None
+    if variable is not None:
+        chosen = [name.strip() for name in variable.split(",")]
+        for name in chosen:
+            if name not in arrays:
+                hint = nearest(name, arrays) or f" (it has: {', '.join(arrays) or 'none'})"
+                raise InputError(f"{where} has no variable '{name}'{hint}")
+        if len(chosen) > 1:
+            if len({shapes[name] for name in chosen}) > 1:
+                sizes = ", ".join(f"{name} {shapes[name]}" for name in chosen)
+                raise InputError(f"{where}: the components differ in shape: {sizes}")
+            names = tuple(name.rpartition("/")[2] for name in chosen)
+    else:
+        chosen = [_only_state(shapes, where)]
+    columns = [numbers(arrays[name], f"{where}, {name}") for name in chosen]
+    dimensions = axes(chosen[0]) or ()
+    if names is None:
+        states = _time_before_state(columns[0], dimensions, where)
+    else:
+        states = np.stack(columns, axis=-1)
+        # a dimension that was there is time or (trajectory, time); the new one is the component
+        states = _time_before_state(states, (*dimensions, "component") if dimensions else (), where)
+    folder = chosen[0].rpartition("/")[0]
+    times = _sibling(arrays, folder, TIMES, chosen)
+    step = _sibling(arrays, folder, STEPS, chosen)
+    found = None if times is None else numbers(times[1], f"{where}, {times[0]}")
+    if found is not None and found.ndim == 0:
+        found = None
+    length = None if step is None else numbers(step[1], f"{where}, {step[0]}")
+    return Arrays(
+        states,
+        found,
+        None if length is None or length.size != 1 else float(length.reshape(())),
+        names,
+        variable=",".join(chosen),
+    )
+
+
+def numbers(values: Any, where: str) -> np.ndarray:
+    """The values as float64, or InputError if they are no real numbers."""
+    try:
+        found = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{where}: cannot be read as an array: {error}") from None
+    if found.dtype.kind not in "fiu":
+        kinds = {"c": "complex numbers", "b": "true and false", "O": "objects", "M": "dates"}
+        what = kinds.get(found.dtype.kind, "text")
+        raise InputError(f"{where}: expected real numbers, found {what}")
+    return found.astype(np.float64)
+
+
+def _only_state(shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
+    """The one array that can be states."""
+    possible = [name for name, shape in shapes.items() if len(shape) in (2, 3)]
+    usual = [name for name in possible if name.rpartition("/")[2].lower() in _STATES]
+    if len(possible) == 1 or len(usual) == 1:
+        return (usual if len(usual) == 1 else possible)[0]
+    if not possible:
+        sizes = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
+        raise InputError(
+            f"{where} holds no array of shape (trajectory, time, dim) or (time, dim), but {sizes}"
+        )
+    raise InputError(
+        f"{where} holds several arrays that may be the states, {', '.join(possible)}; name one "
+        "with --variable (variable=... in Python)"
+    )
+
+
+def _sibling(
+    arrays: Mapping[str, Any], folder: str, names: tuple[str, ...], chosen: list[str]
+) -> tuple[str, Any] | None:
+    """An array of a usual name, in the folder of the states or above."""
+    for place in dict.fromkeys((folder, "")):
+        for name in arrays:
+            parent, _, last = name.rpartition("/")
+            if parent == place and last.lower() in names and name not in chosen:
+                return name, arrays[name]
+    return None
+
+
+def _time_before_state(states: np.ndarray, axes: tuple[str, ...], where: str) -> np.ndarray:
+    """Bring (..., component, time) into the order (..., time, component), where axes have names."""
+    place = [k for k, name in enumerate(axes) if name.rpartition("/")[2].lower() in TIMES]
+    if len(place) != 1 or states.ndim not in (2, 3):
+        return states
+    if states.ndim == 2:
+        return np.moveaxis(states, place[0], 0)
+    others = [k for k in range(3) if k != place[0]]
+    first = [k for k in others if axes[k].rpartition("/")[2].lower() in TRAJECTORIES]
+    if len(first) == 1 and others[0] != first[0]:
+        others.reverse()
+    return np.transpose(states, (others[0], place[0], others[1]))

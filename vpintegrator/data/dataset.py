@@ -1,0 +1,263 @@
+"""Opening datasets: states, and windows of them, are read when they are asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.data.split import GROUPS
+from vpintegrator.data.store import FORMAT, FORMAT_VERSION
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.hdf5 import open_hdf5
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.data import DataLoader
+
+    from vpintegrator.data.loading import WindowDataset
+
+
+class Dataset:
+    """A dataset on disk; states are read when asked for. Made by :func:`open_dataset`.
+
+    Attributes
+    ----------
+    path
+        The file.
+    title
+        What it is, in words.
+    system
+        The system whose trajectories it holds; one without equations where they were measured and
+        nothing else is known.
+    step
+        Time between states.
+    recipe
+        Text of the recipe that made it, or of what was imported.
+    seed
+        Of its random numbers.
+    accuracy
+        What is known of the states' errors, see :func:`vpintegrator.generate`.
+    noise
+        Standard deviation of the observation's noise, (dim,); None where it is not known.
+    is_complete
+        Whether every state was observed; else some are NaN.
+    fingerprint
+        Hash of all states.
+    shapes
+        (trajectory, time, dim) of each group.
+    attributes
+        All attributes of the file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        with open_hdf5(path, FORMAT, FORMAT_VERSION) as f:
+            self.attributes: dict[str, Any] = dict(f.attrs)
+            self.shapes: dict[str, tuple[int, ...]] = {
+                name: f[name]["state"].shape for name in GROUPS if name in f
+            }
+            attributes = self.attributes
+            self.step = float(attributes["step"])
+            self.title = str(attributes["title"])
+            self.recipe = str(attributes["recipe"])
+            self.seed = int(attributes["seed"])
+            self.accuracy: dict[str, Any] = json.loads(attributes["accuracy"])
+            self.noise: np.ndarray | None = attributes.get("noise")
+            self.is_complete = bool(attributes.get("complete", 1))
+            self.fingerprint = str(attributes["fingerprint"])
+            self.parameters: dict[str, Any] = json.loads(attributes["parameters"])
+            self._system = str(attributes["system"]), str(attributes["system_name"])
+
+    @cached_property
+    def system(self) -> System:
+        """The system whose trajectories these are."""
+        text, name = self._system
+        return System(text, name, self.parameters, source=f"system in {self.path}")
+
+    @property
+    def dim(self) -> int:
+        """Number of components of a state."""
+        return self.shapes["train"][2]
+
+    @property
+    def description(self) -> str:
+        """How many trajectories there are, and how they are shared out."""
+        lengths = {shape[1] for shape in self.shapes.values() if shape[0]}
+        steps = f"{max(lengths) - 1:,} steps of {self.step:g} each"
+        if len(lengths) == 1:
+            counts = ", ".join(f"{shape[0]:,} {name}" for name, shape in self.shapes.items())
+            return f"{counts}; {steps}"
+        parts = ", ".join(f"{shape[1]:,} {name}" for name, shape in self.shapes.items())
+        return f"{self.shapes['train'][0]:,}, cut in time: {parts}; steps of {self.step:g}"
+
+    def states(
+        self,
+        group: str,
+        trajectories: slice | int | np.ndarray = slice(None),
+        times: slice | int = slice(None),
+    ) -> np.ndarray:
+        """Trajectories of a group, shape (trajectory, time, dim), float64.
+
+        Parameters
+        ----------
+        group
+            ``train``, ``validation`` or ``test``.
+        trajectories, times
+            Which of them, by slices, numbers (that dimension then falls away) or, for trajectories,
+            increasing numbers in an array. Nothing else is read.
+
+        Raises
+        ------
+        InputError
+            If there is no such group.
+        """
+        self._check(group)
+        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+            return np.asarray(f[group]["state"][trajectories, times])
+
+    def times(self, group: str) -> np.ndarray:
+        """Times of the states of a group, (time,)."""
+        self._check(group)
+        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+            return np.asarray(f[group]["time"][...])
+
+    def windows(
+        self,
+        window: int,
+        prediction_window: int | None = None,
+        horizon: int = 1,
+        *,
+        group: str = "train",
+        dtype: torch.dtype | str = "float64",
+    ) -> WindowDataset:
+        """All pairs of windows of a group as a ``torch.utils.data.Dataset``, read when asked for.
+
+        The parameters are those of :func:`vpintegrator.windows`. It can be given to a
+        ``DataLoader`` with any number of workers, started in any way.
+        """
+        from vpintegrator.data.loading import WindowDataset
+
+        return WindowDataset(self, window, prediction_window, horizon, group=group, dtype=dtype)
+
+    def sample_windows(
+        self,
+        count: int,
+        window: int,
+        prediction_window: int | None = None,
+        horizon: int = 1,
+        *,
+        group: str = "train",
+        seed: int | np.random.Generator = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype | str = "float64",
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Random pairs of windows, read from the file straight to a device.
+
+        No more is in memory at a time than the windows and a block of the file, about a MiB.
+
+        Parameters
+        ----------
+        count
+            How many; different ones if there are so many.
+        window, prediction_window, horizon
+            As for :func:`vpintegrator.windows`.
+        group
+            Where they come from.
+        seed
+            A seed, or a generator of random numbers to go on with.
+        device, dtype
+            Of the tensors.
+
+        Returns
+        -------
+        inputs, targets
+            Shapes (count, window, dim) and (count, window + (horizon - 1) prediction_window, dim).
+
+        Raises
+        ------
+        InputError
+            If the trajectories are too short, or an argument is wrong.
+        """
+        if isinstance(count, bool) or int(count) != count or count < 1:
+            raise InputError(f"count = {count!r} must be a whole number, 1 or more")
+        pairs = self.windows(window, prediction_window, horizon, group=group, dtype=dtype)
+        generator = np.random.default_rng(seed)
+        repeated = count > len(pairs)
+        chosen = generator.choice(len(pairs), int(count), replace=repeated)
+        inputs, targets = pairs[chosen]
+        return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
+
+    def loader(
+        self,
+        window: int,
+        prediction_window: int | None = None,
+        horizon: int = 1,
+        *,
+        group: str = "train",
+        batch: int = 256,
+        shuffle: bool = True,
+        seed: int = 0,
+        workers: int = 0,
+        dtype: torch.dtype | str = "float64",
+        **options: Any,
+    ) -> DataLoader[Any]:
+        """Batches of pairs of windows as a ``torch.utils.data.DataLoader``.
+
+        Parameters
+        ----------
+        window, prediction_window, horizon
+            As for :func:`vpintegrator.windows`.
+        group
+            Where they come from.
+        batch
+            Pairs in a batch; the last one may be smaller.
+        shuffle, seed
+            Whether their order is random, different in each epoch, and its seed. It does not depend
+            on the number of workers.
+        workers
+            Processes that read.
+        dtype
+            Of the tensors.
+        **options
+            Further ones of ``DataLoader``, such as ``pin_memory``.
+
+        Raises
+        ------
+        InputError
+            If the trajectories are too short, or an argument is wrong.
+        """
+        from vpintegrator.data.loading import window_loader
+
+        pairs = self.windows(window, prediction_window, horizon, group=group, dtype=dtype)
+        return window_loader(pairs, batch, shuffle, seed, workers, **options)
+
+    def _check(self, group: str) -> None:
+        if group not in self.shapes:
+            raise InputError(f"{self.path} has no group '{group}'; it has {', '.join(self.shapes)}")
+
+    def __repr__(self) -> str:
+        groups = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
+        return f"<Dataset {self.path}: {self._system[1]}, step {self.step:g}, {groups}>"
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Open a dataset file. Only its attributes are read at once.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is not a dataset.
+
+    Examples
+    --------
+    >>> dataset = open_dataset("rigid-body.h5")  # doctest: +SKIP
+    >>> for inputs, targets in dataset.loader(window=3, batch=512, workers=2):  # doctest: +SKIP
+    ...     ...
+    """
+    return Dataset(path)

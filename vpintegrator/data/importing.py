@@ -1,0 +1,289 @@
+"""Datasets from trajectories that were measured, or computed by other programs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from vpintegrator.data.array_files import read_arrays
+from vpintegrator.data.arrays import Arrays, choose, numbers
+from vpintegrator.data.dataset import Dataset
+from vpintegrator.data.split import GROUPS, Split, consecutive
+from vpintegrator.data.store import FORMAT, FORMAT_VERSION, fingerprint
+from vpintegrator.data.tables import plain_name
+from vpintegrator.data.times import place_on_grid
+from vpintegrator.dynamics import System, load_system
+from vpintegrator.dynamics.expression import check_name
+from vpintegrator.errors import InputError
+from vpintegrator.files import check_output, replacing
+from vpintegrator.hdf5 import write_header, write_overview, write_states
+
+_FEW = 5  # trajectories from which on whole ones are dealt out, and not cut in time
+
+
+def import_dataset(
+    source: Any,
+    path: str | os.PathLike[str],
+    *,
+    step: float | None = None,
+    times: Any = None,
+    components: Sequence[str] | None = None,
+    variable: str | None = None,
+    system: System | str | os.PathLike[str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    split: Split | str | None = None,
+    fractions: Sequence[float] | None = None,
+    missing: bool = False,
+    seed: int = 0,
+    title: str | None = None,
+    overwrite: bool = False,
+) -> Dataset:
+    """Make a dataset of trajectories that exist already.
+
+    Parameters
+    ----------
+    source
+        An array (trajectory, time, dim), or (time, dim) for one trajectory; a dictionary of arrays;
+        or the path of a file .npz, .npy, .csv, .h5 or .nc that holds them. A table has a column for
+        each component and, if wanted, one named ``time`` and one named ``trajectory``.
+    path
+        The HDF5 file to write.
+    step
+        Time between two states. By default as the file says it, by its times or as a number.
+    times
+        (time,) or (trajectory, time), instead of a step, for arrays.
+    components
+        Names of the components, for arrays.
+    variable
+        Which array is meant, where a file holds several; or, with commas between, which arrays or
+        columns are the components.
+    system
+        The system that is thought to be behind the data: its name or file. Without one, what needs
+        equations (classical methods, accurate solutions) is left out later on.
+    parameters
+        Of the system.
+    split, fractions
+        By ``"trajectory"``, dealt out at random, or by ``"time"``, each cut into a first, a middle
+        and a last part; and the parts of train, validation and test. By default by trajectory if
+        there are at least five, and 0.7, 0.15, 0.15.
+    missing
+        Whether states may be missing: NaN, or times left out. No window that lacks a state is used.
+        Trajectories of a table may differ in length in any case.
+    seed
+        Of the dealing out.
+    title
+        By default the system's, or the file's name.
+    overwrite
+        Whether a file of that name may be replaced.
+
+    Returns
+    -------
+    Dataset
+        Opened.
+
+    Raises
+    ------
+    InputError
+        If the arrays are not what they should be, or something is unclear.
+    """
+    check_output(path, overwrite)
+    where = str(source) if isinstance(source, str | os.PathLike) else "the array given"
+    arrays = _arrays(source, times, components, variable)
+    if step is not None and not (np.isfinite(step) and step > 0):
+        raise InputError(f"step = {step!r} must be a positive number")
+    states, step, first = _regular(arrays, step, missing, where)
+    known, order = _system(system, parameters, arrays.names, states.shape[2], title, where)
+    states = states[..., order]
+    if split is None:
+        split = "trajectory" if len(states) >= _FEW else "time"
+    if isinstance(split, str):
+        split = Split(split, None if fractions is None else tuple(fractions))
+    groups = _deal(len(states), states.shape[1], split, seed)
+    record = {
+        "source": Path(source).name if isinstance(source, str | os.PathLike) else "arrays",
+        "variable": arrays.variable,
+        "columns": [] if arrays.names is None else [arrays.names[k] for k in order],
+        "step": step,
+        "seed": seed,
+        "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
+    }
+    _write(path, overwrite, title or known.title, known, states, step, first, groups, split, record)
+    return Dataset(path)
+
+
+def _arrays(source: Any, times: Any, components: Sequence[str] | None, variable: Any) -> Arrays:
+    """The arrays given, in one form."""
+    if isinstance(source, str | os.PathLike):
+        if times is not None or components is not None:
+            raise InputError("times and components are for arrays; a file holds its own")
+        return read_arrays(source, variable)
+    if isinstance(source, Mapping):
+        if times is not None:
+            source = {**source, "time": times}
+        found = choose(source, "the dictionary given", variable)
+    else:
+        found = Arrays(
+            numbers(source, "the array given"), None if times is None else numbers(times, "times")
+        )
+    if components is None:
+        return found
+    return Arrays(found.states, found.times, found.step, tuple(components))
+
+
+def _regular(
+    arrays: Arrays, step: float | None, missing: bool, where: str
+) -> tuple[np.ndarray, float, float]:
+    """States (trajectory, time, dim) at equal steps, the step, and the first time."""
+    states = arrays.states
+    if states.ndim == 2:
+        states = states[None]
+    if states.ndim != 3 or 0 in states.shape:
+        raise InputError(
+            f"{where}: expected states of shape (trajectory, time, dim) or (time, dim), found "
+            f"{arrays.states.shape}"
+        )
+    count, length, _ = states.shape
+    if length < 2:
+        raise InputError(f"{where}: a trajectory needs two times or more, but these have {length}")
+    lengths = np.full(count, length) if arrays.lengths is None else arrays.lengths
+    _check_values(states, lengths, missing, where)
+    if arrays.times is None:
+        step = arrays.step if step is None else step
+        if step is None:
+            raise InputError(
+                f"{where} does not say the time between two states; give it with --step "
+                "(step=... in Python), or add a column or an array named time"
+            )
+        if not (np.isfinite(step) and step > 0):
+            raise InputError(f"{where}: the step {step!r} is not a positive number")
+        return states, float(step), 0.0
+    times = arrays.times
+    if times.shape not in ((length,), (count, length)):
+        raise InputError(
+            f"{where}: times of shape {times.shape} do not fit states of shape "
+            f"{arrays.states.shape}; expected ({length},)"
+        )
+    times = np.broadcast_to(times, (count, length))
+    return place_on_grid(states, times, lengths, step, missing, where)
+
+
+def _check_values(states: np.ndarray, lengths: np.ndarray, missing: bool, where: str) -> None:
+    usable = np.isnan(states) if missing else np.zeros(states.shape, dtype=bool)
+    usable |= (np.arange(states.shape[1]) >= lengths[:, None])[..., None]
+    bad = np.argwhere(~np.isfinite(states) & ~usable)
+    if len(bad):
+        row, time, component = (int(k) for k in bad[0])
+        value = "infinite" if np.isinf(states[row, time, component]) else "NaN"
+        trajectory = f" of trajectory {row}" if len(states) > 1 else ""
+        many = f" ({len(bad)} such values in all)" if len(bad) > 1 else ""
+        advice = "" if value == "infinite" else ", or allow missing states with --missing"
+        raise InputError(
+            f"{where}: component {component} at time {time}{trajectory} is {value}{many}; remove "
+            f"it{advice}{'' if value == 'infinite' else ' (missing=True in Python)'}"
+        )
+
+
+def _system(
+    system: System | str | os.PathLike[str] | None,
+    parameters: Mapping[str, Any] | None,
+    names: Sequence[str] | None,
+    dim: int,
+    title: str | None,
+    where: str,
+) -> tuple[System, list[int]]:
+    """The system, or one without equations, and the order of columns that fits its state."""
+    if system is None:
+        if parameters:
+            raise InputError("parameters are those of a system; give one with --system")
+        title = title or (Path(where).stem if names is not None or "." in where else "Measured")
+        text = f"title = {json.dumps(title)}\nmeasured = true\nstate = "
+        return System(text + json.dumps(_valid(names, dim)) + "\n", _short(title)), list(range(dim))
+    if not isinstance(system, System):
+        system = load_system(system, **(parameters or {}))
+    if system.dim != dim:
+        raise InputError(
+            f"{system.name} has {system.dim} components ({', '.join(system.components)}), but "
+            f"{where} holds states of {dim}"
+            + (f" ({', '.join(names)})" if names is not None else "")
+        )
+    plain = [] if names is None else [plain_name(name) for name in names]
+    for given in ([] if names is None else list(names), plain):
+        if sorted(given) == sorted(system.components):
+            return system, [given.index(name) for name in system.components]
+    return system, list(range(dim))
+
+
+def _valid(names: Sequence[str] | None, dim: int) -> list[str]:
+    """Names of components that a system file may use."""
+    found: list[str] = []
+    for k in range(dim):
+        name = "" if names is None or k >= len(names) else plain_name(names[k])
+        try:
+            check_name(name, "")
+        except InputError:
+            name = f"z{k + 1}"
+        found.append(name)
+    usual = [f"z{k + 1}" for k in range(dim)]
+    return found if len(set(found)) == dim else usual
+
+
+def _short(title: str) -> str:
+    return "-".join(title.lower().split()) or "measured"
+
+
+def _deal(count: int, length: int, split: Split, seed: int) -> dict[str, tuple[Any, slice]]:
+    """Numbers of the trajectories, and the times, of each group."""
+    if split.by == "time":
+        cut = consecutive(split.counts(length, fewest=2))
+        return {group: (np.arange(count), part) for group, part in cut.items()}
+    order = np.random.default_rng(seed).permutation(count)
+    cut = consecutive(split.counts(count))
+    return {group: (np.sort(order[part]), slice(0, length)) for group, part in cut.items()}
+
+
+def _write(
+    path: str | os.PathLike[str],
+    overwrite: bool,
+    title: str,
+    system: System,
+    states: np.ndarray,
+    step: float,
+    first: float,
+    groups: Mapping[str, tuple[Any, slice]],
+    split: Split,
+    record: Mapping[str, Any],
+) -> None:
+    times = first + step * np.arange(states.shape[1])
+    parts = {name: states[which][:, span] for name, (which, span) in groups.items()}
+    tables = {
+        "imported": record,
+        "split": {"by": split.by, **{name: len(parts[name]) for name in GROUPS}}
+        if split.by == "trajectory"
+        else {"by": split.by, **{name: parts[name].shape[1] for name in GROUPS}},
+    }
+    lines = [f"title = {json.dumps(title)}"]
+    for name, table in tables.items():
+        lines += [
+            "",
+            f"[{name}]",
+            *(f"{key} = {json.dumps(value)}" for key, value in table.items()),
+        ]
+    with replacing(path, overwrite) as temporary, h5py.File(temporary, "w", track_order=True) as f:
+        write_header(f, FORMAT, FORMAT_VERSION, system, step)
+        f.attrs["title"] = title
+        f.attrs["recipe"] = "\n".join(lines) + "\n"
+        f.attrs["seed"] = record["seed"]
+        f.attrs["accuracy"] = json.dumps({})
+        f.attrs["fingerprint"] = fingerprint(parts, step)
+        f.attrs["complete"] = int(np.isfinite(states).all())
+        for name, (which, span) in groups.items():
+            group = f.create_group(name, track_order=True)
+            write_states(group, parts[name], times[span], system, which)
+        write_overview(f, system)

@@ -1,0 +1,103 @@
+"""Looking through a dataset: ranges, missing and infinite values, how well invariants are kept.
+
+Everything is computed from the states as they stand in the file, a part at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from vpintegrator.data.dataset import Dataset, open_dataset
+
+_PART_BYTES = 1 << 24  # of states looked at together
+_SERIES = 4096  # times at which the change of an invariant is kept
+
+
+@dataclass(frozen=True)
+class Group:
+    """What was found in one group of a dataset.
+
+    Attributes
+    ----------
+    shape
+        (trajectory, time, dim).
+    times
+        First and last time.
+    low, high
+        Range of each component over the states observed, (dim,); NaN if there are none.
+    missing, infinite
+        Numbers of states that were not observed (NaN), and that are infinite.
+    changes
+        For each invariant its largest change along a trajectory since the first state observed,
+        divided by the largest value of the invariant in the group.
+    change_in_time
+        The same up to each of the times ``change_times``.
+    """
+
+    shape: tuple[int, ...]
+    times: tuple[float, float]
+    low: np.ndarray
+    high: np.ndarray
+    missing: int
+    infinite: int
+    changes: dict[str, float]
+    change_times: np.ndarray
+    change_in_time: dict[str, np.ndarray]
+
+
+def inspect_dataset(dataset: Dataset | str | os.PathLike[str]) -> dict[str, Group]:
+    """Look through every group of a dataset.
+
+    Raises
+    ------
+    InputError
+        If there is no such dataset, or it is damaged.
+    """
+    dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+    return {name: _look_through(dataset, name) for name in dataset.shapes}
+
+
+def _look_through(dataset: Dataset, name: str) -> Group:
+    count, length, dim = shape = dataset.shapes[name]
+    times = dataset.times(name)
+    low, high = np.full(dim, np.inf), np.full(dim, -np.inf)
+    missing = infinite = 0
+    invariants = dataset.system.invariants
+    change = {key: np.zeros(length) for key in invariants}
+    largest = dict.fromkeys(invariants, 0.0)
+    part = max(1, _PART_BYTES // (8 * dim * max(length, 1)))
+    for first in range(0, count, part):
+        states = dataset.states(name, slice(first, first + part))
+        unseen = np.isnan(states).any(axis=-1)
+        missing += int(unseen.sum())
+        infinite += int(np.isinf(states).any(axis=-1).sum())
+        finite = np.isfinite(states)
+        low = np.minimum(low, np.where(finite, states, np.inf).min(axis=(0, 1)))
+        high = np.maximum(high, np.where(finite, states, -np.inf).max(axis=(0, 1)))
+        begin = np.argmin(unseen, axis=1)  # the first that was observed
+        for key, invariant in invariants.items():
+            with np.errstate(all="ignore"):
+                values = np.asarray(invariant(states))
+                since = np.abs(values - values[np.arange(len(values)), begin][:, None])
+            change[key] = np.fmax(change[key], np.fmax.reduce(since, axis=0))
+            largest[key] = float(np.fmax(largest[key], np.fmax.reduce(np.abs(values), axis=None)))
+    growth = {
+        key: np.maximum.accumulate(np.nan_to_num(values, posinf=np.inf)) / (largest[key] or 1.0)
+        for key, values in change.items()
+    }
+    kept = np.unique(np.linspace(0, length - 1, min(length, _SERIES)).astype(int))
+    empty = ~np.isfinite(low)
+    return Group(
+        shape=shape,
+        times=(float(times[0]), float(times[-1])) if length else (np.nan, np.nan),
+        low=np.where(empty, np.nan, low),
+        high=np.where(empty, np.nan, high),
+        missing=missing,
+        infinite=infinite,
+        changes={key: float(values[-1]) if length else 0.0 for key, values in growth.items()},
+        change_times=times[kept],
+        change_in_time={key: values[kept] for key, values in growth.items()},
+    )

@@ -1,0 +1,169 @@
+"""Windows of a dataset file for torch: a ``Dataset`` that reads, and a ``DataLoader`` of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import Dataset as TorchDataset
+
+from vpintegrator.data.windows import count_starts, observed_starts
+from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from vpintegrator.data.dataset import Dataset
+
+_BLOCK_BYTES = 1 << 20  # read at a time where the file does not say better
+_SCAN_BYTES = 1 << 25  # the same in search of missing states
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+class WindowDataset(TorchDataset[Pair]):
+    """All pairs of windows in a group of a dataset file; the item k is the pair k.
+
+    A sequence of numbers instead of k gives the pairs in one reading, stacked. The file is opened
+    by each process for itself when it first reads: an HDF5 handle must not cross a fork, and cannot
+    be pickled.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    window, prediction_window, horizon
+        As for :func:`vpintegrator.windows`.
+    group
+        ``train``, ``validation`` or ``test``.
+    dtype
+        Of the tensors.
+
+    Raises
+    ------
+    InputError
+        If the trajectories are too short to hold a pair, or an argument is wrong.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        window: int,
+        prediction_window: int | None = None,
+        horizon: int = 1,
+        *,
+        group: str = "train",
+        dtype: torch.dtype | str = "float64",
+    ) -> None:
+        if group not in dataset.shapes:
+            raise InputError(
+                f"{dataset.path} has no group '{group}'; it has {', '.join(dataset.shapes)}"
+            )
+        trajectories, length, self._dim = dataset.shapes[group]
+        self._path, self._group = os.fspath(dataset.path.resolve()), group
+        self._dtype = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+        if not isinstance(self._dtype, torch.dtype):
+            raise InputError(f"dtype = {dtype!r} is none; take float64 or float32")
+        self.window = window
+        self.shift = window if prediction_window is None else prediction_window
+        self._starts = count_starts(length, window, self.shift, horizon)
+        self._size = window + horizon * self.shift
+        self._process, self._file = -1, None
+        # where states are missing: which pairs, of those that there would be, are whole
+        self._whole = None if dataset.is_complete else self._find_whole()
+        self._count = trajectories * self._starts if self._whole is None else len(self._whole)
+        if not self._count:
+            raise InputError(
+                f"{dataset.path}, {group}: no {self._size} consecutive states are all observed, as "
+                f"a window of {window} and its prediction need"
+            )
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int | Sequence[int] | np.ndarray) -> Pair:
+        single = np.ndim(index) == 0
+        chosen = np.atleast_1d(np.asarray(index, dtype=np.int64))
+        if len(chosen) and not (-self._count <= chosen.min() and chosen.max() < self._count):
+            raise IndexError(f"there are {self._count} pairs of windows")
+        chosen = chosen % self._count
+        if self._whole is not None:
+            chosen = self._whole[chosen]
+        states = torch.from_numpy(self._read(chosen // self._starts, chosen % self._starts))
+        states = states.to(self._dtype)
+        inputs, targets = states[:, : self.window], states[:, self.shift :]
+        return (inputs[0], targets[0]) if single else (inputs, targets)
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Pair]:
+        """Several pairs, which a ``DataLoader`` asks for at once and stacks itself."""
+        inputs, targets = self[indices]
+        return list(zip(inputs, targets, strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_process": -1, "_file": None}
+
+    def __repr__(self) -> str:
+        return f"<WindowDataset {self._path}, {self._group}: {self._count} pairs of windows>"
+
+    def _states(self) -> h5py.Dataset:
+        """``state`` of the group, opened by this process."""
+        if self._process != os.getpid():
+            try:
+                self._file = h5py.File(self._path, "r")
+            except OSError as error:
+                raise InputError(f"{self._path} cannot be opened: {error}") from None
+            self._process = os.getpid()
+        assert self._file is not None
+        return self._file[self._group]["state"]
+
+    def _read(self, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """States (n, size, dim) of trajectories from times on, block by block of the file."""
+        state = self._states()
+        result = np.empty((len(rows), self._size, self._dim))
+        length = state.shape[1]
+        if state.chunks is not None:
+            block = state.chunks[:2]
+        else:
+            block = (max(1, _BLOCK_BYTES // (8 * self._dim * length)), length)
+        order = np.lexsort((starts, starts // block[1], rows // block[0]))
+        keys = np.stack([rows // block[0], starts // block[1]], axis=-1)[order]
+        ends = np.flatnonzero((np.diff(keys, axis=0) != 0).any(axis=1)) + 1
+        for part in np.split(order, ends) if len(order) else []:
+            r, t = rows[part], starts[part]
+            first, begin = r.min(), t.min()
+            values = state[first : r.max() + 1, begin : t.max() + self._size]
+            steps = (t - begin)[:, None] + np.arange(self._size)
+            result[part] = values[(r - first)[:, None], steps]
+        return result
+
+    def _find_whole(self) -> np.ndarray:
+        state = self._states()
+        rows, length, dim = state.shape
+        part = max(1, _SCAN_BYTES // (8 * dim * length))
+        found = [
+            observed_starts(state[first : first + part], self._size) + first * self._starts
+            for first in range(0, rows, part)
+        ]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def window_loader(
+    pairs: WindowDataset, batch: int, shuffle: bool, seed: int, workers: int, **options: Any
+) -> DataLoader[Any]:
+    """Batches of windows; each is one reading of the file."""
+    for name, value, least in (("batch", batch, 1), ("workers", workers, 0)):
+        if isinstance(value, bool) or int(value) != value or value < least:
+            raise InputError(f"{name} = {value!r} must be a whole number, {least} or more")
+    generator = torch.Generator().manual_seed(seed)
+    order = RandomSampler(pairs, generator=generator) if shuffle else SequentialSampler(pairs)
+    return DataLoader(
+        pairs,
+        sampler=BatchSampler(order, int(batch), drop_last=False),
+        batch_size=None,  # the sampler makes the batches
+        num_workers=int(workers),
+        generator=generator,
+        **options,
+    )

@@ -1,0 +1,247 @@
+"""The folder of shards beside a dataset: what is there already, and how it becomes one dataset.
+
+rigid-body.h5                   the dataset: a view of the shards, or a copy of all of them
+rigid-body.h5.shards/
+    dataset.json                what the numbers depend on: recipe, system, plan, versions
+    000000.h5 ...               the shards, each renamed to this name when it is complete
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from vpintegrator.data.accuracy import combine
+from vpintegrator.data.plan import Plan
+from vpintegrator.data.recipe import Recipe
+from vpintegrator.data.shard import FORMAT, Shard, disk_full, group_parts, versions
+from vpintegrator.data.store import save_dataset
+from vpintegrator.errors import InputError
+from vpintegrator.files import replacing
+from vpintegrator.hdf5 import shard_name
+
+_IDENTITY = "dataset.json"
+
+
+class Shards:
+    """The folder of one dataset.
+
+    Parameters
+    ----------
+    path
+        The dataset's file.
+    recipe, plan
+        What it will hold.
+
+    Attributes
+    ----------
+    folder
+        ``path`` with ``.shards`` at its end.
+    identity
+        Hash of all that the numbers depend on.
+    """
+
+    def __init__(self, path: Path, recipe: Recipe, plan: Plan) -> None:
+        self.path, self.recipe, self.plan = path, recipe, plan
+        self.folder = folder_of(path)
+        self._identity: dict[str, Any] = {
+            "format": FORMAT,
+            "recipe": recipe.text,
+            "system": recipe.system.text,
+            "initial": hashlib.sha256(plan.initial.tobytes()).hexdigest(),
+            "rows": plan.rows,
+            **versions(),
+        }
+        self.identity = hashlib.sha256(json.dumps(self._identity).encode()).hexdigest()
+
+    @contextmanager
+    def open(self, resume: bool, overwrite: bool) -> Iterator[None]:
+        """Make the folder or take over what is in it, and keep others from writing to it.
+
+        Afterwards it is gone if it holds nothing of use.
+
+        Raises
+        ------
+        InputError
+            If it holds shards and ``resume`` is false, or those of another dataset, or somebody
+            else writes to it.
+        """
+        self.folder.mkdir(exist_ok=True)
+        with _locked(self.folder):
+            found = self._prepare(resume, overwrite)
+            try:
+                yield
+            except InputError:
+                if not found:
+                    remove_shards(self.path)  # no dataset can come of them
+                raise
+            finally:
+                if not self._finished():
+                    remove_shards(self.path)
+
+    def _prepare(self, resume: bool, overwrite: bool) -> bool:
+        """Whether there are shards to go on with."""
+        found = self._finished()
+        difference = self._difference() if found else None
+        if found and overwrite and (difference or not resume):
+            if _is_view(self.path):
+                self.path.unlink()  # it is nothing without them
+        elif found and not resume:
+            raise InputError(
+                f"{self.folder} is what an interrupted generation left, or a part of a dataset: go "
+                "on with it by --resume (resume=True in Python), or start anew with --overwrite"
+            )
+        elif found and difference:
+            raise InputError(
+                f"{self.folder} belongs to another dataset ({difference}): repeat the command that "
+                "was interrupted, or start anew with --overwrite"
+            )
+        elif found:
+            for left in self.folder.glob(".*.part"):
+                left.unlink(missing_ok=True)
+            return True
+        for left in self.folder.iterdir():
+            left.unlink(missing_ok=True)
+        with replacing(self.folder / _IDENTITY) as temporary:
+            temporary.write_text(json.dumps(self._identity, indent=1), encoding="utf-8")
+        return False
+
+    def _finished(self) -> bool:
+        return any(self.folder.glob("*.h5"))
+
+    def check_space(self, copies: int) -> None:
+        """Say before the work that it will not fit on the disk, and that ``copies`` are made.
+
+        Raises
+        ------
+        InputError
+            If it will not.
+        """
+        there = sum(file.stat().st_size for file in self.folder.glob("*.h5"))
+        needed = copies * self._bytes - there
+        free = shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise InputError(
+                f"{self.path} needs {needed / 2**20:,.0f} MiB more, but {free / 2**20:,.0f} MiB "
+                "are free on its disk; choose another disk with -o, or make a smaller dataset"
+            )
+
+    def bind(self, shards: Sequence[Shard], noise: np.ndarray, *, single: bool) -> None:
+        """Make the dataset of all shards: a view of them, or a copy that stands by itself."""
+        shards = sorted(shards, key=lambda shard: shard.number)
+        accuracy = combine([shard.accuracy for shard in shards]).summary()
+        names = self.recipe.parts()
+        known = {name: b"".join(shard.digests.get(name, b"") for shard in shards) for name in names}
+        needed = self._bytes if single else 16 * len(self.plan.initial)  # besides what is small
+        if shutil.disk_usage(self.folder).free < needed + 2**20:
+            raise disk_full(self.folder)
+        # made in the folder, where what a kill leaves is found and deleted
+        new, view = (self.folder / f".{name}.part" for name in ("dataset", "view"))
+        save = partial(
+            save_dataset,
+            new,
+            self.recipe,
+            accuracy=accuracy,
+            noise=noise,
+            overwrite=True,
+            known_digests=known,
+        )
+        if single:
+            with h5py.File(view, "w") as f:
+                for name, layout in self._layouts("").items():
+                    f.create_virtual_dataset(name, layout, fillvalue=np.nan)
+            with h5py.File(view) as f:
+                save({name: f[name] for name in names})
+        else:
+            sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
+            save(self._layouts(f"{self.folder.name}/"), shards=(self.folder.name, sizes))
+        new.replace(self.path)
+        if single:
+            remove_shards(self.path)
+
+    @property
+    def _bytes(self) -> int:
+        return 8 * self.recipe.system.dim * (self.recipe.steps + 1) * len(self.plan.initial)
+
+    def _layouts(self, prefix: str) -> dict[str, h5py.VirtualLayout]:
+        """Where each group's states lie, in files whose names begin with ``prefix``."""
+        dim = self.recipe.system.dim
+        layouts = {}
+        for name, (which, times) in self.recipe.parts().items():
+            shape = (which.stop - which.start, times.stop - times.start, dim)
+            layouts[name] = h5py.VirtualLayout(shape, np.float64)
+        for number, first, initial in self.plan:
+            for name, (_, _, rows) in group_parts(self.recipe, first, len(initial)).items():
+                shape = (rows.stop - rows.start, *layouts[name].shape[1:])
+                source = h5py.VirtualSource(
+                    f"{prefix}{shard_name(number)}", f"{name}/state", shape, np.float64
+                )
+                layouts[name][rows] = source
+        return layouts
+
+    def _difference(self) -> str | None:
+        """What tells the folder's dataset from this one; None where nothing does."""
+        try:
+            saved = json.loads((self.folder / _IDENTITY).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return f"{_IDENTITY} is missing or damaged"
+        if not isinstance(saved, dict):
+            return f"{_IDENTITY} is damaged"
+        for key, value in self._identity.items():
+            if saved.get(key) != value:
+                if key in versions():
+                    return f"it was begun with {key} {saved.get(key)}, and this is {value}"
+                return f"{key} differs"
+        return None
+
+
+def folder_of(path: Path) -> Path:
+    """The folder of shards that belongs to a dataset's file."""
+    return path.with_name(f"{path.name}.shards")
+
+
+def remove_shards(path: Path) -> None:
+    """Delete the folder of shards, if there is one."""
+    shutil.rmtree(folder_of(path), ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from the folder, where the file system can."""
+    try:
+        import fcntl
+    except ImportError:  # on Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise InputError(
+            f"another process is generating into {folder}; wait for it, or stop it"
+        ) from None
+    except OSError:
+        pass  # not on this file system
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_view(path: Path) -> bool:
+    """Whether a file's states lie in shards."""
+    with contextlib.suppress(OSError), h5py.File(path) as f:
+        return "shards" in f.attrs
+    return False

@@ -1,0 +1,110 @@
+"""How trajectories are shared out among training, validation and test: whole, or cut in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.expression import nearest
+from vpintegrator.errors import InputError
+
+GROUPS = ("train", "validation", "test")
+USUAL_FRACTIONS = (0.7, 0.15, 0.15)
+_WAYS = ("trajectory", "time")
+
+
+@dataclass(frozen=True)
+class Split:
+    """A way to share trajectories out among the groups.
+
+    Attributes
+    ----------
+    by
+        ``"trajectory"``: every trajectory belongs to one group. ``"time"``: each is cut, its first
+        part for training, the next for validation and the last for testing.
+    fractions
+        Parts of the groups train, validation and test, which add up to 1. None for trajectories
+        whose numbers are given.
+
+    Raises
+    ------
+    InputError
+        If there is no such way, or the fractions are no parts of a whole.
+    """
+
+    by: str = "trajectory"
+    fractions: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.by not in _WAYS:
+            raise InputError(
+                f"split by '{self.by}': it can be by {' or by '.join(_WAYS)}"
+                f"{nearest(str(self.by), _WAYS)}"
+            )
+        if self.fractions is None:
+            return
+        numbers = len(self.fractions) == len(GROUPS) and all(
+            isinstance(f, int | float) and not isinstance(f, bool) and 0 <= f <= 1
+            for f in self.fractions
+        )
+        if not numbers or abs(sum(self.fractions) - 1) > 1e-6 or not self.fractions[0] > 0:
+            raise InputError(
+                f"split, fractions {', '.join(map(str, self.fractions))}: expected the parts of "
+                f"{', '.join(GROUPS)}, which add up to 1, as in 0.7, 0.15, 0.15"
+            )
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> Split:
+        """Read the table ``[split]`` of a recipe."""
+        known = ("by", *GROUPS)
+        for key in table:
+            if key not in known:
+                raise InputError(f"{where}, [split]: unknown key '{key}'{nearest(key, known)}")
+        given = [table.get(group) for group in GROUPS]
+        fractions = None if given == [None] * 3 else tuple(0 if f is None else f for f in given)
+        return cls(table.get("by", "trajectory"), fractions)
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The table that makes an equal split; empty for the usual one."""
+        if self == Split():
+            return {}
+        return {"by": self.by, **dict(zip(GROUPS, self.fractions or USUAL_FRACTIONS, strict=True))}
+
+    def counts(self, total: int, fewest: int = 1) -> tuple[int, ...]:
+        """How many of ``total`` trajectories, or times, each group gets.
+
+        A group whose fraction is not 0 gets at least ``fewest``.
+
+        Raises
+        ------
+        InputError
+            If there are not enough of them.
+        """
+        fractions = self.fractions or USUAL_FRACTIONS
+        found = [max(round(f * total), fewest) if f else 0 for f in fractions]
+        found[0] = total - found[1] - found[2]
+        while found[0] < fewest < max(found[1:]):
+            found[1 if found[1] > found[2] else 2] -= 1
+            found[0] += 1
+        if found[0] < fewest:
+            what = {"trajectory": "trajectories", "time": "times"}[self.by]
+            needed = fewest * sum(f > 0 for f in fractions)
+            raise InputError(
+                f"{total} {what} are too few for the groups {', '.join(GROUPS)}, which need "
+                f"{needed} or more; take more, other fractions, or split by the other of "
+                f"{' and '.join(_WAYS)}"
+            )
+        return tuple(found)
+
+
+def consecutive(counts: Sequence[int]) -> dict[str, slice]:
+    """The groups' parts, one after the other."""
+    ends = np.cumsum(counts)
+    return {
+        group: slice(int(end - count), int(end))
+        for group, count, end in zip(GROUPS, counts, ends, strict=True)
+    }

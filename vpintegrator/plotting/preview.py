@@ -1,0 +1,168 @@
+"""A look at a dataset: orbits, components in time, and how well its invariants are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from vpintegrator.data import Dataset
+from vpintegrator.data.inspection import Group, inspect_dataset
+from vpintegrator.errors import InputError
+from vpintegrator.files import replacing
+from vpintegrator.plotting.looks import Look
+from vpintegrator.plotting.names import mathtext, spoken
+from vpintegrator.plotting.orbits import ORBITS
+from vpintegrator.plotting.plane import draw_plane, planes
+from vpintegrator.plotting.series import floored
+from vpintegrator.plotting.space import draw_space
+from vpintegrator.plotting.sphere import draw_sphere, on_sphere
+from vpintegrator.plotting.style import Style, find_style
+
+_COLOURS = {"train": "#0072B2", "validation": "#E69F00", "test": "#D55E00"}
+_LINES = ("-", "--", ":", "-.")
+_COMPONENTS = 6
+_TIMES = 300  # of a component's curve, so that its oscillations can be told apart
+_FORMATS = (".png", ".pdf", ".svg")
+
+
+def draw_preview(
+    dataset: Dataset,
+    path: str | os.PathLike[str],
+    overwrite: bool = False,
+    *,
+    groups: Mapping[str, Group] | None = None,
+    style: str = "paper",
+) -> None:
+    """Draw a dataset: a phase portrait, the components of a trajectory, and its invariants.
+
+    Parameters
+    ----------
+    dataset
+        What is drawn.
+    path
+        The figure, .png, .pdf or .svg.
+    overwrite
+        Whether a file of that name may be replaced.
+    groups
+        What :func:`vpintegrator.data.inspection.inspect_dataset` found, if it is known already.
+    style
+        ``paper``, ``talk`` or ``dark``.
+
+    Raises
+    ------
+    InputError
+        If the figure cannot be written.
+    """
+    look = find_style(style)
+    suffix = os.path.splitext(os.fspath(path))[1].lower()
+    if suffix not in _FORMATS:
+        raise InputError(f"{path}: a preview is written to a file {', '.join(_FORMATS)}")
+    with replacing(path, overwrite) as temporary, look.applied(), np.errstate(all="ignore"):
+        figure = _figure(dataset, groups or inspect_dataset(dataset), look)
+        figure.savefig(temporary, format=suffix[1:], bbox_inches=None)
+
+
+def _figure(
+    dataset: Dataset, groups: Mapping[str, Group], style: Style
+) -> matplotlib.figure.Figure:
+    components = dataset.system.components[:_COMPONENTS]
+    drawn = {name: group for name, group in groups.items() if np.prod(group.shape)}
+    invariants = list(dataset.system.invariants)[: len(_LINES)]
+    above = max(6.5 * len(components), 21)
+    below = 17 if invariants else 0
+    figure = matplotlib.figure.Figure(
+        figsize=(style.wide, style.em * (above + below + 6)), layout="constrained"
+    )
+    rows = [above, below] if invariants else [above]
+    grid = figure.add_gridspec(len(rows), 1, height_ratios=rows)
+    portraits = [1] if dataset.dim > 1 else []
+    upper = grid[0].subgridspec(1, len(portraits) + 1, width_ratios=[*portraits, 1.25])
+    if portraits:
+        _portrait(figure, upper[0], dataset, style)
+    right = upper[len(portraits)].subgridspec(len(components), 1)
+    first: Axes | None = None
+    for k, name in enumerate(components):
+        first = axes = figure.add_subplot(right[k], sharex=first)
+        for group in drawn:
+            _curve(axes, dataset, group, k, style)
+        axes.set_ylabel(mathtext(name))
+        axes.label_outer()
+    if first is not None:
+        first.set_xlabel("time $t$")
+    if invariants:
+        _invariants(figure.add_subplot(grid[1]), drawn, invariants, style)
+    title = dataset.title.replace("$", r"\$")
+    figure.suptitle(f"{title}\n{dataset.description}", fontsize=1.1 * style.letters)
+    width = 2 * style.line
+    handles = [Line2D([], [], color=_COLOURS[group], lw=width, label=group) for group in drawn]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure
+
+
+def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
+    """Orbits of the training group, as dots where they were observed with noise or gaps."""
+    states = dataset.states("train", slice(ORBITS))
+    components = dataset.system.components
+    dots = _is_observed(dataset)
+    look = style.adapt(Look(_COLOURS["train"], "-", ""))
+    known = states[np.isfinite(states).all(axis=-1)]
+    if not len(known):
+        return
+    if dots:
+        states = known[None]
+    radius = on_sphere(known)
+    if radius is not None:
+        draw_sphere(figure.add_subplot(place), states, look, radius, components, style, dots)
+    elif len(components) == 3:
+        axes = figure.add_subplot(place, projection="3d")
+        draw_space(axes, states, states, look, components, style, dots)
+    else:
+        pair = planes(components, dataset.system.is_hamiltonian)[0]
+        axes = figure.add_subplot(place)
+        draw_plane(axes, states, None, states, look, pair, components, style, dots)
+
+
+def _is_observed(dataset: Dataset) -> bool:
+    noisy = dataset.noise is not None and bool(np.any(dataset.noise))
+    return noisy or not dataset.is_complete or dataset.system.is_measured
+
+
+def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Style) -> None:
+    """One component of the first trajectory of a group."""
+    values = dataset.states(group, 0, slice(_TIMES))[:, component]
+    times = dataset.times(group)[:_TIMES]
+    dots = _is_observed(dataset)
+    axes.plot(
+        times,
+        values,
+        color=style.adapt(Look(_COLOURS[group], "-", "")).colour,
+        ls="none" if dots else "-",
+        marker="." if dots or len(times) < 2 else "",
+        ms=0.35 * style.letters,
+        mew=0,
+        lw=style.line,
+    )
+
+
+def _invariants(
+    axes: Axes, groups: Mapping[str, Group], invariants: list[str], style: Style
+) -> None:
+    """Largest change of each invariant on any trajectory up to each time."""
+    for group, found in groups.items():
+        for invariant, line in zip(invariants, _LINES, strict=False):
+            changes = found.change_in_time[invariant]
+            colour = style.adapt(Look(_COLOURS[group], "-", "")).colour
+            axes.plot(found.change_times[1:], floored(changes[1:]), color=colour, ls=line)
+    axes.set(yscale="log", xlabel="time $t$", ylabel="largest relative change")
+    axes.set_title("invariants")
+    shown = [
+        Line2D([], [], color=style.foreground, ls=line, lw=style.line, label=spoken(invariant))
+        for invariant, line in zip(invariants, _LINES, strict=False)
+    ]
+    axes.legend(handles=shown, ncols=len(shown))
