@@ -12,10 +12,14 @@ from vpintegrator.models import load
 from .conftest import weights
 
 
+@pytest.mark.parametrize("compiled", ["no", "yes"])
 @pytest.mark.parametrize("optimizer", ["levenberg-marquardt", "gauss-newton", "adam", "l-bfgs"])
-def test_two_processes_equal_one(body, tmp_path, optimizer):
+def test_two_processes_equal_one(body, tmp_path, optimizer, compiled):
+    if (optimizer, compiled) in (("gauss-newton", "yes"), ("l-bfgs", "yes")):
+        pytest.skip("Gauss-Newton is not compiled, and L-BFGS as Adam is")
     arguments = ["-m", "vpintegrator.cli.train", body.path, "--model", "vpff", "--width", "4"]
     arguments += ["--depth", "1", "--epochs", "3", "--optimizer", optimizer, "--batch", "101"]
+    arguments += ["--compiled", compiled]
     two = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     found = []
     for name, start in (("one", []), ("two", two)):
@@ -23,7 +27,7 @@ def test_two_processes_equal_one(body, tmp_path, optimizer):
         command = [sys.executable, *start, *arguments, "-o", path]
         result = subprocess.run(
             [str(part) for part in command],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "VPINTEGRATOR_CACHE": str(tmp_path)},
             capture_output=True,
             text=True,
             timeout=120,

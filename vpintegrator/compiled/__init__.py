@@ -5,9 +5,20 @@ a graph of scalar operations (``tracing``, ``scalar_graph``). The graph becomes 
 many trajectories at once as a vector register holds, and that loops over the windows (``source``);
 the compiler of the machine turns it into a library, kept between programs (``compiler``). Of
 PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is left (``model``).
+
+Training needs derivatives: the graph is differentiated as it stands (``differentiation``), and one
+library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``).
 """
 
-from vpintegrator.compiled.compiler import NotCompilable, cache_folder
+from vpintegrator.compiled.compiler import NotCompilable, NotWorthIt, cache_folder
 from vpintegrator.compiled.model import CompiledModel, compile_model
+from vpintegrator.compiled.residual import CompiledResidual
 
-__all__ = ["CompiledModel", "NotCompilable", "cache_folder", "compile_model"]
+__all__ = [
+    "CompiledModel",
+    "CompiledResidual",
+    "NotCompilable",
+    "NotWorthIt",
+    "cache_folder",
+    "compile_model",
+]

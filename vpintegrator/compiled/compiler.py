@@ -11,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 FLAGS = (
@@ -26,10 +27,15 @@ FLAGS = (
 )
 _NAMES = ("c++", "g++", "clang++")
 _LONGEST = 600  # seconds that the compiler may take
+_SECONDS = 5e-6  # that it takes for a character of a source
 
 
 class NotCompilable(Exception):
     """A model that cannot be compiled, or a machine that cannot compile; says why."""
+
+
+class NotWorthIt(NotCompilable):
+    """Compiling would take longer than it may."""
 
 
 def cache_folder() -> Path:
@@ -41,13 +47,23 @@ def cache_folder() -> Path:
     return Path(base) / "vpintegrator"
 
 
-def load_library(source: str) -> ctypes.CDLL:
+def load_library(
+    source: str, worth: Callable[[float, bool], bool] = lambda seconds, cached: True
+) -> ctypes.CDLL:
     """The library of a C++ source, compiled if it is not in the cache.
+
+    Parameters
+    ----------
+    source
+        The source.
+    worth
+        Says whether to go on, given the seconds that compiling will take, about, and whether the
+        cache has the library.
 
     Raises
     ------
     NotCompilable
-        If there is no compiler, it fails, or the cache cannot be used.
+        If there is no compiler, it fails, it is not worth its time, or the cache cannot be used.
     """
     compiler = _find_compiler()
     text = "\0".join([source, *FLAGS, compiler, _version(compiler), _processor()])
@@ -56,6 +72,9 @@ def load_library(source: str) -> ctypes.CDLL:
     try:
         _own_folder(folder)
         library = folder / f"{name}.so"
+        seconds = _SECONDS * len(source)
+        if not worth(seconds, library.exists()):
+            raise NotWorthIt(f"compiling takes about {seconds:.0f} seconds, too long here")
         if not library.exists():
             _compile(compiler, source, library)
         return ctypes.CDLL(str(library))

@@ -1,9 +1,10 @@
 // Vectors of numbers and functions of them. Before this is included, `real` is float or double, and
-// NARROW is defined where one trajectory alone is stepped.
+// NARROW is defined where one trajectory alone is stepped, PAIRED where vectors go two by two.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
@@ -41,6 +42,19 @@ static inline vector choose(mask where, vector yes, vector no) {
     return (vector)((where & (mask)yes) | (~where & (mask)no));
 }
 
+// 1/first! + r/(first+1)! + ..., so many terms. Not by Horner's rule: halves are computed side by
+// side, for what is waited for is the length of the chain (Estrin's scheme)
+constexpr real inverse_factorial(int n) { return n == 0 ? (real)1 : inverse_factorial(n - 1) / n; }
+struct powers { vector r1, r2, r4, r8; };
+template <int first, int terms> static inline vector series(const powers &r) {
+    if constexpr (terms == 1) return fill(inverse_factorial(first));
+    else {
+        constexpr int half = terms > 8 ? 8 : terms > 4 ? 4 : terms > 2 ? 2 : 1;
+        const vector power = half == 8 ? r.r8 : half == 4 ? r.r4 : half == 2 ? r.r2 : r.r1;
+        return series<first + half, terms - half>(r) * power + series<first, half>(r);
+    }
+}
+
 // exp(x) = 2^k exp(r) with |r| <= ln(2)/2: gives 2^k and exp(r) - 1
 static inline vector split_exp(vector x, vector &scale) {
     vector k = x * (real)1.4426950408889634 + f::round_to_integer;
@@ -48,14 +62,10 @@ static inline vector split_exp(vector x, vector &scale) {
     k -= f::round_to_integer;
     vector r = x - k * f::ln2_high;
     r -= k * f::ln2_low;
-    // Taylor's series: its remainder is below rounding on this interval
-    real factorial = 1;
-    real coefficient[f::degree + 1];
-    for (int n = 1; n <= f::degree; n++) coefficient[n] = (real)1 / (factorial *= n);
-    vector p = fill(coefficient[f::degree]);
-    for (int n = f::degree - 1; n >= 2; n--) p = p * r + coefficient[n];
     scale = (vector)((exponent + f::bias) << f::mantissa);
-    return r + r * r * p;
+    // up to the term whose remainder is below rounding
+    const vector r2 = r * r, r4 = r2 * r2;
+    return r + r2 * series<2, f::degree - 1>({r, r2, r4, r4 * r4});
 }
 
 static inline vector exponential(vector x) {
@@ -88,6 +98,23 @@ BY_LANES(sine, sin)
 BY_LANES(cosine, cos)
 BY_LANES(error_function, erf)
 
+static inline real is_greater(real a, real b) { return a > b ? (real)1 : (real)0; }
+static inline vector is_greater(vector a, vector b) { return choose(a > b, fill(1), vector{}); }
+
+// numbers in memory that need not be aligned
+static inline void add_to(real *numbers, vector x) {
+    vector sum;
+    memcpy(&sum, numbers, sizeof sum);
+    sum += x;
+    memcpy(numbers, &sum, sizeof sum);
+}
+// so many numbers, `stride` apart, the last of them repeated to fill the vector
+static inline vector column(const real *first, long stride, long count) {
+    vector x;
+    for (int k = 0; k < LANES; k++) x[k] = first[(k < count ? k : count - 1) * stride];
+    return x;
+}
+
 #ifdef NARROW
 typedef real value;
 static inline value larger(value a, value b) { return a > b || a != a ? a : b; }
@@ -99,6 +126,31 @@ template <vector function(vector)> static inline void apply(value *first, int co
         x = function(x);
         memcpy(first + i, &x, sizeof x);
     }
+}
+#elif defined(PAIRED)
+// an operation has to wait for the one before it: there is always the other vector to work on
+struct value { vector first, second; };
+#define ON_PAIRS(o)                                                                           \
+    static inline value operator o(const value &a, const value &b) {                          \
+        return {a.first o b.first, a.second o b.second};                                      \
+    }                                                                                         \
+    static inline value operator o(const value &a, real b) {                                  \
+        return {a.first o fill(b), a.second o fill(b)};                                       \
+    }                                                                                         \
+    static inline value operator o(real a, const value &b) {                                  \
+        return {fill(a) o b.first, fill(a) o b.second};                                       \
+    }
+ON_PAIRS(+)
+ON_PAIRS(-)
+ON_PAIRS(*)
+ON_PAIRS(/)
+static inline value operator-(const value &a) { return {-a.first, -a.second}; }
+static inline vector larger(vector a, vector b) { return choose((a > b) | (a != a), a, b); }
+static inline value larger(const value &a, const value &b) {
+    return {larger(a.first, b.first), larger(a.second, b.second)};
+}
+template <vector function(vector)> static inline void apply(value *first, int count) {
+    for (int i = 0; i < count; i++) first[i] = {function(first[i].first), function(first[i].second)};
 }
 #else
 typedef vector value;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,8 @@ from vpintegrator.compiled.tracing import trace
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
+_THREAD = 100_000  # numbers predicted from which on another thread pays
+_PARTS = 4  # for each thread, so that none waits long for one whose core is busy with else
 _REALS = {torch.float64: "double", torch.float32: "float"}
 
 
@@ -28,6 +31,11 @@ class CompiledModel:
     narrow
         For one trajectory at a time; else for many.
 
+    Attributes
+    ----------
+    source
+        The C++, with the numbers of operations.
+
     Raises
     ------
     NotCompilable
@@ -36,15 +44,14 @@ class CompiledModel:
 
     def __init__(self, model: Integrator, narrow: bool = False) -> None:
         traced = trace(model)
-        like = next(iter([*model.parameters(), *model.buffers()]))
+        like = model.scale
         self.dtype = np.float64 if like.dtype == torch.float64 else np.float32
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
         sizes = (self.window, self.prediction_window, self.dim)
-        source = write_source(traced, sizes, _REALS[like.dtype], narrow)
+        self.source = source = write_source(traced, sizes, _REALS[like.dtype], narrow)
         self._library = load_library(source.text)
-        weights = [p.detach().reshape(-1).numpy() for p in model.parameters()]
-        values = np.concatenate([np.empty(0), *weights]).astype(self.dtype)
+        values = traced.values(model)
         self._constants = np.zeros(max(source.constants, 1), dtype=self.dtype)
         self._library.constants(_pointer(values), _pointer(self._constants))
 
@@ -54,7 +61,7 @@ class CompiledModel:
         return int(self._library.lanes())
 
     def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
-        """Iterate the model.
+        """Iterate the model, trajectories shared among as many threads as torch uses.
 
         Parameters
         ----------
@@ -74,6 +81,21 @@ class CompiledModel:
         states = np.empty(
             (len(windows), calls * self.prediction_window, self.dim), dtype=self.dtype
         )
+        threads = min(torch.get_num_threads(), states.size // _THREAD)
+        blocks = -(-len(windows) // self.lanes)
+        parts = min(_PARTS * threads, blocks)
+        if parts < 2:
+            self._run(windows, states, calls)
+            return states, windows
+        edges = [k * blocks // parts * self.lanes for k in range(1, parts)]
+        with ThreadPoolExecutor(threads) as pool:
+            slices = zip(np.split(windows, edges), np.split(states, edges), strict=True)
+            for done in [pool.submit(self._run, *arrays, calls) for arrays in slices]:
+                done.result()
+        return states, windows
+
+    def _run(self, windows: np.ndarray, states: np.ndarray, calls: int) -> None:
+        """Iterate trajectories that lie next to one another; Python goes on meanwhile."""
         self._library.run(
             _pointer(windows),
             _pointer(states),
@@ -81,7 +103,6 @@ class CompiledModel:
             ctypes.c_long(len(windows)),
             ctypes.c_long(calls),
         )
-        return states, windows
 
 
 def compile_model(model: Integrator, trajectories: int = 0) -> CompiledModel:

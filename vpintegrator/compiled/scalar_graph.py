@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index
 
@@ -26,17 +27,32 @@ class ScalarGraph:
     The methods return the number of the node for an operation on other nodes.
     Zeros, ones, signs and constants are folded as they come, so that the zeros of triangular
     matrices and the signs of symmetries cost nothing.
+
+    Attributes
+    ----------
+    nodes
+        The operations.
+    varies
+        Whether a node depends on an input; else it depends on weights alone.
     """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.varies: list[bool] = []
         self._numbers: dict[Node, int] = {}
 
-    def _number(self, *node: object) -> int:
+    def _number(self, *node: Any) -> int:
         number = self._numbers.setdefault(node, len(self.nodes))
         if number == len(self.nodes):
             self.nodes.append(node)
+            arguments = self.arguments(number)
+            self.varies.append(node[0] == "input" or any(self.varies[a] for a in arguments))
         return number
+
+    def arguments(self, number: int) -> tuple[int, ...]:
+        """The nodes that a node is made from."""
+        node = self.nodes[number]
+        return () if node[0] in LEAVES else node[1:]
 
     def constant(self, value: float) -> int:
         """A number known now."""
@@ -126,6 +142,13 @@ class ScalarGraph:
         if x is not None and y is not None:
             return self.constant(max(x, y))
         return a if a == b else self._number("max", min(a, b), max(a, b))
+
+    def greater(self, a: int, b: int) -> int:
+        """1 where a > b, else 0."""
+        x, y = self.value(a), self.value(b)
+        if x is not None and y is not None:
+            return self.constant(float(x > y))
+        return self.constant(0.0) if a == b else self._number("greater", a, b)
 
     def apply(self, function: str, a: int) -> int:
         """One of ``FUNCTIONS``."""

@@ -37,13 +37,19 @@ class Trace:
         The operations.
     outputs
         Numbers of the nodes of the new window, (window * dim,).
-    parameters
-        Number of weights, in the order of ``model.parameters()``, each flattened.
+    weights
+        Names of the model's tensors that the parameters of the graph stand for, each flattened.
     """
 
     graph: ScalarGraph
     outputs: list[int]
-    parameters: int
+    weights: list[str]
+
+    def values(self, model: Integrator) -> np.ndarray:
+        """The parameters of the graph that a model has now."""
+        tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        flat = [tensors[name].detach().reshape(-1).numpy() for name in self.weights]
+        return np.concatenate([np.empty(0, model.scale.numpy().dtype), *flat])
 
 
 def trace(model: Integrator) -> Trace:
@@ -54,31 +60,33 @@ def trace(model: Integrator) -> Trace:
     NotCompilable
         If it uses an operation that is not known here, or is too large.
     """
-    names = [name for name, _ in model.named_parameters()]
-    parameters = [p.detach() for p in model.parameters()]
-    tensors = [*parameters, *model.buffers()]
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    # the normalisation differs from dataset to dataset: unless it is trivial it is not baked in
+    weights |= {"shift": model.shift} if model.shift.any() else {}
+    weights |= {"scale": model.scale} if (model.scale != 1).any() else {}
+    tensors = [*weights.values(), *model.buffers()]
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float64)
     if dtype not in _DTYPES or any(t.device.type != "cpu" for t in tensors):
         raise NotCompilable("only models in float32 or float64 on the CPU are compiled")
 
     def call(window: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
-        weights = dict(zip(names, values, strict=True))
-        return torch.func.functional_call(model, weights, (window,))
+        named = dict(zip(weights, values, strict=True))
+        return torch.func.functional_call(model, named, (window,))
 
     # any window will do: the operations do not depend on the values
     window = torch.linspace(0.1, 0.9, model.window * model.dim, dtype=dtype)
     try:
         with torch.no_grad():
             shaped = window.reshape(model.window, model.dim)
-            followed = make_fx(torch.func.functionalize(call))(shaped, *parameters)
+            followed = make_fx(torch.func.functionalize(call))(shaped, *weights.values())
     except Exception as error:  # whatever a model of the user's own does
         raise NotCompilable(f"the model cannot be followed: {error}") from error
     followed.graph.eliminate_dead_code()
     interpreter = _Interpreter()
     leaves = [interpreter.inputs(model.window * model.dim).reshape(model.window, model.dim)]
-    leaves += [interpreter.weights(p.numel()).reshape(p.shape) for p in parameters]
+    leaves += [interpreter.weights(w.numel()).reshape(w.shape) for w in weights.values()]
     outputs = interpreter.run(followed, leaves)
-    return Trace(interpreter.graph, [int(n) for n in outputs.ravel()], interpreter.count)
+    return Trace(interpreter.graph, [int(n) for n in outputs.ravel()], list(weights))
 
 
 class _Interpreter:
@@ -206,9 +214,10 @@ class _Interpreter:
         # max(x, 0) + log(1 + exp(-|x|)), equal to rounding also where torch takes x alone
         g = self.graph
         x = self._scaled(a, beta)
-        size = self._max(x, self._neg(x))
+        positive = self._max(x, g.constant(0.0))
+        size = self._sub(self._mul(g.constant(2.0), positive), x)
         tail = _elementwise(lambda y: g.apply("log1p", g.apply("exp", g.negative(y))))(size)
-        return self._scaled(self._add(self._max(x, g.constant(0.0)), tail), 1 / beta)
+        return self._scaled(self._add(positive, tail), 1 / beta)
 
     def _op_gelu(self, a: np.ndarray, approximate: str = "none") -> np.ndarray:
         if approximate != "none":

@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.gradient import Gradient
 from vpintegrator.training.objective import Objective
 
 _ALGORITHMS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-_BATCH = 1024
+BATCH = 1024
 _LEARNING_RATE = 5e-3
 
 
@@ -39,6 +41,8 @@ class FirstOrder:
         At the start, 0.005 by default.
     generator
         Of the shuffling and the noise.
+    compiled
+        The residuals as machine code.
     """
 
     def __init__(
@@ -52,13 +56,17 @@ class FirstOrder:
         batch: int | None = None,
         learning_rate: float | None = None,
         generator: torch.Generator,
+        compiled: CompiledResidual | None = None,
     ) -> None:
         self.model, self.objective, self.generator = model, objective, generator
         self.inputs, self.targets = inputs, objective.new_states(model, targets)
-        self.batch = batch or _BATCH
+        self.batch = batch or BATCH
         self.learning_rate = learning_rate or _LEARNING_RATE
+        self.gradient = Gradient(model, objective, compiled)
+        # one vector instead of many small tensors, or the update would take longer than the rest
+        self.parameters = torch.nn.Parameter(self.gradient.vector.read())
         # the step counter is a tensor like the rest, so that a checkpoint holds all of the state
-        self.optimizer = _ALGORITHMS[name](model.parameters(), lr=self.learning_rate)
+        self.optimizer = _ALGORITHMS[name]([self.parameters], lr=self.learning_rate)
 
     def epoch(self, progress: float) -> float:
         """Train on every window once.
@@ -77,24 +85,21 @@ class FirstOrder:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate * (1e-3 + (1 - 1e-3) * decay)
         order = torch.randperm(len(self.inputs), generator=self.generator)
-        sums = torch.zeros(2, dtype=torch.float64)
+        self.parameters.data.copy_(self.gradient.vector.read())
+        sums = self.inputs.new_zeros(3)
         for chosen in order.to(self.inputs.device).split(self.batch):
-            inputs = self.objective.noisy(self.model, self.inputs[chosen], self.generator)
-            inputs, targets = processes.share(inputs), processes.share(self.targets[chosen])
-            difference = self.objective.difference(self.model, inputs, targets)
-            residual = self.objective.weighted(self.model, difference)
-            self.optimizer.zero_grad()
-            if len(inputs):
-                # the sum over this process's windows; all processes' together make the mean
-                (residual.square().sum() / (len(chosen) * residual[0].numel())).backward()
-            for parameter in self.model.parameters():
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                processes.total(parameter.grad)
+            inputs, targets = (all_.index_select(0, chosen) for all_ in (self.inputs, self.targets))
+            inputs = self.objective.noisy(self.model, inputs, self.generator)
+            inputs, targets = processes.share(inputs), processes.share(targets)
+            # the sum over this process's windows; all processes' together make the mean
+            found, gradient = self.gradient(self.parameters, inputs, targets)
+            mean = gradient / (len(chosen) * self.targets[0].numel())
+            self.parameters.grad = processes.total(mean)
             self.optimizer.step()
-            sums[0] += difference.detach().square().sum().item()
-            sums[1] += targets.square().sum().item()
-        squares, size = processes.total(sums.to(self.inputs.device)).tolist()
+            sums[:2] += found
+            sums[2] += targets.square().sum()
+        self.gradient.vector.write(self.parameters.detach())
+        _, squares, size = processes.total(sums).tolist()
         return math.sqrt(squares / size) if size > 0 else math.sqrt(squares)
 
     def observe(self, training_error: float, validation_error: float) -> None:

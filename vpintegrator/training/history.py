@@ -26,6 +26,8 @@ class History:
         How often the error exploded and training went back to the best weights.
     stopped_by
         ``epochs``, ``seconds``, ``target``, ``interrupt`` or ``divergence``.
+    compiled
+        Whether residuals and their derivatives were computed as machine code.
     """
 
     optimizer: str
@@ -40,6 +42,7 @@ class History:
     test_error: float = float("nan")
     rollbacks: int = 0
     stopped_by: str = ""
+    compiled: bool = False
 
     @property
     def epochs(self) -> int:

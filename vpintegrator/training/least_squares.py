@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 import torch
 
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.gradient import Gradient
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.parameters import ParameterVector
 
 _FIRST_DAMPING = 1e-3  # times the curvature
 _LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
 _OVERFITTED = 1.3
-_BLOCK = 8192  # windows evaluated at once
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class DampedLeastSquares(ABC):
         Windows in use to begin with.
     generator
         Of the subset and the noise.
+    compiled
+        The residuals as machine code.
     """
 
     def __init__(
@@ -73,10 +76,12 @@ class DampedLeastSquares(ABC):
         *,
         batch: int,
         generator: torch.Generator,
+        compiled: CompiledResidual | None = None,
     ) -> None:
         self.model, self.objective, self.generator = model, objective, generator
         self.all_inputs, self.all_targets = inputs, objective.new_states(model, targets)
-        self.vector = ParameterVector(model)
+        self.vector, self.compiled = ParameterVector(model), compiled
+        self.gradient = Gradient(model, objective, compiled)
         self.parameters = self.vector.read()
         self.batch = batch
         self.damping = 0.0  # not chosen yet
@@ -110,7 +115,7 @@ class DampedLeastSquares(ABC):
                 self.damping = 0.0
                 self.choose_windows()
                 break
-        squares = self._sum_of_squares(self.parameters, weighted=False)
+        squares = self._sums(self.parameters)[1]
         return math.sqrt(squares / self.size) if self.size > 0 else math.sqrt(squares)
 
     def _take_step(self, linear: Linearisation, damping: float) -> bool:
@@ -147,19 +152,12 @@ class DampedLeastSquares(ABC):
         return self.objective.weighted(self.model, difference).reshape(-1)
 
     def _cost(self, vector: torch.Tensor) -> float:
-        return self._sum_of_squares(vector, weighted=True)
+        return self._sums(vector)[0]
 
-    @torch.no_grad()
-    def _sum_of_squares(self, vector: torch.Tensor, weighted: bool) -> float:
-        """Over the windows in use, of all processes."""
-        squares = self.inputs.new_zeros(1)
-        parameters = self.vector.named(vector)
-        for x, y in zip(self.inputs.split(_BLOCK), self.targets.split(_BLOCK), strict=True):
-            difference = self.objective.difference(self.model, x, y, parameters)
-            if weighted:
-                difference = self.objective.weighted(self.model, difference)
-            squares += difference.square().sum()
-        return processes.total(squares).item()
+    def _sums(self, vector: torch.Tensor) -> list[float]:
+        """Sums of squares over the windows in use, of all processes: weighted, and as they are."""
+        sums = self.gradient.sums(vector, self.inputs, self.targets)
+        return processes.total(sums).tolist()
 
     def state(self) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
         """Tensors and numbers from which :meth:`restore` goes on exactly."""

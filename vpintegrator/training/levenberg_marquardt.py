@@ -17,6 +17,7 @@ from __future__ import annotations
 import torch
 from torch.func import jacrev, vmap
 
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
@@ -35,7 +36,7 @@ class LevenbergMarquardt(DampedLeastSquares):
 
     Parameters
     ----------
-    model, inputs, targets, objective, generator
+    model, inputs, targets, objective, generator, compiled
         See :class:`DampedLeastSquares`.
     batch
         Windows in use to begin with; by default so many that there are four residuals for each
@@ -51,13 +52,22 @@ class LevenbergMarquardt(DampedLeastSquares):
         *,
         batch: int | None = None,
         generator: torch.Generator,
+        compiled: CompiledResidual | None = None,
     ) -> None:
         objective = objective or Objective()
         rows = objective.horizon * model.prediction_window * model.dim  # of one window
         count = sum(p.numel() for p in model.parameters() if p.requires_grad)
         batch = batch or max(_ROWS_PER_PARAMETER * count // rows, _FEWEST_WINDOWS)
         self.block = max(_JACOBIAN_BYTES // (8 * rows * count), 16)
-        super().__init__(model, inputs, targets, objective, batch=batch, generator=generator)
+        super().__init__(
+            model,
+            inputs,
+            targets,
+            objective,
+            batch=batch,
+            generator=generator,
+            compiled=compiled,
+        )
         self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, 0, 0))
 
     def _residual_twice(
@@ -81,6 +91,10 @@ class LevenbergMarquardt(DampedLeastSquares):
 
     def normal_equations(self) -> tuple[torch.Tensor, torch.Tensor]:
         """J^T J and J^T r over the windows in use, of all processes."""
+        if self.compiled is not None:
+            arrays = (tensor.numpy() for tensor in (self.parameters, self.inputs, self.targets))
+            matrix, gradient = map(torch.from_numpy, self.compiled.normal_equations(*arrays))
+            return processes.total(matrix), processes.total(gradient)
         count = len(self.parameters)
         matrix, gradient = self.parameters.new_zeros(count, count), self.parameters.new_zeros(count)
         for x, y in zip(self.inputs.split(self.block), self.targets.split(self.block), strict=True):

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import Checkpoint, Tensors
@@ -57,6 +58,8 @@ class Training:
         Pairs of windows by which the best weights are chosen.
     history
         Empty, to be filled.
+    compiled
+        The residuals as machine code.
 
     Attributes
     ----------
@@ -71,7 +74,9 @@ class Training:
         generator: torch.Generator,
         held_out: tuple[torch.Tensor, torch.Tensor],
         history: History,
+        compiled: CompiledResidual | None = None,
     ) -> None:
+        self.compiled = compiled
         self.model, self.optimizer, self.generator = model, optimizer, generator
         self.held_out, self.history = held_out, history
         self.best = self._weights()
@@ -100,7 +105,7 @@ class Training:
             while not self.history.stopped_by:
                 used = processes.first_says(time.perf_counter() - start, like)
                 training_error = self.optimizer.epoch(budget.share(self.history.epochs, used))
-                error = relative_error(self.model, *self.held_out)
+                error = relative_error(self.model, *self.held_out, self.compiled)
                 used = processes.first_says(time.perf_counter() - start, like)
                 before = self.history.best_validation_error
                 if self.history.add(used, training_error, error):

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch.func import functional_call
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.training.parameters import ParameterVector
+
+if TYPE_CHECKING:
+    from vpintegrator.compiled import CompiledResidual
 
 LOSSES = ("mean-square", "relative")
 
@@ -96,15 +101,28 @@ class Objective:
 
 
 @torch.no_grad()
-def relative_error(model: Integrator, inputs: torch.Tensor, targets: torch.Tensor) -> float:
+def relative_error(
+    model: Integrator,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    compiled: CompiledResidual | None = None,
+) -> float:
     """Relative L2 error one window ahead, ||predicted - true|| / ||true|| over all new states.
 
     Parameters
     ----------
     inputs, targets
         Pairs of windows, shape (pair, window, dim), see :func:`vpintegrator.data.windows`.
+    compiled
+        The residuals of the model as machine code, to be used instead.
     """
     objective = Objective()
+    if compiled is not None:
+        new_states = objective.new_states(model, targets)
+        vector = ParameterVector(model).read()
+        squares = compiled.sums(vector.numpy(), inputs.numpy(), new_states.numpy())[1]
+        size = new_states.square().sum().item()
+        return float(squares / size if size > 0 else squares) ** 0.5
     residual = size = 0.0
     for x, y in zip(inputs.split(_BLOCK), targets.split(_BLOCK), strict=True):
         new_states = objective.new_states(model, y)

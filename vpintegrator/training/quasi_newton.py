@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from vpintegrator.compiled import CompiledResidual
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.gradient import Gradient
 from vpintegrator.training.objective import Objective
 
 _BATCH = 2048
@@ -21,7 +23,7 @@ class QuasiNewton:
 
     Parameters
     ----------
-    model, inputs, targets, objective, generator
+    model, inputs, targets, objective, generator, compiled
         See :class:`vpintegrator.training.first_order.FirstOrder`.
     batch
         Windows in use, 2048 by default: one subset throughout, as the method needs.
@@ -36,8 +38,10 @@ class QuasiNewton:
         *,
         batch: int | None = None,
         generator: torch.Generator,
+        compiled: CompiledResidual | None = None,
     ) -> None:
-        self.model, self.objective = model, objective
+        self.gradient = Gradient(model, objective, compiled)
+        self.parameters = torch.nn.Parameter(self.gradient.vector.read())
         order = torch.randperm(len(inputs), generator=generator)[: batch or _BATCH]
         order = order.to(inputs.device)
         chosen = objective.noisy(model, inputs[order], generator)
@@ -48,7 +52,7 @@ class QuasiNewton:
 
     def _make(self) -> None:
         self.optimizer = torch.optim.LBFGS(
-            self.model.parameters(),
+            [self.parameters],
             max_iter=_ITERATIONS,
             history_size=_HISTORY,
             tolerance_grad=0,
@@ -60,18 +64,16 @@ class QuasiNewton:
         """Some iterations; ``progress`` is not used. Returns the relative error on the subset."""
 
         def closure() -> float:
-            self.optimizer.zero_grad()
-            difference = self.objective.difference(self.model, self.inputs, self.targets)
-            loss = self.objective.weighted(self.model, difference).square().sum() / self.count
-            loss.backward()
-            for parameter in self.model.parameters():
-                processes.total(parameter.grad)  # type: ignore[arg-type]
-            return processes.total(loss.detach()).item()
+            squares, gradient = self.gradient(self.parameters, self.inputs, self.targets)
+            self.parameters.grad = processes.total(gradient / self.count)
+            return processes.total(squares / self.count)[0].item()
 
+        self.parameters.data.copy_(self.gradient.vector.read())
         self.optimizer.step(closure)
-        with torch.no_grad():
-            difference = self.objective.difference(self.model, self.inputs, self.targets)
-            squares = processes.total(difference.square().sum()).item()
+        self.gradient.vector.write(self.parameters.detach())
+        squares = processes.total(
+            self.gradient.sums(self.parameters.detach(), self.inputs, self.targets)
+        )[1].item()
         return math.sqrt(squares / self.size) if self.size > 0 else math.sqrt(squares)
 
     def observe(self, training_error: float, validation_error: float) -> None:

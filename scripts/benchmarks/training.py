@@ -1,0 +1,274 @@
+"""Training steps in machine code, in PyTorch and in JAX.
+
+    python scripts/benchmarks/training.py
+
+A first-order step is loss, gradient and Adam's update, for a batch of windows. The peers: the eager
+module with torch.optim.Adam as anybody would write it; and, for the published transformer, a jitted
+step of the same network in JAX. The other tables are of Levenberg-Marquardt: the Jacobian alone
+(eager: vmap of jacrev, as torch.func offers it), and a whole iteration. The roofline counts the
+operations of a window; a function such as tanh counts for 30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from harness import (
+    benchmark,
+    duration,
+    least_seconds,
+    machine,
+    print_table,
+    ratio,
+    time_together,
+)
+
+# isort: split
+
+import torch
+
+import vpintegrator as vp
+from vpintegrator import models
+from vpintegrator.compiled import CompiledResidual
+from vpintegrator.models import Integrator
+from vpintegrator.training import Objective
+from vpintegrator.training.first_order import FirstOrder
+from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.parameters import ParameterVector
+
+FUNCTION = 30  # operations of a tanh to rounding, about
+NAMES = {torch.float64: "float64", torch.float32: "float32"}
+
+
+def _body() -> torch.Tensor:
+    return vp.load_system("rigid-body").reversing_symmetries
+
+
+MODELS: dict[str, Callable[..., Integrator]] = {
+    "published vpt": lambda **o: models.VolumePreservingTransformer(
+        dim=3, window=3, depth=3, feed_forward="triangular", weighting="arbitrary", **o
+    ),
+    "vpff": lambda **o: models.VolumePreservingFeedForward(
+        dim=3, reversing_symmetries=_body(), **o
+    ),
+    "vpt": lambda **o: models.VolumePreservingTransformer(dim=3, reversing_symmetries=_body(), **o),
+}
+
+
+class Case:
+    """A model, its residuals compiled, and random windows."""
+
+    def __init__(self, name: str, dtype: torch.dtype, count: int) -> None:
+        torch.manual_seed(0)
+        self.name, self.dtype, self.count = name, dtype, count
+        self.model = MODELS[name](dtype=dtype)
+        self.inputs = torch.randn(count, self.model.window, 3, dtype=dtype)
+        self.targets = torch.randn(count, self.model.prediction_window, 3, dtype=dtype)
+        self.compiled = CompiledResidual(self.model, self.model.scale.numpy())
+        self.parameters = sum(p.numel() for p in self.model.parameters())
+
+    def roofline(self, backward: int) -> float:
+        """Seconds for all windows there and ``backward`` times back."""
+        source = self.compiled.source
+        one = source.forward + FUNCTION * source.functions + backward * source.backward
+        size = self.inputs.element_size()
+        # J^T is written; the windows are read
+        written = self.parameters * backward * size if backward > 1 else 0
+        moved = self.count * (written + (self.inputs[0].numel() + self.targets[0].numel()) * size)
+        return least_seconds(one * self.count, moved, self.dtype)
+
+
+@benchmark(seconds=5.0)
+@click.option("--batch", default=16384, show_default=True, help="Windows of a first-order step.")
+def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
+    """Training steps in machine code, in PyTorch and in JAX."""
+    click.echo(machine() + "\n")
+    names = ["published vpt"] if quick else list(MODELS)
+    dtypes = [torch.float64, torch.float32]
+    batch, counts = (64, [32]) if quick else (batch, [512, 4096])
+    columns = ["model", "dtype", "parameters", "eager", "jax", "compiled", "eager / compiled"]
+    columns += ["jax / compiled", "kernel alone", "of the roofline", "eager: of it"]
+    rows = [_first_order(Case(n, d, batch), seconds) for n in names for d in dtypes]
+    notes = [
+        "kernel alone: loss and gradient without Adam's update and PyTorch round it",
+        "of the roofline: the share of the time that arithmetic at the peak of one core would take",
+    ]
+    print_table(f"A first-order step, {batch:,} windows", columns, rows, notes)
+
+    columns = ["model", "windows", "eager", "compiled", "eager / compiled", "of the roofline"]
+    cases = [Case(n, torch.float64, c) for n in names for c in counts]
+    rows = [_jacobian(case, seconds) for case in cases]
+    print_table("The Jacobian of Levenberg-Marquardt, float64", columns, rows)
+    columns = [*columns[:-1], "Jacobian", "J^T J", "rest"]
+    rows = [_iteration(case, seconds) for case in cases]
+    notes = [
+        "an iteration: normal equations, Cholesky, cost of the step; shares of the compiled one"
+    ]
+    print_table("An iteration of Levenberg-Marquardt, float64", columns, rows, notes)
+
+
+def _first_order(case: Case, seconds: float) -> list[str]:
+    optimizer = FirstOrder(
+        case.model,
+        case.inputs,
+        case.targets,
+        Objective(),
+        batch=case.count,
+        learning_rate=1e-6,
+        generator=torch.Generator().manual_seed(0),
+        compiled=case.compiled,
+    )
+    vector = optimizer.parameters.detach().numpy()
+    arrays = (vector, case.inputs.numpy(), case.targets.numpy())
+    candidates: dict[str, Callable[[], object]] = {
+        "eager": _eager_step(case),
+        "compiled": lambda: optimizer.epoch(0.0),  # one batch; it shuffles the windows, too
+        "kernel": lambda: case.compiled.gradient(*arrays),
+    }
+    peer = _jax_step(case)
+    if peer is not None:
+        candidates["jax"] = peer
+    found = time_together(candidates, seconds)
+    least = case.roofline(backward=1)
+    return [
+        case.name,
+        NAMES[case.dtype],
+        str(case.parameters),
+        duration(found["eager"]),
+        duration(found["jax"]) if peer else "",
+        duration(found["compiled"]),
+        ratio(found["eager"], found["compiled"]),
+        ratio(found["jax"], found["compiled"]) if peer else "",
+        f"{found['kernel'] / found['compiled']:.0%}",
+        f"{least / found['compiled']:.0%}",
+        f"{least / found['eager']:.1%}",
+    ]
+
+
+def _eager_step(case: Case) -> Callable[[], object]:
+    torch.manual_seed(0)
+    model = MODELS[case.name](dtype=case.dtype)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-6)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        (model(case.inputs) - case.targets).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def _jax_step(case: Case) -> Callable[[], object] | None:
+    """Loss, gradient and Adam's update in one jitted function; None for other networks."""
+    if case.name != "published vpt":
+        return None
+    try:
+        import jax
+        import jax.numpy as jnp
+        from jax_transformer import transformer
+    except ImportError:
+        return None
+    network, weights = transformer(case.model)
+    inputs, targets = jnp.asarray(case.inputs.numpy()), jnp.asarray(case.targets.numpy())
+
+    def loss(weights: Any) -> Any:
+        return jnp.mean((network(weights, inputs) - targets) ** 2)
+
+    @jax.jit
+    def step(weights: Any, first: Any, second: Any, count: Any) -> Any:
+        value, gradient = jax.value_and_grad(loss)(weights)
+        tree = jax.tree_util.tree_map
+        first = tree(lambda m, g: 0.9 * m + 0.1 * g, first, gradient)
+        second = tree(lambda v, g: 0.999 * v + 0.001 * g * g, second, gradient)
+
+        def update(w: Any, m: Any, v: Any) -> Any:
+            size = jnp.sqrt(v / (1 - 0.999**count)) + 1e-8
+            return w - 1e-6 * m / (1 - 0.9**count) / size
+
+        return tree(update, weights, first, second), first, second, count + 1, value
+
+    zeros = jax.tree_util.tree_map(jnp.zeros_like, weights)
+    state = [(weights, zeros, zeros, jnp.ones((), inputs.dtype))]
+
+    def call() -> None:
+        *new, value = step(*state[0])
+        state[0] = tuple(new)
+        value.block_until_ready()
+
+    return call
+
+
+def _optimizer(case: Case, compiled: bool) -> LevenbergMarquardt:
+    return LevenbergMarquardt(
+        case.model,
+        case.inputs,
+        case.targets,
+        batch=case.count,
+        generator=torch.Generator().manual_seed(0),
+        compiled=case.compiled if compiled else None,
+    )
+
+
+def _jacobian(case: Case, seconds: float) -> list[str]:
+    optimizer = _optimizer(case, compiled=False)
+    vector = ParameterVector(case.model).read()
+
+    def eager() -> None:
+        for part in zip(
+            case.inputs.split(optimizer.block), case.targets.split(optimizer.block), strict=True
+        ):
+            optimizer.jacobian(vector, *part)
+
+    found = time_together({"eager": eager, "compiled": lambda: _all_jacobians(case)}, seconds)
+    least = case.roofline(backward=case.targets[0].numel())
+    return [
+        case.name,
+        f"{case.count:,}",
+        duration(found["eager"]),
+        duration(found["compiled"]),
+        ratio(found["eager"], found["compiled"]),
+        f"{least / found['compiled']:.0%}",
+    ]
+
+
+def _all_jacobians(case: Case) -> None:
+    vector = ParameterVector(case.model).read().numpy()
+    for _ in case.compiled.jacobians(vector, case.inputs.numpy(), case.targets.numpy()):
+        pass
+
+
+def _iteration(case: Case, seconds: float) -> list[str]:
+    def iteration(optimizer: LevenbergMarquardt) -> Callable[[], object]:
+        def call() -> None:
+            linear = optimizer.linearise()
+            delta = linear.step(linear.curvature)
+            assert delta is not None
+            optimizer.gradient.sums(optimizer.parameters + delta, case.inputs, case.targets)
+
+        return call
+
+    eager, compiled = _optimizer(case, compiled=False), _optimizer(case, compiled=True)
+    candidates = {
+        "eager": iteration(eager),
+        "compiled": iteration(compiled),
+        "normal": compiled.normal_equations,
+        "jacobian": lambda: _all_jacobians(case),
+    }
+    found = time_together(candidates, seconds)
+    whole = found["compiled"]
+    return [
+        case.name,
+        f"{case.count:,}",
+        duration(found["eager"]),
+        duration(whole),
+        ratio(found["eager"], whole),
+        f"{found['jacobian'] / whole:.0%}",
+        f"{max(found['normal'] - found['jacobian'], 0) / whole:.0%}",
+        f"{max(whole - found['normal'], 0) / whole:.0%}",
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Residuals, gradients and Jacobians in machine code against torch.func, every architecture."""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from vpintegrator.compiled import CompiledResidual, NotWorthIt
+from vpintegrator.training import Objective
+from vpintegrator.training.parameters import ParameterVector
+
+from .conftest import MODELS, build, windows
+
+COUNT = 21  # not a multiple of any number of lanes
+
+
+@functools.cache
+def made(name, chained=True, dtype=torch.float64):
+    """A model and its residuals, compiled."""
+    model = build(name, dtype)
+    return model, CompiledResidual(model, (1 / model.scale).numpy(), chained=chained)
+
+
+def problem(model, horizon, count=COUNT):
+    """Parameters, windows and targets."""
+    generator = torch.Generator().manual_seed(2)
+    shape = (count, horizon * model.prediction_window, model.dim)
+    targets = torch.randn(shape, generator=generator, dtype=model.scale.dtype)
+    return ParameterVector(model).read(), windows(model, count), targets
+
+
+def oracle(model, horizon, vector, x, y):
+    """Residuals (component, pair) and Jacobian (parameter, component, pair) by torch.func."""
+    objective, parameters = Objective(horizon=horizon), ParameterVector(model)
+
+    def residual(v):
+        difference = objective.difference(model, x, y, parameters.named(v))
+        return objective.weighted(model, difference).flatten(1).mT
+
+    jacobian = torch.func.jacrev(residual)(vector)
+    return residual(vector).detach().numpy(), jacobian.permute(2, 0, 1).detach().numpy()
+
+
+def check(name, horizon, chained, dtype=torch.float64, digits=1e-11):
+    model, machine = made(name, chained, dtype)
+    case = problem(model, horizon)
+    expected, slopes = oracle(model, horizon, *case)
+    arrays = [tensor.numpy() for tensor in case]
+    size = np.abs(slopes).max()
+    jacobian, residual = machine.jacobian(*arrays)
+    assert jacobian.dtype == arrays[0].dtype
+    np.testing.assert_allclose(residual, expected, rtol=digits, atol=digits)
+    np.testing.assert_allclose(jacobian, slopes, rtol=digits, atol=digits * size)
+    half = np.tensordot(slopes, expected, 2)
+    scale = np.abs(half).max()
+    squares, gradient = machine.gradient(*arrays)
+    np.testing.assert_allclose(gradient, half, rtol=digits, atol=10 * digits * scale)
+    plain = (expected.reshape(-1, model.dim, COUNT) * model.scale.numpy()[:, None]) ** 2
+    np.testing.assert_allclose(squares, [(expected**2).sum(), plain.sum()], rtol=10 * digits)
+    np.testing.assert_array_equal(machine.sums(*arrays), squares)
+    matrix, again = machine.normal_equations(*arrays)
+    rows = slopes.reshape(len(slopes), -1)
+    normal = rows @ rows.T
+    np.testing.assert_allclose(matrix, normal, rtol=digits, atol=10 * digits * normal.max())
+    np.testing.assert_allclose(again, half, rtol=digits, atol=10 * digits * scale)
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model(name, horizon):
+    check(name, horizon, chained=True)
+
+
+@pytest.mark.parametrize("name", ["vpff", "published", "relu"])
+def test_one_prediction_alone(name):
+    check(name, 1, chained=False)
+
+
+@pytest.mark.parametrize("name", ["vpff", "published", "transformer"])
+def test_single_precision(name):
+    check(name, 2, chained=True, dtype=torch.float32, digits=3e-4)
+
+
+def test_kinks_at_zero_follow_pytorch():
+    """All weights zero: every argument of relu and softplus is zero."""
+    for name in ("relu", "softplus"):
+        model, machine = made(name)
+        vector, x, y = problem(model, 1)
+        _, slopes = oracle(model, 1, 0 * vector, x, y)
+        jacobian, _ = machine.jacobian(0 * vector.numpy(), x.numpy(), y.numpy())
+        np.testing.assert_allclose(jacobian, slopes, atol=1e-14)
+
+
+def test_other_weights_and_blocks(monkeypatch):
+    """The same library serves any weights, and many windows go block by block."""
+    monkeypatch.setattr("vpintegrator.compiled.residual._JACOBIAN_BYTES", 1 << 14)
+    model, machine = made("published")
+    vector, x, y = problem(model, 1, 67)
+    other = vector + 0.1 * torch.sin(torch.arange(len(vector)))
+    _, slopes = oracle(model, 1, other, x, y)
+    rows = slopes.reshape(len(slopes), -1)
+    matrix, _ = machine.normal_equations(other.numpy(), x.numpy(), y.numpy())
+    np.testing.assert_allclose(matrix, rows @ rows.T, rtol=1e-10, atol=1e-9)
+    jacobian, _ = machine.jacobian(other.numpy(), x.numpy(), y.numpy())
+    np.testing.assert_allclose(jacobian, slopes, rtol=1e-10, atol=1e-10)
+
+
+def test_threads_change_rounding_only():
+    model, machine = made("vpff")
+    arrays = [tensor.numpy() for tensor in problem(model, 2, 100)]
+    several = CompiledResidual(model, (1 / model.scale).numpy(), chained=True, threads=3)
+    for one, three in (
+        (machine.gradient(*arrays)[1], several.gradient(*arrays)[1]),
+        (machine.jacobian(*arrays)[0], several.jacobian(*arrays)[0]),
+        (machine.sums(*arrays), several.sums(*arrays)),
+    ):
+        np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-12)
+
+
+def test_a_broken_window_is_seen():
+    model, machine = made("published")
+    arrays = [tensor.numpy() for tensor in problem(model, 1)]
+    arrays[1][4] = np.nan
+    squares, gradient = machine.gradient(*arrays)
+    assert np.isnan(squares).all()
+    assert np.isnan(gradient).any()
+    jacobian, _ = machine.jacobian(*arrays)
+    assert np.isnan(jacobian[..., 4]).any()
+    assert np.isfinite(np.delete(jacobian, 4, axis=-1)).all()
+
+
+def test_no_windows():
+    """A process of several may have none."""
+    model, machine = made("vpff")
+    vector, x, y = (tensor.numpy() for tensor in problem(model, 1))
+    squares, gradient = machine.gradient(vector, x[:0], y[:0])
+    assert not squares.any()
+    assert gradient.shape == vector.shape
+    assert not gradient.any()
+    assert not machine.normal_equations(vector, x[:0], y[:0])[0].any()
+
+
+def test_weights_that_are_not_trained():
+    model = build("vpff")
+    frozen = next(model.parameters()).requires_grad_(False)
+    machine = CompiledResidual(model, (1 / model.scale).numpy())
+    vector, x, y = problem(model, 1)
+    assert len(vector) == sum(p.numel() for p in model.parameters()) - frozen.numel()
+    _, slopes = oracle(model, 1, vector, x, y)
+    jacobian, _ = machine.jacobian(*(tensor.numpy() for tensor in (vector, x, y)))
+    np.testing.assert_allclose(jacobian, slopes, rtol=1e-10, atol=1e-10)
+
+
+def test_the_cost_of_compiling_is_asked_for():
+    seen = []
+
+    def worth(seconds, cached):
+        seen.append((seconds, cached))
+        return cached
+
+    model = build("resnet")
+    weights = (2 / model.scale).numpy()  # weights do not enter the source
+    made("resnet")
+    CompiledResidual(model, weights, chained=True, worth=worth)
+    wider = MODELS["triangular"]()
+    with pytest.raises(NotWorthIt, match="compiling takes about"):
+        CompiledResidual(wider, np.ones(4), worth=worth)
+    assert [cached for _, cached in seen] == [True, False]
+    assert all(0 < seconds < 60 for seconds, _ in seen)

@@ -1,0 +1,140 @@
+"""Adjoints of random scalar graphs against PyTorch's."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vpintegrator.compiled.differentiation import adjoints
+from vpintegrator.compiled.scalar_graph import ScalarGraph
+
+UNARY = ("neg", "tanh", "exp", "log1p", "sqrt", "sin", "cos", "erf")
+BINARY = ("add", "sub", "mul", "div", "max")
+METHODS = {"neg": "negative", "max": "maximum"}
+INPUTS, WEIGHTS = 2, 3
+
+
+@st.composite
+def graphs(draw):
+    """A graph, some of its nodes as results, and values for its leaves."""
+    graph = ScalarGraph()
+    nodes = [graph.input(i) for i in range(INPUTS)] + [graph.parameter(i) for i in range(WEIGHTS)]
+    nodes.append(graph.constant(draw(st.sampled_from([0.0, 0.5, -1.0, 3.0]))))
+    for _ in range(draw(st.integers(1, 25))):
+        operation = draw(st.sampled_from(UNARY + BINARY))
+        a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes))
+        if operation in ("sqrt", "log1p", "div"):  # of what is positive
+            positive = graph.add(graph.constant(1.5), graph.apply("sin", b))
+            if operation == "div":
+                nodes.append(graph.div(a, positive))
+            else:
+                nodes.append(graph.apply(operation, positive))
+        elif operation == "exp":
+            nodes.append(graph.apply("exp", graph.apply("tanh", a)))
+        elif operation in BINARY or operation == "neg":
+            method = getattr(graph, METHODS.get(operation, operation))
+            nodes.append(method(a, b) if operation in BINARY else method(a))
+        else:
+            nodes.append(graph.apply(operation, a))
+    results = [draw(st.sampled_from(nodes)) for _ in range(draw(st.integers(1, 3)))]
+    numbers = st.floats(-2, 2, allow_subnormal=False).filter(lambda x: abs(x) > 1e-3)
+    return graph, results, [draw(numbers) for _ in range(INPUTS + WEIGHTS + len(results))]
+
+
+def evaluate(graph, leaves):
+    """Every node as a tensor; ``leaves`` by node."""
+    values = []
+    for node in graph.nodes:
+        operation, *arguments = node
+        if node in leaves:
+            values.append(leaves[node])
+            continue
+        if operation == "constant":
+            values.append(torch.tensor(arguments[0], dtype=torch.float64))
+            continue
+        x = [values[a] for a in arguments]
+        values.append(
+            {
+                "neg": lambda x=x: -x[0],
+                "max": lambda x=x: torch.maximum(*x),
+                "greater": lambda x=x: (x[0] > x[1]).double(),
+            }.get(operation, lambda x=x, name=operation: getattr(torch, name)(*x))()
+        )
+    return values
+
+
+@given(graphs())
+def test_against_autograd(case):
+    graph, results, numbers = case
+    leaves = {("input", i): numbers[i] for i in range(INPUTS)}
+    leaves |= {("parameter", i): numbers[INPUTS + i] for i in range(WEIGHTS)}
+    leaves = {k: torch.tensor(v, dtype=torch.float64).requires_grad_() for k, v in leaves.items()}
+    weights = numbers[INPUTS + WEIGHTS :]
+    values = evaluate(graph, leaves)
+    total = sum(w * values[n] for w, n in zip(weights, results, strict=True))
+    if not torch.isfinite(total) or abs(total) > 1e6:
+        return
+    leads = [leaves[node] for node in leaves]
+    expected = (
+        torch.autograd.grad(total, leads, allow_unused=True, materialize_grads=True)
+        if total.requires_grad
+        else [torch.zeros(()) for _ in leads]
+    )
+    count = len(graph.nodes)
+    seeds = [graph.input(INPUTS + i) for i in range(len(results))]
+    wanted = [graph.input(i) for i in range(INPUTS)] + [graph.parameter(i) for i in range(WEIGHTS)]
+    found = adjoints(graph, zip(results, seeds, strict=True), wanted)
+    leaves |= {
+        ("input", INPUTS + i): torch.tensor(w, dtype=torch.float64) for i, w in enumerate(weights)
+    }
+    with torch.no_grad():
+        values = evaluate(graph, leaves)
+    # the largest number on the way says how much rounding there may be
+    size = max([1.0, *(abs(v.item()) for v in values)])
+    if size > 1e8 or ties(graph, values[:count]):
+        return
+    for n, e in zip(found, expected, strict=True):
+        assert float(values[n]) == pytest.approx(float(e), rel=1e-9, abs=1e-12 * size)
+
+
+def ties(graph, values):
+    """Whether a maximum is taken of equal numbers, where derivatives are a convention."""
+    return any(
+        node[0] == "max" and values[node[1]] == values[node[2]]
+        for node in graph.nodes[: len(values)]
+    )
+
+
+def test_the_convention_for_relu():
+    """PyTorch's derivative of relu at zero is zero, whichever argument was made first."""
+    for first in (0, 1):
+        graph = ScalarGraph()
+        zero = graph.constant(0.0) if first == 0 else None
+        x = graph.input(0)
+        zero = graph.constant(0.0) if zero is None else zero
+        result = graph.maximum(x, zero)
+        (slope,) = adjoints(graph, [(result, graph.input(1))], [x])
+        for value, expected in ((-1.0, 0.0), (0.0, 0.0), (2.0, 1.0)):
+            leaves = {("input", 0): value, ("input", 1): 1.0}
+            leaves = {k: torch.tensor(v, dtype=torch.float64) for k, v in leaves.items()}
+            assert float(evaluate(graph, leaves)[slope]) == expected
+
+
+def test_a_product_with_itself_and_an_unused_variable():
+    graph = ScalarGraph()
+    x, unused = graph.input(0), graph.parameter(0)
+    found = adjoints(graph, [(graph.mul(x, x), graph.constant(1.0))], [x, unused])
+    leaves = {("input", 0): torch.tensor(3.0), ("parameter", 0): torch.tensor(math.nan)}
+    values = evaluate(graph, leaves)
+    assert [float(values[n]) for n in found] == [6.0, 0.0]
+
+
+def test_a_result_that_is_wanted_twice():
+    """Two results are the same node: their seeds add up."""
+    graph = ScalarGraph()
+    x = graph.input(0)
+    one, two = graph.constant(1.0), graph.constant(2.0)
+    (found,) = adjoints(graph, [(x, one), (x, two)], [x])
+    assert graph.value(found) == 3.0

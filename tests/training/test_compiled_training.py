@@ -1,0 +1,168 @@
+"""Training as machine code does what training in PyTorch does, to rounding."""
+
+import json
+
+import pytest
+import torch
+
+from vpintegrator.errors import InputError
+from vpintegrator.training import compilation as choice
+from vpintegrator.training import train
+
+from .conftest import weights
+
+CASES = {
+    "levenberg-marquardt": {},
+    "relative": {"optimizer": "levenberg-marquardt", "loss": "relative"},
+    "horizon": {"optimizer": "levenberg-marquardt", "horizon": 3},
+    "noise": {"optimizer": "adam", "noise": 1e-2, "horizon": 2},
+    "adam": {"optimizer": "adam", "batch": 100},
+    "adamw": {"optimizer": "adamw"},
+    "l-bfgs": {"optimizer": "l-bfgs"},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("VPINTEGRATOR_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equal_to_pytorch(body, one_step, case):
+    found, histories = [], []
+    for compiled in (False, True):
+        model = one_step(2)
+        options = {"optimizer": case} | CASES[case]
+        # line searches and damping amplify rounding from one iteration to the next
+        history = train(model, body, epochs=2, compiled=compiled, **options)
+        found.append(weights(model))
+        histories.append(history)
+    assert [history.compiled for history in histories] == [False, True]
+    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-7)
+    for name in ("training_error", "validation_error"):
+        errors = [getattr(history, name) for history in histories]
+        assert errors[1] == pytest.approx(errors[0], rel=1e-6)
+    assert histories[1].test_error == pytest.approx(histories[0].test_error, rel=1e-6)
+
+
+def test_single_precision(body, one_step):
+    errors = []
+    for compiled in (False, True):
+        model = one_step(2, dtype=torch.float32)
+        errors.append(train(model, body, epochs=4, compiled=compiled).validation_error)
+    assert errors[1] == pytest.approx(errors[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("optimizer", ["levenberg-marquardt", "adam", "l-bfgs"])
+def test_a_resumed_run_is_the_same_to_the_last_bit(body, one_step, tmp_path, optimizer):
+    """It goes on compiled without being told."""
+    options = {"optimizer": optimizer, "epochs": 6, "seed": 3}
+    whole = one_step(2)
+    train(whole, body, compiled=True, **options)
+
+    def interrupt(history):
+        if history.epochs == 3:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "checkpoint"
+    first = one_step(2)
+    train(first, body, compiled=True, checkpoint=path, progress=interrupt, **options)
+    resumed = one_step(2)
+    history = train(resumed, body, checkpoint=path, resume=True, **options)
+    assert history.compiled
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def test_an_explosion_is_rolled_back(body, one_step):
+    model = one_step(2)
+    before = weights(model)
+    history = train(model, body, optimizer="adam", epochs=9, learning_rate=1e308, compiled=True)
+    assert history.stopped_by == "divergence"
+    assert torch.equal(before, weights(model))
+
+
+def test_restarts_share_a_library(body, one_step):
+    history = train(one_step(2), body, epochs=12, restarts=3, compiled=True)
+    assert history.compiled
+    assert history.best_validation_error < 0.3
+
+
+def test_weights_that_are_not_trained_stay(body, one_step):
+    for compiled in (False, True):
+        model = one_step(2)
+        fixed = next(model.parameters()).requires_grad_(False)
+        before = fixed.clone()
+        train(model, body, epochs=3, restarts=2, compiled=compiled)
+        assert torch.equal(fixed, before)
+
+
+def test_what_is_chosen(body, one_step, monkeypatch):
+    """Short budgets and slow compilers: PyTorch. Long ones: machine code."""
+    seen = []
+
+    def residual(model, weights, *, worth, **options):
+        seen.append((worth(8.0, False), worth(8.0, True)))
+        raise choice.NotWorthIt
+
+    monkeypatch.setattr(choice, "CompiledResidual", residual)
+
+    def ask(optimizer="levenberg-marquardt", compiled=None, **budget):
+        seen.clear()
+        budget = {"seconds": None, "epochs": None, "batches": 1} | budget
+        model, objective = one_step(2), choice.Objective()
+        choice.compile_for_training(
+            model, objective, optimizer, threads=1, compiled=compiled, **budget
+        )
+        return seen[0] if seen else None
+
+    assert ask(seconds=4.0) is None
+    assert ask(seconds=20.0) == (False, True)
+    assert ask(seconds=150.0) == (True, True)
+    assert ask(epochs=50) is None
+    # the cache has no say where a run must be the same to the last bit
+    assert ask(epochs=500) == (False, False)
+    assert ask(epochs=5000) == (True, True)
+    assert ask("adam", epochs=500) is None
+    assert ask("adam", epochs=500, batches=100) == (True, True)
+    assert ask(epochs=1, compiled=True) == (True, True)
+    assert ask(seconds=1e3, compiled=False) is None
+    assert ask("gauss-newton", seconds=1e3) is None
+
+
+def test_without_a_compiler(body, one_step, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(InputError, match="cannot be compiled: the compiler no-such-compiler"):
+        train(one_step(2), body, epochs=1, compiled=True)
+    with pytest.warns(UserWarning, match="trains in PyTorch, not compiled: the compiler no-such"):
+        history = train(one_step(2), body, seconds=100, epochs=1000, target=1.0)
+    assert history.stopped_by == "target"
+    assert not history.compiled
+    with pytest.raises(InputError, match="gauss-newton runs in PyTorch only"):
+        train(one_step(2), body, epochs=1, optimizer="gauss-newton", compiled=True)
+
+
+def test_the_model_says_so(body, one_step):
+    model = one_step(2)
+    train(model, body, epochs=1, compiled=True)
+    assert json.loads(model.metadata["training"])["compiled"] is True
+
+
+def test_an_interrupt_while_compiling_ends_training(body, one_step, monkeypatch, tmp_path):
+    """There are no better weights yet than the first; a run that is resumed keeps its own."""
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "checkpoint"
+    monkeypatch.setattr(choice, "CompiledResidual", interrupt)
+    model = one_step(2)
+    before = weights(model)
+    history = train(model, body, epochs=3, restarts=2, compiled=True, checkpoint=path)
+    assert history.stopped_by == "interrupt"
+    assert history.epochs == 0
+    assert torch.equal(weights(model), before)
+    train(model, body, epochs=2, checkpoint=path, resume=True)
+    assert not path.exists()

@@ -1,0 +1,150 @@
+"""From a graph of scalar operations to the C++ of residuals and their derivatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from vpintegrator.compiled.compiler import NotCompilable
+from vpintegrator.compiled.differentiation import adjoints, leads_to
+from vpintegrator.compiled.program import Program, scalar_function
+from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph
+from vpintegrator.compiled.source import kernel, step_function
+from vpintegrator.compiled.tracing import LARGEST, Trace
+
+
+@dataclass(frozen=True)
+class AdjointSource:
+    """C++ of a model's residuals and their derivatives.
+
+    Attributes
+    ----------
+    text
+        It defines ``lanes``, ``constants``, ``sums``, ``gradient`` and ``jacobian``, see
+        ``adjoint.h``.
+    constants
+        Number of constants that ``constants`` computes from the weights.
+    forward, backward
+        Number of operations for a window: to new states, and from derivatives by these back.
+    functions
+        Number of functions, such as tanh, on the way there.
+    """
+
+    text: str
+    constants: int
+    forward: int
+    backward: int
+    functions: int
+
+
+def write_adjoint_source(
+    trace: Trace, sizes: tuple[int, int, int], real: str, trained: list[int], chained: bool
+) -> AdjointSource:
+    """Write the C++ of a model's residuals and their derivatives.
+
+    Parameters
+    ----------
+    trace
+        The model's map of windows; its graph is extended.
+    sizes
+        Its ``window``, ``prediction_window`` and ``dim``.
+    real
+        ``double`` or ``float``.
+    trained
+        Indices of the weights that are trained.
+    chained
+        Whether predictions are made from predictions, so that derivatives with respect to windows
+        are needed too.
+
+    Raises
+    ------
+    NotCompilable
+        If there are too many operations.
+    """
+    window, new, dim = sizes
+    graph = trace.graph
+    outputs = trace.outputs[(window - new) * dim :]
+    states = [graph.input(i) for i in range(window * dim)]
+    seeds = [graph.input(window * dim + i) for i in range(new * dim)]
+    wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
+    found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
+    kept = _kept(graph, outputs, seeds, found)
+    if len(graph.nodes) > LARGEST:
+        raise NotCompilable(f"the derivatives of the model need more than {LARGEST:,} operations")
+
+    constants: dict[int, int] = {}
+    given = {n: i for i, n in enumerate(states)}
+    forward = Program(graph, outputs, given, constants, slots=len(given), kept=kept)
+    given |= {n: forward.slot[n] for n in kept}
+    given |= {n: forward.slots + i for i, n in enumerate(seeds)}
+    sinks: dict[int, list[str]] = {}
+    for i, n in enumerate(found):
+        if graph.value(n) != 0:
+            state = i - len(trained)
+            sink = f"x[{state}] += {{}};" if state >= 0 else f"add_to(g + {i} * stride, {{}});"
+            sinks.setdefault(n, []).append(sink)
+    backward = Program(
+        graph,
+        [],
+        given,
+        constants,
+        slots=forward.slots + len(seeds),
+        sinks=sinks,
+        name="back",
+        extra=(", real *__restrict g, long stride, value *__restrict x", ", g, stride, x"),
+    )
+    text = [
+        kernel(real, narrow=False),
+        scalar_function(graph, "compute_constants", list(constants)),
+        *forward.parts,
+        step_function(forward, outputs),
+        *backward.parts,
+        "static void back(value *v, const real *c, real *g, long stride, value *x) {",
+        *(f"    {call}" for call in backward.calls),
+        "}",
+        "enum : long {"
+        f"INPUTS = {len(states)}, OUTPUTS = {len(seeds)}, SLOTS = {backward.slots}, "
+        f"SEEDS = {forward.slots}, TRAINED = {len(trained)}"
+        "};",
+        files("vpintegrator.compiled").joinpath("adjoint.h").read_text(encoding="utf-8"),
+    ]
+    return AdjointSource(
+        "\n".join(text),
+        constants=len(constants),
+        forward=forward.operations,
+        backward=backward.operations,
+        functions=forward.functions,
+    )
+
+
+def _kept(
+    graph: ScalarGraph, outputs: list[int], seeds: list[int], derivatives: list[int]
+) -> list[int]:
+    """What the way back reads of the way there.
+
+    Sums and products that only the way back needs it computes itself; functions and divisions are
+    left to the way there, since the way back is gone once for every row of a Jacobian.
+    """
+    before = [False] * len(graph.nodes)
+    waiting = list(outputs)
+    while waiting:
+        n = waiting.pop()
+        if not before[n]:
+            before[n] = True
+            waiting += graph.arguments(n)
+    backward = leads_to(graph, seeds)
+    kept: set[int] = set()
+    seen: set[int] = set()
+    waiting = list(derivatives)
+    while waiting:
+        n = waiting.pop()
+        if n in seen or not graph.varies[n]:
+            continue
+        seen.add(n)
+        operation = graph.nodes[n][0]
+        costly = operation == "div" or operation in FUNCTIONS
+        if backward[n] or not (before[n] or costly):
+            waiting += graph.arguments(n)
+        elif operation != "input":
+            kept.add(n)
+    return sorted(kept)

@@ -1,0 +1,313 @@
+"""A graph laid out for the machine: C++ functions that compute its nodes one after another."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from vpintegrator.compiled.scalar_graph import BINARY, FUNCTIONS, ScalarGraph
+
+_PART = 400  # operations in a C++ function: compilers are slow on very long ones
+_WIDEST = 16  # lanes of the widest vectors: groups of functions begin and end at multiples of it
+_NAMES = {
+    "tanh": "hyperbolic_tangent",
+    "exp": "exponential",
+    "log1p": "logarithm_1p",
+    "sqrt": "square_root",
+    "sin": "sine",
+    "cos": "cosine",
+    "erf": "error_function",
+}
+
+
+class Program:
+    """Functions that compute some nodes from others.
+
+    What depends on weights alone is read from an array of constants ``c``. The rest goes level by
+    level: first all sums and products, then all functions of them at once, side by side in memory,
+    then what needs these, and so on.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    results
+        Nodes to compute.
+    given
+        Slots in the workspace ``v`` of nodes that are there before.
+    constants
+        Places in ``c`` of nodes that do not vary; those met here for the first time are added.
+    slots
+        Slots of the workspace that are taken.
+    kept
+        Further nodes to compute, which stay in the workspace.
+    sinks
+        Statements with which nodes are delivered as soon as they are known, ``{}`` standing for
+        their value.
+    name, extra
+        Prefix of the functions' names, and arguments that they take beside ``v`` and ``c``:
+        declared and as passed on.
+    narrow
+        For one trajectory: groups of functions are vectors.
+
+    Attributes
+    ----------
+    parts, calls
+        The functions, and the calls of them in order.
+    slots
+        Slots of the workspace needed.
+    slot
+        Those of nodes that are in the workspace at some time; of kept ones, still there at the end.
+    operations, functions
+        Number of sums, products and the like, and of functions such as tanh.
+    """
+
+    def __init__(
+        self,
+        graph: ScalarGraph,
+        results: Sequence[int],
+        given: Mapping[int, int],
+        constants: dict[int, int],
+        *,
+        slots: int,
+        kept: Iterable[int] = (),
+        sinks: Mapping[int, Sequence[str]] | None = None,
+        name: str = "part",
+        extra: tuple[str, str] = ("", ""),
+        narrow: bool = False,
+    ) -> None:
+        self._graph, self._nodes, self._results = graph, graph.nodes, [*results, *kept]
+        self._given, self._constants, self._sinks = given, constants, sinks or {}
+        self._name, self._extra, self._narrow = name, extra, narrow
+        self.slot = dict(given)
+        self.slots = self._round(slots)
+        self.parts: list[str] = []
+        self.calls: list[str] = []
+        self._needed = self._reachable()
+        self.functions = sum(self._nodes[n][0] in FUNCTIONS for n in self._needed)
+        self.operations = len(self._needed) - self.functions
+        self._lay_out()
+        for n, statements in self._sinks.items():
+            if n in given or not graph.varies[n]:  # no part computes it
+                value = self.reference(n)
+                self.calls += [s.format(value) for s in statements]
+
+    def reference(self, n: int) -> str:
+        """How to read a node after the functions have run; constants as vectors."""
+        text = self._reference(n, frozenset())
+        return text if self._graph.varies[n] else f"value{{}} + {text}"
+
+    def _reachable(self) -> list[int]:
+        """Nodes to compute, arguments first."""
+        found: set[int] = set()
+        waiting = [*self._results, *self._sinks]
+        while waiting:
+            n = waiting.pop()
+            if n not in found and n not in self._given and self._graph.varies[n]:
+                found.add(n)
+                waiting += self._graph.arguments(n)
+        return sorted(found)  # the order of making
+
+    def _levels(self) -> dict[int, int]:
+        """After how many rounds of functions a node comes."""
+        level: dict[int, int] = {}
+        for n in self._needed:
+            before = max((level.get(a, 0) for a in self._graph.arguments(n)), default=0)
+            level[n] = before + (self._nodes[n][0] in FUNCTIONS)
+        return level
+
+    def _lay_out(self) -> None:
+        level = self._levels()
+        work: dict[int, list[int]] = defaultdict(list)
+        functions: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for n in self._needed:
+            operation = self._nodes[n][0]
+            if operation in FUNCTIONS:
+                functions[level[n]][operation].append(n)
+            else:
+                work[level[n]].append(n)
+        steps: list[list[int]] = []  # the parts, in order
+        after: dict[int, list[tuple[str, list[int]]]] = {}  # functions called after a part
+        waiting: dict[int, list[int]] = defaultdict(list)  # functions of a node
+        for k in range(max(level.values(), default=0) + 1):
+            nodes = work[k]
+            # at least one, maybe empty part in each level: it fills the arguments in
+            steps += [nodes[i : i + _PART] for i in range(0, max(len(nodes), 1), _PART)]
+            after[len(steps) - 1] = list(functions[k + 1].items())
+            for _, group in after[len(steps) - 1]:
+                for n in group:
+                    waiting[self._nodes[n][1]].append(n)
+        part_of = {n: part for part, nodes in enumerate(steps) for n in nodes}
+        self._place(steps, after, part_of)
+        for part, nodes in enumerate(steps):
+            late = [n for _, group in after.get(part, []) for n in group]
+            self._write_part(part, nodes, waiting, late, part_of)
+            for name, group in after.get(part, []):
+                first = self.slot[group[0]]
+                self.calls.append(f"apply<{_NAMES[name]}>(v + {first}, {len(group)});")
+
+    def _place(
+        self,
+        steps: Sequence[Sequence[int]],
+        after: Mapping[int, Sequence[tuple[str, list[int]]]],
+        part_of: Mapping[int, int],
+    ) -> None:
+        """Give slots to functions and to what parts share, and again when they are free.
+
+        The workspace stays in the fastest cache that way.
+        """
+        # a function reads its argument, if that is one itself, when it is late
+        user = {n: p for p, groups in after.items() for _, group in groups for n in group}
+        # a function's slot is needed when its argument is known
+        born = {n: min(p, part_of.get(self._nodes[n][1], p)) for n, p in user.items()}
+        user |= part_of
+        last: dict[int, int] = {}
+        for n in self._needed:
+            for argument in self._graph.arguments(n):
+                last[argument] = max(last.get(argument, -1), user[n])
+        last |= dict.fromkeys(self._results, len(steps))
+        arena = _Arena(self.slots)
+        ending: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        starting: dict[int, list[list[int]]] = defaultdict(list)
+        for groups in after.values():
+            for _, group in groups:
+                starting[min(born[n] for n in group)].append(group)
+        for part, nodes in enumerate(steps):
+            for group in starting[part]:
+                size = self._round(len(group))
+                first = arena.take_many(size, _WIDEST if self._narrow else 1)
+                self.slot |= {n: first + i for i, n in enumerate(group)}
+                ending[max(last.get(n, user[n]) for n in group)].append((first, size))
+            for n in nodes:
+                if last.get(n, -1) > part:
+                    self.slot[n] = arena.take()
+                    ending[last[n]].append((self.slot[n], 1))
+            # what ends here is still read by the part itself
+            for first, size in ending[part]:
+                arena.free(first, size)
+        self.slots = self._round(arena.size)
+
+    def _write_part(
+        self,
+        part: int,
+        nodes: Sequence[int],
+        waiting: Mapping[int, Sequence[int]],
+        late: Sequence[int],
+        computed: Mapping[int, int],
+    ) -> None:
+        """A function that computes some nodes.
+
+        Each goes where others want it, and from there into the arguments of the functions ``late``
+        that come next.
+        """
+        lines: list[str] = []
+        local: set[int] = set()
+        for n in nodes:
+            operation, *arguments = self._nodes[n]
+            text = expression(operation, [self._reference(a, local) for a in arguments])
+            lines.append(f"    const value t{n} = {text};")
+            local.add(n)
+            places = [self.slot[other] for other in waiting.get(n, ())]
+            places += [self.slot[n]] if n in self.slot else []
+            lines += [f"    v[{place}] = t{n};" for place in places]
+            lines += [f"    {sink.format(f't{n}')}" for sink in self._sinks.get(n, ())]
+        for n in late:
+            argument = self._nodes[n][1]
+            if argument not in computed:  # an input, or itself a function
+                lines.append(f"    v[{self.slot[n]}] = v[{self.slot[argument]}];")
+        if lines:
+            declared, passed = self._extra
+            head = f"static __attribute__((noinline)) void {self._name}_{part}"
+            arguments_ = f"(value *__restrict v, const real *__restrict c{declared})"
+            self.parts.append("\n".join([f"{head}{arguments_} {{", *lines, "}"]))
+            self.calls.append(f"{self._name}_{part}(v, c{passed});")
+
+    def _reference(self, n: int, local: set[int] | frozenset[int]) -> str:
+        if n in local:
+            return f"t{n}"
+        if self._graph.varies[n]:
+            return f"v[{self.slot[n]}]"
+        if self._nodes[n][0] == "constant":
+            return _literal(self._nodes[n][1])
+        return f"c[{self._constants.setdefault(n, len(self._constants))}]"
+
+    def _round(self, slots: int) -> int:
+        return -(-slots // _WIDEST) * _WIDEST if self._narrow else slots
+
+
+def scalar_function(graph: ScalarGraph, name: str, results: Sequence[int]) -> str:
+    """A function ``name(p, c)`` that computes nodes of the weights ``p`` alone, in this order."""
+    found: set[int] = set()
+    waiting = list(results)
+    while waiting:
+        n = waiting.pop()
+        if n not in found:
+            found.add(n)
+            waiting += graph.arguments(n)
+    lines = [f"static void {name}(const real *p, real *c) {{"]
+    for n in sorted(found):
+        operation, *arguments = graph.nodes[n]
+        if operation == "constant":
+            text = _literal(arguments[0])
+        elif operation == "parameter":
+            text = f"p[{arguments[0]}]"
+        elif operation in FUNCTIONS:
+            text = f"std::{operation}(a{arguments[0]})"
+        else:
+            # numbers here, not vectors
+            name_ = {"max": "std::fmax", "greater": "is_greater"}.get(operation, operation)
+            text = expression(name_, [f"a{a}" for a in arguments])
+        lines.append(f"    const real a{n} = {text};")
+    lines += [f"    c[{i}] = a{n};" for i, n in enumerate(results)]
+    return "\n".join([*lines, "}"])
+
+
+def expression(operation: str, arguments: Sequence[str]) -> str:
+    """The C++ of one operation that is no function of one number."""
+    if operation in BINARY:
+        return f" {BINARY[operation]} ".join(arguments)
+    if operation == "neg":
+        return f"-{arguments[0]}"
+    if operation in ("max", "greater"):
+        # the sum makes a vector of a number
+        name = {"max": "larger", "greater": "is_greater"}[operation]
+        return f"{name}({', '.join(f'value{{}} + {a}' for a in arguments)})"
+    return f"{operation}({', '.join(arguments)})"
+
+
+def _literal(value: float) -> str:
+    return f"(real){value!r}"
+
+
+class _Arena:
+    """Slots that are taken and given back; the first place that is large enough is taken."""
+
+    def __init__(self, used: int) -> None:
+        self.size = used
+        self._free: list[int] = []  # a heap
+
+    def take(self) -> int:
+        """A free slot."""
+        if self._free:
+            return heapq.heappop(self._free)
+        self.size += 1
+        return self.size - 1
+
+    def take_many(self, count: int, multiple: int) -> int:
+        """The first of ``count`` free slots in a row, at a multiple."""
+        free = set(self._free)
+        for first in sorted(free):
+            if first % multiple == 0 and free.issuperset(range(first, first + count)):
+                break
+        else:
+            first = -(-self.size // multiple) * multiple
+            free.update(range(self.size, first))
+            self.size = first + count
+        self._free = sorted(free.difference(range(first, first + count)))
+        return first
+
+    def free(self, first: int, count: int) -> None:
+        """Give slots back."""
+        for slot in range(first, first + count):
+            heapq.heappush(self._free, slot)

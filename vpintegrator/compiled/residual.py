@@ -1,0 +1,232 @@
+"""The residuals of a model and their derivatives, compiled: what training computes."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from vpintegrator.compiled.adjoint_source import write_adjoint_source
+from vpintegrator.compiled.compiler import load_library
+from vpintegrator.compiled.tracing import trace
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+T = TypeVar("T")
+_REALS = {np.float64: "double", np.float32: "float"}
+_JACOBIAN_BYTES = 1 << 23  # of a block of it
+
+
+class CompiledResidual:
+    """Sums of squares, gradients and normal equations of r = weights * (predicted - true states).
+
+    Parameters
+    ----------
+    model
+        On the CPU, in float32 or float64.
+    weights
+        (dim,), of the components of a state.
+    chained
+        Whether predictions are also made from predictions.
+    threads
+        Among which windows are divided; results depend on it to rounding.
+    worth
+        Says whether compiling is worth some seconds, or whether to use a library in the cache.
+
+    Attributes
+    ----------
+    source
+        The C++, with the numbers of operations.
+
+    Raises
+    ------
+    NotCompilable
+        If there is no C++ compiler, the model uses operations that are not known, it is too
+        large, or compiling it is not worth the time.
+    """
+
+    def __init__(
+        self,
+        model: Integrator,
+        weights: np.ndarray,
+        *,
+        chained: bool = False,
+        threads: int = 1,
+        worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
+    ) -> None:
+        traced = trace(model)
+        values = traced.values(model)
+        self.dtype = values.dtype.type
+        self.chained, self.threads = chained, threads
+        sizes = (model.window, model.prediction_window, model.dim)
+        trained = _trained(model)
+        self.source = source = write_adjoint_source(
+            traced, sizes, _REALS[self.dtype], trained, chained
+        )
+        self._library = load_library(source.text, worth)
+        self._lanes = int(self._library.lanes())
+        self._values, self._trained = values, np.array(trained, dtype=np.int64)
+        self._constants = np.zeros(max(source.constants, 1), self.dtype)
+        self._weights = np.tile(weights.astype(self.dtype), model.prediction_window)
+        self._outputs = len(self._weights)
+
+    def sums(self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The sums of squares of r and of predicted - true states.
+
+        Parameters
+        ----------
+        vector
+            The trained parameters, flattened one after another.
+        windows, targets
+            (pair, window, dim) and (pair, calls * prediction_window, dim); a call after the first
+            predicts from what was predicted before.
+
+        Returns
+        -------
+        (2,)
+        """
+        self._set(vector)
+
+        def work(problem: _Problem, part: slice) -> np.ndarray:
+            squares = np.zeros(2)
+            self._library.sums(ctypes.byref(problem), _pointer(squares))
+            return squares
+
+        return sum(self._divided(work, windows, targets), np.zeros(2))
+
+    def gradient(
+        self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same sums of squares, and J^T r: half the gradient of the first of them."""
+        self._set(vector)
+
+        def work(problem: _Problem, part: slice) -> tuple[np.ndarray, np.ndarray]:
+            squares, total = np.zeros(2), np.zeros(len(self._trained))
+            self._library.gradient(ctypes.byref(problem), _pointer(squares), _pointer(total))
+            return squares, total
+
+        squares, total = np.zeros(2), np.zeros(len(self._trained))
+        for part in self._divided(work, windows, targets):
+            squares += part[0]
+            total += part[1]
+        return squares, total.astype(self.dtype)
+
+    def normal_equations(
+        self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """J^T J (parameter, parameter) and J^T r."""
+        matrix = np.zeros((len(self._trained), len(self._trained)), self.dtype)
+        gradient = np.zeros(len(self._trained), self.dtype)
+        for transposed, residuals in self.jacobians(vector, windows, targets):
+            matrix += transposed @ transposed.T  # NumPy sees that half of it is enough
+            gradient += transposed @ residuals
+        return matrix, gradient
+
+    def jacobian(
+        self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """J^T (parameter, component of targets, pair) and r (the same without the first axis)."""
+        rows = math.prod(targets.shape[1:])
+        found: list[np.ndarray] = []
+        for transposed, residuals in self.jacobians(vector, windows, targets):
+            both = np.concatenate([transposed, residuals[None]])
+            found.append(both.reshape(len(both), rows, -1))
+        whole = np.concatenate(found, axis=-1)[..., : len(windows)]
+        return whole[:-1], whole[-1]
+
+    def jacobians(
+        self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """J^T (parameter, row) and r (row), block by block of windows.
+
+        The arrays are overwritten by the next block.
+        """
+        self._set(vector)
+        lanes, rows = self._lanes, math.prod(targets.shape[1:])
+        height = 1 + len(self._trained)  # the residuals come first
+        size = height * rows * np.dtype(self.dtype).itemsize
+        most = max(_JACOBIAN_BYTES // size // lanes, 1) * lanes
+        room = min(most, -(-len(windows) // lanes) * lanes)
+        space = np.empty(height * rows * room, self.dtype)
+        for first in range(0, len(windows), most):
+            block = slice(first, first + most)
+            count = min(most, len(windows) - first)
+            stride = -(-count // lanes) * lanes
+            used = space[: height * rows * stride].reshape(height, rows * stride)
+            used.fill(0)
+
+            def work(problem: _Problem, part: slice, used: np.ndarray = used) -> None:
+                self._library.jacobian(
+                    ctypes.byref(problem),
+                    ctypes.c_long(used.shape[1] // rows),
+                    _pointer(used[0, part.start :]),
+                    _pointer(used[1, part.start :]),
+                )
+
+            self._divided(work, windows[block], targets[block])
+            yield used[1:], used[0]
+
+    def _set(self, vector: np.ndarray) -> None:
+        """Take other parameters."""
+        self._values[self._trained] = vector
+        self._library.constants(_pointer(self._values), _pointer(self._constants))
+
+    def _divided(
+        self, work: Callable[[_Problem, slice], T], windows: np.ndarray, targets: np.ndarray
+    ) -> list[T]:
+        """Some work on parts of the windows at the same time."""
+        windows = np.ascontiguousarray(windows, self.dtype)
+        targets = np.ascontiguousarray(targets, self.dtype)
+        if not len(windows):
+            return []
+        blocks = -(-len(windows) // self._lanes)
+        parts = min(self.threads, blocks)
+        edges = [k * blocks // parts * self._lanes for k in range(parts)]
+        slices = [slice(*ends) for ends in pairwise([*edges, len(windows)])]
+
+        def one(part: slice) -> T:
+            return work(self._problem(windows[part], targets[part]), part)
+
+        if parts < 2:
+            return [one(part) for part in slices]
+        with ThreadPoolExecutor(parts) as pool:
+            return list(pool.map(one, slices))
+
+    def _problem(self, windows: np.ndarray, targets: np.ndarray) -> _Problem:
+        arrays = (windows, targets, self._weights, self._constants)
+        calls = math.prod(targets.shape[1:]) // self._outputs
+        return _Problem(*(a.ctypes.data for a in arrays), len(windows), calls)
+
+
+class _Problem(ctypes.Structure):
+    """As in the C++. The arrays must outlive it."""
+
+    _fields_ = (
+        ("windows", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("constants", ctypes.c_void_p),
+        ("count", ctypes.c_long),
+        ("calls", ctypes.c_long),
+    )
+
+
+def _trained(model: Integrator) -> list[int]:
+    """Indices of the trained numbers among all parameters of a model."""
+    found: list[int] = []
+    first = 0
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            found += range(first, first + parameter.numel())
+        first += parameter.numel()
+    return found
+
+
+def _pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)

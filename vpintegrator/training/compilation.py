@@ -1,0 +1,82 @@
+"""Whether training runs as machine code."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.training import processes
+from vpintegrator.training.objective import Objective
+
+_SHARE = 0.2  # of the time of training that compilation may take
+_SHORTEST = 5.0  # seconds of training: preparing takes some seconds even if the cache has it
+# seconds of a step in PyTorch, where the budget is in epochs: about, for the smallest models
+_STEP = {"levenberg-marquardt": 0.05, "adam": 0.005, "adamw": 0.005, "l-bfgs": 0.5}
+
+
+def compile_for_training(
+    model: Integrator,
+    objective: Objective,
+    optimizer: str,
+    *,
+    seconds: float | None,
+    epochs: int | None,
+    batches: float,
+    threads: int,
+    compiled: bool | None,
+) -> CompiledResidual | None:
+    """The residuals of a model as machine code, where that is wanted, or by default where it pays.
+
+    With a budget in epochs alone the choice depends on nothing but the arguments, so that training
+    can be repeated to the last bit.
+
+    Parameters
+    ----------
+    model, objective, optimizer
+        What is trained, how.
+    seconds, epochs
+        The budget.
+    batches
+        Steps in an epoch.
+    threads
+        To be used.
+    compiled
+        Whether it is wanted; None to choose.
+
+    Raises
+    ------
+    InputError
+        If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
+    """
+    available = optimizer in _STEP and model.scale.device.type == "cpu"
+    expected = min(seconds or math.inf, batches * _STEP.get(optimizer, 0) * (epochs or math.inf))
+    if compiled is False or (compiled is None and not (available and expected >= _SHORTEST)):
+        return None
+    if not available:
+        what = optimizer if optimizer not in _STEP else f"training on {model.scale.device}"
+        raise InputError(f"{what} runs in PyTorch only; leave out compiled")
+
+    def worth(needed: float, cached: bool) -> bool:
+        return bool(compiled or (cached and seconds) or needed < _SHARE * expected)
+
+    weights = (1 / model.scale if objective.loss == "mean-square" else model.scale * 0 + 1).numpy()
+    try:
+        if processes.rank() > 0:  # the others find in the cache what the first process makes
+            processes.first_says(0.0, model.scale)
+        try:
+            return CompiledResidual(
+                model, weights, chained=objective.horizon > 1, threads=threads, worth=worth
+            )
+        finally:
+            if processes.rank() == 0:
+                processes.first_says(0.0, model.scale)
+    except NotWorthIt:
+        return None
+    except NotCompilable as reason:
+        if compiled:
+            raise InputError(f"{model.name} cannot be compiled: {reason}") from None
+        warnings.warn(f"{model.name} trains in PyTorch, not compiled: {reason}", stacklevel=3)
+        return None
