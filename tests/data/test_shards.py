@@ -17,9 +17,9 @@ import pytest
 import xarray
 
 from vpintegrator.data import generate, load_recipe, open_dataset
-from vpintegrator.data.plan import Plan
-from vpintegrator.data.shard import versions
-from vpintegrator.data.stacks import integrate, rates, stack_size
+from vpintegrator.data.generation.plan import Plan
+from vpintegrator.data.generation.shard import versions
+from vpintegrator.data.generation.stacks import integrate, rates, stack_size
 from vpintegrator.data.store import fingerprint
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
@@ -123,7 +123,7 @@ def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
 
 def test_a_cluster_out_of_reach(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("vpintegrator.data.workers._CONNECT", 0.5)
+    monkeypatch.setattr("vpintegrator.data.generation.workers._CONNECT", 0.5)
     for address in ("tcp://127.0.0.1:9", "nonsense", "http://localhost:80"):
         with pytest.raises(InputError, match="no dask scheduler answers at"):
             generate("rigid-body", tmp_path / "a.h5", scheduler=address, **SMALL)
@@ -134,7 +134,9 @@ def test_a_cluster_out_of_reach(tmp_path, monkeypatch):
 
 def test_workers_with_other_versions_are_refused(tmp_path, monkeypatch):
     wanted = {**versions(), "numpy": "0.1"}
-    monkeypatch.setattr(sys.modules["vpintegrator.data.generate"], "versions", lambda: wanted)
+    monkeypatch.setattr(
+        sys.modules["vpintegrator.data.generation.generate"], "versions", lambda: wanted
+    )
     with pytest.raises(ChildProcessError, match=r"has numpy .*, but numpy 0\.1 is used here"):
         generate("rigid-body", tmp_path / "a.h5", **SMALL)
     assert list(tmp_path.iterdir()) == []
@@ -269,7 +271,7 @@ def test_sorting_by_difficulty_keeps_the_order(monkeypatch):
         np.corrcoef(np.argsort(np.argsort(-initial[:, 3])), np.argsort(np.argsort(found)))[0, 1]
         > 0.95
     )  # the slower it starts, the closer it comes to the centre
-    monkeypatch.setattr("vpintegrator.data.stacks.stack_size", lambda _: 8)
+    monkeypatch.setattr("vpintegrator.data.generation.stacks.stack_size", lambda _: 8)
     assert Plan.of(recipe).varied
     assert not Plan.of(load_recipe("pendulum", count=40)).varied
     plain, by_difficulty = (integrate(recipe, initial, varied) for varied in (False, True))

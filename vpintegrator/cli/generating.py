@@ -44,7 +44,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _say_how_to_go_on(path: Path) -> None:
-    from vpintegrator.data.shards import folder_of
+    from vpintegrator.data.generation.shards import folder_of
 
     folder = folder_of(path)
     kept = len(list(folder.glob("*.h5")))

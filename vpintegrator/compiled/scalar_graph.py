@@ -40,13 +40,16 @@ class ScalarGraph:
         self.nodes: list[Node] = []
         self.varies: list[bool] = []
         self._numbers: dict[Node, int] = {}
+        self._values: list[float | None] = []  # of the constants
 
     def _number(self, *node: Any) -> int:
-        number = self._numbers.setdefault(node, len(self.nodes))
-        if number == len(self.nodes):
+        number = self._numbers.get(node)
+        if number is None:
+            number = self._numbers[node] = len(self.nodes)
             self.nodes.append(node)
             arguments = self.arguments(number)
             self.varies.append(node[0] == "input" or any(self.varies[a] for a in arguments))
+            self._values.append(node[1] if node[0] == "constant" else None)
         return number
 
     def arguments(self, number: int) -> tuple[int, ...]:
@@ -68,8 +71,7 @@ class ScalarGraph:
 
     def value(self, number: int) -> float | None:
         """The value of a constant; None for other nodes."""
-        node = self.nodes[number]
-        return node[1] if node[0] == "constant" else None
+        return self._values[number]
 
     def negative(self, a: int) -> int:
         """-a."""

@@ -1,7 +1,7 @@
 """The data module: recipes, generation of trajectories with SciPy, HDF5 files, windows."""
 
 from vpintegrator.data.dataset import Dataset, open_dataset
-from vpintegrator.data.generate import generate
+from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset
 from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe, list_recipes, load_recipe

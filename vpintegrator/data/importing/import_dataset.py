@@ -12,13 +12,13 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vpintegrator.data.array_files import read_arrays
-from vpintegrator.data.arrays import Arrays, choose, numbers
 from vpintegrator.data.dataset import Dataset
+from vpintegrator.data.importing.array_files import read_arrays
+from vpintegrator.data.importing.arrays import Arrays, choose, numbers
+from vpintegrator.data.importing.tables import plain_name
+from vpintegrator.data.importing.times import place_on_grid
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.store import FORMAT, FORMAT_VERSION, fingerprint
-from vpintegrator.data.tables import plain_name
-from vpintegrator.data.times import place_on_grid
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError

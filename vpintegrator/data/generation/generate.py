@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from vpintegrator.data.accuracy import measure_accuracy
 from vpintegrator.data.dataset import Dataset
-from vpintegrator.data.plan import Plan
+from vpintegrator.data.generation.accuracy import measure_accuracy
+from vpintegrator.data.generation.plan import Plan
+from vpintegrator.data.generation.shard import Task, versions
+from vpintegrator.data.generation.shards import Shards, folder_of, remove_shards
+from vpintegrator.data.generation.stacks import integrate
+from vpintegrator.data.generation.workers import Run, check_main, cluster, here, process_pool
 from vpintegrator.data.recipe import Recipe, load_recipe
-from vpintegrator.data.shard import Task, versions
-from vpintegrator.data.shards import Shards, folder_of, remove_shards
-from vpintegrator.data.stacks import integrate
 from vpintegrator.data.store import save_dataset
-from vpintegrator.data.workers import Run, check_main, cluster, here, process_pool
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
 from vpintegrator.hdf5 import shard_name

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vpintegrator.data.generation.stacks import MEMORY, is_varied, stack_size
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.stacks import MEMORY, is_varied, stack_size
 
 _STACKS = 64  # in a shard at most, so that slow integrations are saved often
 

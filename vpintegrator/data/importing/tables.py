@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.data.arrays import TIMES, TRAJECTORIES, Arrays
+from vpintegrator.data.importing.arrays import TIMES, TRAJECTORIES, Arrays
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.errors import InputError
 

@@ -22,9 +22,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from vpintegrator.data.accuracy import Accuracy, measure_accuracy
+from vpintegrator.data.generation.accuracy import Accuracy, measure_accuracy
+from vpintegrator.data.generation.stacks import integrate
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.stacks import integrate
 from vpintegrator.data.store import digests
 from vpintegrator.files import replacing
 from vpintegrator.hdf5 import write_states

@@ -14,8 +14,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vpintegrator.data.arrays import STEPS, TIMES, Arrays, choose
-from vpintegrator.data.tables import read_table
+from vpintegrator.data.importing.arrays import STEPS, TIMES, Arrays, choose
+from vpintegrator.data.importing.tables import read_table
 from vpintegrator.errors import InputError
 
 

@@ -22,10 +22,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vpintegrator.data.accuracy import combine
-from vpintegrator.data.plan import Plan
+from vpintegrator.data.generation.accuracy import combine
+from vpintegrator.data.generation.plan import Plan
+from vpintegrator.data.generation.shard import FORMAT, Shard, disk_full, group_parts, versions
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.shard import FORMAT, Shard, disk_full, group_parts, versions
 from vpintegrator.data.store import save_dataset
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.data.shard import Shard, Task, differing_versions, make_shard, versions
+from vpintegrator.data.generation.shard import Shard, Task, differing_versions, make_shard, versions
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
