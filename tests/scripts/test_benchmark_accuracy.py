@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import vpintegrator as vp
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def benchmark(tmp_path, monkeypatch):
     """The script as a module, in an empty folder."""
     monkeypatch.syspath_prepend(SCRIPTS)
     monkeypatch.chdir(tmp_path)
-    return importlib.import_module("benchmark_accuracy")
+    return importlib.import_module("accuracy")
 
 
 def table(path):
