@@ -27,7 +27,9 @@ def report_generated(dataset: Dataset) -> None:
         out.print(f"  invariants     largest relative change: {drift}", soft_wrap=True)
     if dataset.noise is not None and dataset.noise.any():
         noise = ", ".join(f"{value:.2g}" for value in dataset.noise)
-        out.print(f"  noise          standard deviation {noise}, on what is trained on")
+        out.print(
+            f"  noise          standard deviation {noise}, on what is trained on", soft_wrap=True
+        )
     _written(dataset)
 
 
@@ -43,7 +45,8 @@ def report_imported(dataset: Dataset) -> None:
     _trajectories(dataset)
     if not dataset.is_complete:
         out.print(
-            "  missing        some states were not observed; no window that lacks one is used"
+            "  missing        some states were not observed; no window that lacks one is used",
+            soft_wrap=True,
         )
     _written(dataset)
 
