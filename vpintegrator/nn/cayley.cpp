@@ -1,8 +1,8 @@
 // Cayley transforms of many small matrices and their derivatives, on as many matrices at once as a
 // vector has lanes. Matrices are (batch, n, n), windows (batch, n, d), row by row.
 //
-// SIZE, defined before this is compiled, is n where there is a closed form (2 and 3), so that the
-// compiler unrolls loops and matrices stay in registers; or 0 for any n, given when called.
+// SIZE, defined before this is compiled, is n where it is small, so that the compiler unrolls loops
+// and matrices stay in registers; or 0 for any n, given when called. Up to 3 there is a closed form.
 //
 // I + C for skew C has leading minors of 1 or more, and so has I - C: no elimination needs pivots.
 #include <cstring>
@@ -18,6 +18,7 @@
 #endif
 // REPEAT is for a count that the compiler knows, EACH for one that it knows if SIZE is not 0
 #define REPEAT(i, count) _Pragma("GCC unroll 16") for (long i = 0; i < (count); i++)
+#define CLOSED (SIZE && SIZE <= 3)
 #if SIZE
 #define EACH REPEAT
 #define INLINE inline __attribute__((always_inline))
@@ -243,7 +244,7 @@ template <class real> void transform(const real *C, real *L, long batch, long si
     for (long left = batch; left > 0; left -= Lanes<real>::count) {
         const long done = (batch - left) * square;
         gather<real>(C + done, left, square, A);
-        if (SIZE) {
+        if (CLOSED) {
             const vector factor = closed_form_factor(A, square);
             multiply<SIZE, SIZE>(rows_of(A, n), rows_of(A, n), n, n, n, S);
             EACH(e, square) A[e] = factor * (S[e] - A[e]);
@@ -269,7 +270,7 @@ void transform_gradient(const real *saved, const real *G, real *dC, long batch, 
         const long done = (batch - left) * square;
         gather<real>(saved + done, left, square, A);
         gather<real>(G + done, left, square, B);
-        if (SIZE) {
+        if (CLOSED) {
             // of I - f (C - C^2):  f^2/2 <G, C - C^2> C - f (G - G C^T - C^T G)
             const vector factor = closed_form_factor(A, square);
             multiply<SIZE, SIZE>(rows_of(A, n), rows_of(A, n), n, n, n, D);
@@ -304,7 +305,7 @@ void increment(const real *C, const real *X, real *Y, real *M, long batch, long 
         gather<real>(X + done * window, left, window, V);
         multiply<SIZE, 0>(rows_of(A, n), rows_of(V, d), n, n, d, U);
         vector factor = vector{} + 2;
-        if (SIZE || closed) {
+        if (CLOSED || closed) {
             factor = closed_form_factor(A, square);
             for (long e = 0; e < window; e++) V[e] = U[e];
             multiply<SIZE, 0, true>(rows_of(A, n), rows_of(U, d), n, n, d, V);
@@ -335,7 +336,7 @@ void increment_gradient(const real *C, const real *X, const real *Y, const real 
         gather<real>(X + done * window, left, window, B);
         gather<real>(G + done * window, left, window, H);
         gather<real>(Y + done * window, left, window, V);
-        if (SIZE || closed) {
+        if (CLOSED || closed) {
             // of f (U + C U) with U = C X:  dU = f (G + C^T G),  dX = C^T dU,
             // dC = f G U^T + dU X^T - f/2 <G, Y> C
             const vector factor = closed_form_factor(A, square);

@@ -21,6 +21,7 @@ import torch
 from torch.autograd.forward_ad import unpack_dual
 
 CLOSED_FORM = 3  # up to this size the transform is a polynomial of C
+_FIXED = 5  # up to this size code is made for each, so that matrices stay in registers
 _FEWEST = 16  # matrices; with fewer there is little to win, and a compiler need not be started
 _LARGEST = 128  # rows; larger matrices leave the caches when several are inverted at once
 _REALS = {torch.float64: "double", torch.float32: "float"}
@@ -146,8 +147,8 @@ def _call(name: str, C: torch.Tensor, arrays: tuple[torch.Tensor | None, ...], *
 
 
 def _fixed(C: torch.Tensor) -> int:
-    """The size for which code is made, 0 for all sizes without a closed form."""
-    return C.shape[-1] if C.shape[-1] <= CLOSED_FORM else 0
+    """The size for which code is made, 0 for all larger ones."""
+    return C.shape[-1] if C.shape[-1] <= _FIXED else 0
 
 
 @functools.cache
