@@ -1,0 +1,251 @@
+"""The benchmarks of speed run, quickly; what they measure is for a quiet machine."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import click
+import mpmath
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.errors import InputError
+
+BENCHMARKS = Path(__file__).parents[2] / "scripts" / "benchmarks"
+DTYPES = (torch.float32, torch.float64)
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """A benchmark as a module; it does not bind the process of the tests to a core."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    harness = importlib.import_module("harness")
+    monkeypatch.setattr(harness, "use_threads", lambda threads: None)
+    # not measured: it takes seconds
+    monkeypatch.setattr(harness, "peak", lambda dtype: 1e11)
+    monkeypatch.setattr(harness, "bandwidth", lambda: 1e10)
+    return importlib.import_module
+
+
+@pytest.fixture
+def compiler():
+    try:
+        compile_model(vp.models.VolumePreservingFeedForward(dim=2))
+    except NotCompilable as reason:
+        pytest.skip(str(reason))
+
+
+def run(module, *arguments):
+    result = CliRunner().invoke(module.main, [*arguments, "--quick"])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def cells(output):
+    """Rows of the first Markdown table, the header first."""
+    lines = output.partition("| ")[2].partition("\n\n")[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+    return [rows[0], *rows[2:]]
+
+
+def test_candidates_take_turns(script):
+    order = []
+
+    def candidate(name):
+        def call():
+            order.append(name)
+            sum(range(200_000))  # longer than a sample
+
+        return call
+
+    spent = script("harness").time_together({"a": candidate("a"), "b": candidate("b")}, 0.0)
+    assert spent.keys() == {"a", "b"} and min(spent.values()) > 0
+    assert order[-6:] in (list("abbaab"), list("baabba"))
+
+
+def test_short_calls_are_repeated(script):
+    calls = []
+    spent = script("harness").time_together({"a": lambda: calls.append(0)}, 0.0)["a"]
+    assert spent < 1e-4
+    assert len(calls) > 100
+
+
+def test_numbers_for_people(script):
+    harness = script("harness")
+    shown = [harness.duration(t) for t in (2.5, 0.99996, 1.5e-3, 3.81e-6, 2e-9)]
+    assert shown == ["2.5 s", "1 s", "1.5 ms", "3.81 us", "2 ns"]
+    assert harness.ratio(3.0, 2.0) == "1.5 x"
+    assert harness.ratio(1234.0, 1.0) == "1,234 x"
+    assert f"torch {torch.__version__}" in harness.machine()
+
+
+def test_options_of_every_benchmark(script):
+    harness, seen = script("harness"), {}
+
+    @harness.benchmark(seconds=2.0)
+    @click.option("--more", default=1)
+    def main(**arguments):
+        """Help."""
+        seen.update(arguments)
+        harness.print_table("Title", ["", "number"], [["a", 1]], ["a note"])
+
+    plain = CliRunner().invoke(main, ["--threads", "1", "--quick"])
+    assert seen == {"seconds": 2.0, "threads": 1, "quick": True, "more": 1}
+    assert plain.output == "Title\n   number\na       1\na note\n\n"
+    markdown = CliRunner().invoke(main, ["--markdown"]).output
+    assert markdown.splitlines()[2:5] == ["|   | number |", "| - | -----: |", "| a |      1 |"]
+
+
+def test_more_threads_than_cores(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    harness = importlib.import_module("harness")
+    before = torch.get_num_threads()
+    monkeypatch.setattr(harness.os, "sched_getaffinity", lambda process: {0}, raising=False)
+    monkeypatch.setattr(harness.os, "sched_setaffinity", lambda *_: None, raising=False)
+    try:
+        with pytest.raises(InputError, match="has 1 cores"):
+            harness.use_threads(2)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_rollout(script, compiler):
+    header, *rows = cells(run(script("rollout"), "--markdown"))
+    assert [row[0] for row in rows] == ["40, float32", "1, float32"]
+    assert header[:2] == ["trajectories", "ours"]
+    assert "by eager" in header
+
+
+def test_rollout_without_jax(script, compiler, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    rollout = script("rollout")
+    cached = lambda case, model, trajectories: compile_model(model, trajectories)  # noqa: E731
+    monkeypatch.setattr(rollout.Case, "_ours", cached)
+    output = run(rollout)
+    assert "jax is left out: it is not installed" in output
+    assert "by eager" in output and "by jax" not in output
+
+
+def test_what_differs_is_no_peer(script, compiler):
+    case = script("rollout").Case(torch.float32, 40, 3, inductor=False)
+    with pytest.raises(click.ClickException, match="differs from the eager module"):
+        case._check("peer", 1.001 * case._expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_network_in_jax_is_the_same(script, dtype):
+    jax = pytest.importorskip("jax", reason="jax is in the extra bench")
+    rollout = script("rollout")
+    model, windows = rollout.published(dtype), rollout.first_windows(5, dtype)
+    with torch.no_grad():  # weights of size one: every layer matters
+        for parameter in model.parameters():
+            parameter *= 10
+    expected = rollout.iterate(model, windows, 2).numpy().reshape(5, 2, 3, 3)
+    last = jax.numpy.asarray(windows.numpy().transpose(1, 2, 0))
+    found = np.asarray(script("jax_batch_last").rollout(model, 2)(last)).transpose(3, 0, 1, 2)
+    assert np.abs(found - expected).max() < 50 * np.finfo(found.dtype).eps * np.abs(expected).max()
+
+
+def test_generation(script):
+    header, *rows = cells(run(script("generation"), "--markdown"))
+    assert header == ["method and tolerance", "time", "by vp.generate", "largest error"]
+    errors = {row[0]: float(row[3]) for row in rows}
+    assert errors["vp.generate, file written"] < 1e-12
+    assert 1e-12 < errors["solve_ivp, each alone, 1e-12"] < 1e-10
+    # the two that a bound compares are equally accurate
+    assert errors["solve_ivp, each alone, 3e-14"] > 0.5 * errors["vp.generate, file written"]
+
+
+@pytest.mark.parametrize(
+    "state", [(0.6, 0.48, 0.64), (-0.2, 0.5, 0.8), (0.9, -0.3, -0.1), (0.1, -0.7, 0.7)]
+)
+def test_the_exact_rigid_body(script, state):
+    """Against the Taylor method of mpmath, with 30 digits."""
+    with mpmath.workdps(30):
+        solution = mpmath.odefun(
+            lambda _, z: [z[1] * z[2] / 2, -z[2] * z[0], z[0] * z[1] / 2],
+            0,
+            [mpmath.mpf(x) for x in state],
+        )
+        expected = [[float(x) for x in solution(t)] for t in (0, 1, 7)]
+    found = script("generation").exact(np.array([state]), np.array([0.0, 1.0, 7.0]))[0]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+
+
+def test_work_precision(script, compiler, tmp_path):
+    path = tmp_path / "network.safetensors"
+    header, *rows = cells(run(script("work_precision"), "--markdown", "--network", str(path)))
+    assert [row[0] for row in rows] == [
+        *("network", "implicit-midpoint", "gauss-legendre-4", "rk4", "strang-splitting")
+    ]
+    errors = {row[0]: float(row[4]) for row in rows}
+    assert errors["gauss-legendre-4"] < errors["implicit-midpoint"] < 1e-2
+    assert header[4] == "error at t = 4"
+    changed = path.stat().st_mtime_ns
+    run(script("work_precision"), "--network", str(path))  # it is not trained again
+    assert path.stat().st_mtime_ns == changed
+
+
+def test_start_up(script):
+    _, *rows = cells(run(script("startup"), "--markdown"))
+    assert [row[0] for row in rows] == ["python -c pass", "vp-gen --help"]
+    assert all(row[2:] == ["no", "no"] for row in rows)
+
+
+def test_help_imports_neither_torch_nor_sympy(script):
+    startup = script("startup")
+    for name, arguments in startup.COMMANDS.items():
+        if "--help" in name:
+            assert not {"torch", "sympy", "scipy", "numpy"} & startup.imported(arguments)
+
+
+@pytest.fixture(params=["", "old\n"])
+def record(request, tmp_path, monkeypatch, script):
+    """The command that runs all, with a benchmark that says what it was given."""
+    old = request.param
+    module = script("all")
+    (tmp_path / "rollout.py").write_text("import sys; print('given', *sys.argv[1:])")
+    (tmp_path / "startup.py").write_text("raise SystemExit('broken')")
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    document = tmp_path / "record.md"
+    document.write_text(
+        f"Before\n<!-- rollout -->\n{old}<!-- end -->\n<!-- startup -->\nkept\n<!-- end -->\n"
+    )
+
+    def invoke(*arguments):
+        return CliRunner().invoke(module.main, ["--record", str(document), *arguments])
+
+    return document, invoke
+
+
+def test_the_record(record):
+    document, invoke = record
+    result = invoke("--only", "rollout", "--quick")
+    assert result.exit_code == 0, result.output
+    assert document.read_text() == (
+        "Before\n<!-- rollout -->\n\ngiven --threads 1 --quick --markdown\n\n<!-- end -->\n"
+        "<!-- startup -->\nkept\n<!-- end -->\n"
+    )
+
+
+def test_mistakes_with_the_record(record):
+    document, invoke = record
+    before = document.read_text()
+    assert "'rollouts' is none of" in invoke("--only", "rollouts").output
+    missing = invoke("--only", "cayley")
+    assert missing.exit_code == 2 and "no lines <!-- cayley -->" in missing.output
+    broken = invoke("--only", "startup")
+    assert broken.exit_code == 1 and "startup.py failed" in broken.output
+    assert document.read_text() == before
+    document.unlink()
+    assert "there is no document" in invoke("--only", "rollout").output
+
+
+def test_the_document_has_a_place_for_every_table(script):
+    module = script("all")
+    text = (BENCHMARKS.parents[1] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert all(module.place(name).search(text) for name in module.NAMES)
