@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 import vpintegrator as vp
+from vpintegrator.catalogue import SystemSummary, system_summaries
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.catalogue import Summary, summaries
 from vpintegrator.dynamics.typeset import equations_latex, invariants_latex
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.sphere import draw_sphere
@@ -256,7 +256,7 @@ PICTURES: dict[str, Picture] = {
 }
 
 
-def draw_sheet(systems: list[tuple[Summary, System, np.ndarray]], style: Style) -> Figure:
+def draw_sheet(systems: list[tuple[SystemSummary, System, np.ndarray]], style: Style) -> Figure:
     """All pictures on one sheet."""
     rows = -(-len(systems) // COLUMNS)
     columns = min(COLUMNS, len(systems))
@@ -272,7 +272,7 @@ def draw_sheet(systems: list[tuple[Summary, System, np.ndarray]], style: Style) 
     return figure
 
 
-def write_list(systems: list[tuple[Summary, System, np.ndarray]]) -> str:
+def write_list(systems: list[tuple[SystemSummary, System, np.ndarray]]) -> str:
     """The list of the systems as Markdown."""
     lines = [
         "# The catalogue",
@@ -323,7 +323,7 @@ def main(only: tuple[str, ...], output: Path) -> None:
     """Draw every system of the catalogue, and list them with their equations."""
     matplotlib.use("Agg")
     systems = []
-    for summary in summaries():
+    for summary in system_summaries():
         if not only or summary.name in only:
             system = vp.load_system(summary.name)
             states = trajectories(system, COUNT)

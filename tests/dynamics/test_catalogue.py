@@ -7,8 +7,9 @@ import pytest
 import scipy.integrate
 import scipy.linalg
 
+from vpintegrator.catalogue import recipe_summaries, system_summaries
+from vpintegrator.data import load_recipe
 from vpintegrator.dynamics import InitialConditions, list_systems, load_system, solve
-from vpintegrator.dynamics.catalogue import summaries
 from vpintegrator.rollout import integrate
 
 COUNT = 4
@@ -69,7 +70,7 @@ def test_classical_methods_apply(name):
 
 
 def test_the_list_tells_the_truth():
-    found = summaries()
+    found = system_summaries()
     assert [summary.name for summary in found] != []
     assert {summary.name for summary in found} == set(list_systems())
     for summary in found:
@@ -82,6 +83,10 @@ def test_the_list_tells_the_truth():
     assert sizes["toda"] == "n"
     assert sizes["point-vortices"] == "gamma"
     assert sizes["kepler"] == ""
+    for summary in recipe_summaries():
+        recipe = load_recipe(summary.name)
+        told = (summary.title, summary.count, summary.steps, summary.step)
+        assert told == (recipe.title, recipe.count, recipe.steps, recipe.step)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ def list_catalogue() -> None:
     """Print the datasets, and the systems under their subjects."""
     from rich.table import Column, Table
 
-    from vpintegrator.data import list_recipes, load_recipe
-    from vpintegrator.dynamics.catalogue import summaries
+    from vpintegrator.catalogue import recipe_summaries, system_summaries
 
     out = console()
     look: dict[str, Any] = {
@@ -30,7 +29,7 @@ def list_catalogue() -> None:
         title="Systems (dim: with the parameter that sets it, as in -p n=16)",
         **look,
     )
-    for subject, group in itertools.groupby(summaries(), key=lambda system: system.subject):
+    for subject, group in itertools.groupby(system_summaries(), key=lambda system: system.subject):
         systems.add_section()
         systems.add_row(f"[italic]{subject}[/italic]")
         for system in group:
@@ -44,10 +43,9 @@ def list_catalogue() -> None:
         title="Datasets (each system is one, too: 1,300 trajectories as it suggests)",
         **look,
     )
-    for name in list_recipes():
-        recipe = load_recipe(name)
+    for recipe in recipe_summaries():
         datasets.add_row(
-            name,
+            recipe.name,
             f"{recipe.count} of {recipe.steps} steps of {recipe.step:g}",
             recipe.title,
         )

@@ -1,10 +1,11 @@
 """The data module: recipes, generation of trajectories with SciPy, HDF5 files, windows."""
 
+from vpintegrator.catalogue import list_recipes
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset
 from vpintegrator.data.observation import Observation
-from vpintegrator.data.recipe import Recipe, list_recipes, load_recipe
+from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split
 from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.windows import windows

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue, list_systems, read_toml
 from vpintegrator.data.observation import Observation
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.stratified import Stratification
 from vpintegrator.dynamics import InitialConditions, System, load_system, solve
-from vpintegrator.dynamics.catalogue import catalogue, is_path, is_text, list_systems, read_text
 from vpintegrator.dynamics.expression import nearest
+from vpintegrator.dynamics.load import is_path, is_text, read_text
 from vpintegrator.dynamics.solve import METHODS, SMALLEST_TOLERANCE
-from vpintegrator.dynamics.system import read_toml
 from vpintegrator.errors import InputError
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
@@ -243,19 +243,14 @@ class Recipe:
         return "\n".join(lines) + "\n"
 
 
-def list_recipes() -> list[str]:
-    """Names of the dataset recipes in the catalogue."""
-    return list(catalogue("vpintegrator.datasets"))
-
-
 def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) -> Recipe:
     """Load a recipe, or make one for a system.
 
     Parameters
     ----------
     source
-        A name in the catalogue (:func:`list_recipes`), the path of a TOML file, TOML text, or the
-        same for a system, whose defaults then make the recipe.
+        A name in the catalogue (:func:`vpintegrator.list_recipes`), the path of a TOML file, TOML
+        text, or the same for a system, whose defaults then make the recipe.
     **overrides
         ``step``, ``steps``, ``seed``, ``method``, ``rtol``, ``atol``, ``trajectories``,
         ``initial_conditions``: values that replace the recipe's; ``stratified``, ``split``,
@@ -298,7 +293,7 @@ def _find(source: str | os.PathLike[str]) -> tuple[str, str, Path | None]:
         path = Path(source)
         return read_text(path), path.stem, path.parent
     name = str(source)
-    recipes, systems = catalogue("vpintegrator.datasets"), catalogue("vpintegrator.systems")
+    recipes, systems = catalogue(DATASETS), catalogue(SYSTEMS)
     entry = recipes.get(name) or systems.get(name)
     if entry is None:
         names = sorted({*recipes, *systems})

@@ -1,7 +1,8 @@
 """What is integrated: systems of differential equations described by small TOML files."""
 
-from vpintegrator.dynamics.catalogue import list_systems, load_system
+from vpintegrator.catalogue import list_systems
 from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.dynamics.load import load_system
 from vpintegrator.dynamics.solve import solve
 from vpintegrator.dynamics.system import System
 

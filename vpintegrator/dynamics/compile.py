@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.special
+import scipy  # loads scipy.special when it is used
 import sympy
 
 from vpintegrator.dynamics.expression import constant_value
@@ -35,7 +35,7 @@ def _numpy_functions() -> dict[str, Any]:
     return {
         **{name: getattr(np, name) for name in names},
         **further,
-        "erf": scipy.special.erf,
+        "erf": lambda x: scipy.special.erf(x),
         "sigmoid": _sigmoid,
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -193,16 +192,6 @@ def read_equations(
         for name, parameter in parameters.items()
     }
     return equations, plain
-
-
-def read_dimension(table: Mapping[str, Any], source: str) -> tuple[int, list[str]]:
-    """Number of components of a system file's state, and the parameters that set it."""
-    parameters = _read_parameters(table.get("parameters", {}), source, {})
-    values, integers = _known(parameters)
-    components, _, _ = _read_state(table, source, values, integers)
-    state = table["state"]
-    lengths = " ".join(map(str, state.values())) if isinstance(state, Mapping) else ""
-    return len(components), [name for name in parameters if re.search(rf"\b{name}\b", lengths)]
 
 
 def _known(

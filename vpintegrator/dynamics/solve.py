@@ -17,18 +17,13 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-import scipy.integrate
+import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 
-_ONE_STEP = {
-    "DOP853": scipy.integrate.DOP853,
-    "RK45": scipy.integrate.RK45,
-    "RK23": scipy.integrate.RK23,
-    "Radau": scipy.integrate.Radau,
-}
+_ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
 METHODS = (*_ONE_STEP, "BDF", "LSODA")
 SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
 _LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
@@ -131,10 +126,10 @@ def _solve_stack(
     if progress:
         progress(count)
     if method in _ONE_STEP:
-        step: float | None = None
+        kind, step = getattr(scipy.integrate, method), None
         for k, (start, end) in enumerate(itertools.pairwise(times), start=1):
             first = None if step is None else min(step, end - start)
-            solver = _ONE_STEP[method](field, start, y, end, first_step=first, **tolerances)
+            solver = kind(field, start, y, end, first_step=first, **tolerances)
             while solver.status == "running":
                 solver.step()
                 if solver.status == "running":  # the last step is cut to end at the output time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from vpintegrator.catalogue import read_toml
 from vpintegrator.dynamics.checks import check_claims
 from vpintegrator.dynamics.compile import (
     as_array,
@@ -286,16 +286,6 @@ class _Scalar:
         state = as_array(state)
         values = self._compile("numpy")(*np.moveaxis(state, -1, 0))
         return stack_numpy(values, state[..., 0])[..., 0]
-
-
-def read_toml(text: str, source: str) -> dict[str, Any]:
-    """Read TOML, or raise InputError with the line and column of the mistake."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise InputError(f"{source} is not valid TOML: nested too deeply") from None
 
 
 def _string(table: Mapping[str, Any], key: str, source: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.integrate
+import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System, solve

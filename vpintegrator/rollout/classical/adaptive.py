@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import scipy.integrate
+import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, batch_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.integrate
+import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE

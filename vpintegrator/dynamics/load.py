@@ -1,78 +1,17 @@
-"""The catalogue of systems, and how a system is found by name, path or text."""
+"""How a system is found: by its name in the catalogue, a path, or its text."""
 
 from __future__ import annotations
 
-import importlib.resources
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vpintegrator.dynamics.equations import read_dimension
+from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.dynamics.expression import nearest
-from vpintegrator.dynamics.system import System, read_toml
+from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 
 MAXIMUM_SIZE = 1_000_000  # bytes of a TOML file
-
-
-def catalogue(package: str) -> dict[str, Any]:
-    """The TOML files of an installed folder of data, by name without ending, in order."""
-    files = importlib.resources.files(package)
-    return {
-        entry.name.removesuffix(".toml"): entry
-        for entry in sorted(files.iterdir(), key=lambda entry: entry.name)
-        if entry.name.endswith(".toml")
-    }
-
-
-def list_systems() -> list[str]:
-    """Names of the systems in the catalogue."""
-    return list(catalogue("vpintegrator.systems"))
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What the catalogue's list says of a system.
-
-    Attributes
-    ----------
-    name, title, subject
-        As in its file.
-    dim
-        Number of components, with the file's parameters.
-    size
-        Names of the parameters that set it.
-    structure
-        As :attr:`System.structure`.
-    """
-
-    name: str
-    title: str
-    subject: str
-    dim: int
-    size: str
-    structure: str
-
-
-def summaries() -> list[Summary]:
-    """All systems of the catalogue by subject, from what their files say, quickly.
-
-    Nothing is derived or checked; a test of the catalogue sees to it that the files tell the truth.
-    """
-    result = []
-    for name, entry in catalogue("vpintegrator.systems").items():
-        table = read_toml(entry.read_text(encoding="utf-8"), name)
-        dim, sizes = read_dimension(table, name)
-        if "hamiltonian" in table:
-            structure = "Hamiltonian"
-        else:
-            free = table.get("divergence_free", False)
-            structure = "divergence-free" if free else "not divergence-free"
-        result.append(
-            Summary(name, table["title"], table["subject"], dim, ", ".join(sizes), structure)
-        )
-    return sorted(result, key=lambda summary: (summary.subject, summary.name))
 
 
 def read_text(path: Path) -> str:
@@ -129,7 +68,7 @@ def load_system(source: str | os.PathLike[str], /, **parameters: Any) -> System:
     if is_path(source):
         path = Path(source)
         return System(read_text(path), path.stem, parameters, source=path.name)
-    systems = catalogue("vpintegrator.systems")
+    systems = catalogue(SYSTEMS)
     name = str(source)
     if name not in systems:
         hint = nearest(name, systems) or f"; there are {', '.join(systems)}"

@@ -1,0 +1,146 @@
+"""The catalogue: TOML files of systems and datasets, and what they say of themselves.
+
+Nothing is derived or checked here, and neither SymPy nor SciPy is imported, so that a list of the
+catalogue appears at once; a test sees to it that the files tell the truth.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.resources
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vpintegrator.errors import InputError
+
+SYSTEMS, DATASETS = "vpintegrator.systems", "vpintegrator.datasets"
+
+
+def catalogue(package: str) -> dict[str, Any]:
+    """The TOML files of an installed folder of data, by name without ending, in order."""
+    files = importlib.resources.files(package)
+    return {
+        entry.name.removesuffix(".toml"): entry
+        for entry in sorted(files.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".toml")
+    }
+
+
+def list_systems() -> list[str]:
+    """Names of the systems in the catalogue."""
+    return list(catalogue(SYSTEMS))
+
+
+def list_recipes() -> list[str]:
+    """Names of the dataset recipes in the catalogue."""
+    return list(catalogue(DATASETS))
+
+
+def read_toml(text: str, source: str) -> dict[str, Any]:
+    """Read TOML, or raise InputError with the line and column of the mistake."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{source} is not valid TOML: nested too deeply") from None
+
+
+@dataclass(frozen=True)
+class SystemSummary:
+    """What the list says of a system.
+
+    Attributes
+    ----------
+    name, title, subject
+        As in its file.
+    dim
+        Number of components, with the file's parameters.
+    size
+        Names of the parameters that set it.
+    structure
+        As :attr:`vpintegrator.dynamics.System.structure`.
+    """
+
+    name: str
+    title: str
+    subject: str
+    dim: int
+    size: str
+    structure: str
+
+
+@dataclass(frozen=True)
+class RecipeSummary:
+    """What the list says of a dataset: as in its file, with ``count`` trajectories in all."""
+
+    name: str
+    title: str
+    count: int
+    steps: int
+    step: float
+
+
+def system_summaries() -> list[SystemSummary]:
+    """All systems of the catalogue, by subject."""
+    result = []
+    for name, table in _tables(SYSTEMS):
+        parameters = table.get("parameters", {})
+        lengths = table["state"].values() if isinstance(table["state"], Mapping) else []
+        dim = sum(_length(ast.parse(str(text), mode="eval").body, parameters) for text in lengths)
+        named = {
+            node.id
+            for text in lengths
+            for node in ast.walk(ast.parse(str(text)))
+            if isinstance(node, ast.Name)
+        }
+        size = ", ".join(key for key in parameters if key in named)
+        if "hamiltonian" in table:
+            structure = "Hamiltonian"
+        else:
+            free = table.get("divergence_free", False)
+            structure = "divergence-free" if free else "not divergence-free"
+        title, subject = table["title"], table["subject"]
+        components = dim or len(table["state"])
+        result.append(SystemSummary(name, title, subject, components, size, structure))
+    return sorted(result, key=lambda summary: (summary.subject, summary.name))
+
+
+def recipe_summaries() -> list[RecipeSummary]:
+    """All datasets of the catalogue, by name."""
+    return [
+        RecipeSummary(
+            name,
+            table["title"],
+            sum(table["trajectories"].values()),
+            table["steps"],
+            table["step"],
+        )
+        for name, table in _tables(DATASETS)
+    ]
+
+
+def _tables(package: str) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (name, read_toml(entry.read_text(encoding="utf-8"), name))
+        for name, entry in catalogue(package).items()
+    ]
+
+
+def _length(node: ast.expr, parameters: Mapping[str, Any]) -> int:
+    """The value of the length of an array: n, 2*len(m), n - 1."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            return int(parameters[name])
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            return len(parameters[name])
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as operation, right=right):
+            a, b = _length(left, parameters), _length(right, parameters)
+            if isinstance(operation, ast.Mult):
+                return a * b
+            return a + b if isinstance(operation, ast.Add) else a - b
+    raise InputError(f"the catalogue cannot tell the length {ast.unparse(node)}")
