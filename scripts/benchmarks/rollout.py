@@ -125,7 +125,7 @@ class Case:
         self, model: VolumePreservingTransformer, array: np.ndarray, calls: int, checked: int
     ) -> None:
         import jax
-        from jax_batch_last import rollout
+        from jax_transformer import rollout
 
         last = jax.numpy.asarray(np.ascontiguousarray(array.transpose(1, 2, 0)))
         begin = time.perf_counter()

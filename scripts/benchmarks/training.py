@@ -171,7 +171,11 @@ def _jax_step(case: Case) -> Callable[[], object] | None:
     except ImportError:
         return None
     network, weights = transformer(case.model)
-    inputs, targets = jnp.asarray(case.inputs.numpy()), jnp.asarray(case.targets.numpy())
+    # trajectories last, see jax_transformer.py
+    inputs, targets = (
+        jnp.asarray(windows.permute(1, 2, 0).contiguous().numpy())
+        for windows in (case.inputs, case.targets)
+    )
 
     def loss(weights: Any) -> Any:
         return jnp.mean((network(weights, inputs) - targets) ** 2)

@@ -146,7 +146,7 @@ def test_the_network_in_jax_is_the_same(script, dtype):
             parameter *= 10
     expected = rollout.iterate(model, windows, 2).numpy().reshape(5, 2, 3, 3)
     last = jax.numpy.asarray(windows.numpy().transpose(1, 2, 0))
-    found = np.asarray(script("jax_batch_last").rollout(model, 2)(last)).transpose(3, 0, 1, 2)
+    found = np.asarray(script("jax_transformer").rollout(model, 2)(last)).transpose(3, 0, 1, 2)
     assert np.abs(found - expected).max() < 50 * np.finfo(found.dtype).eps * np.abs(expected).max()
 
 
