@@ -1,6 +1,20 @@
-"""Settings that all tests share: repeatable property tests without time limits."""
+"""Settings that all tests share: repeatable property tests without time limits, one cache."""
+
+import os
 
 import hypothesis
+import pytest
 
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Compiled models of all tests, none of them from earlier runs."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # which the workers share
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VPINTEGRATOR_CACHE", str(folder / "compiled"))
+        yield

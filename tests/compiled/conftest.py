@@ -1,25 +1,37 @@
 """Models of every kind, small enough to be compiled in a test."""
 
 import numpy as np
-import pytest
 import torch
 
 from tests.rollout.systems import system
 from vpintegrator import models
+from vpintegrator.nn.activations import ACTIVATIONS
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.feed_forward import ResidualLayer
 
 BODY = system("rigid-body").reversing_symmetries
 
+
+class Activations(models.Integrator):
+    """A residual layer with each activation."""
+
+    def __init__(self, dtype):
+        layers = [ResidualLayer(2, 5, activation=name, dtype=dtype) for name in ACTIVATIONS]
+        core = Composition(torch.nn.Flatten(-2), *layers, torch.nn.Unflatten(-1, (1, 2)))
+        super().__init__(core, dim=2, window=1, prediction_window=1, arguments={}, dtype=dtype)
+
+
 MODELS = {
     "vpff": lambda **o: models.VolumePreservingFeedForward(
-        dim=3, width=4, reversing_symmetries=BODY, **o
+        dim=3, width=4, depth=2, reversing_symmetries=BODY, **o
     ),
     "triangular": lambda **o: models.VolumePreservingFeedForward(
         dim=4, feed_forward="triangular", **o
     ),
     "vpt": lambda **o: models.VolumePreservingTransformer(
-        dim=3, window=3, width=3, reversing_symmetries=BODY, **o
+        dim=3, window=3, depth=1, width=3, reversing_symmetries=BODY, **o
     ),
-    "skew": lambda **o: models.VolumePreservingTransformer(dim=3, window=6, width=3, **o),
+    "skew": lambda **o: models.VolumePreservingTransformer(dim=3, window=6, depth=1, width=3, **o),
     "shorter prediction": lambda **o: models.VolumePreservingTransformer(
         dim=2, window=5, prediction_window=2, width=3, **o
     ),
@@ -27,25 +39,15 @@ MODELS = {
         dim=3, window=3, depth=3, feed_forward="triangular", weighting="arbitrary", **o
     ),
     "arbitrary, long": lambda **o: models.VolumePreservingTransformer(
-        dim=4, window=5, width=3, weighting="arbitrary", **o
+        dim=4, window=5, depth=1, width=3, weighting="arbitrary", **o
     ),
-    "vpmt": lambda **o: models.VolumePreservingMultiheadTransformer(dim=4, window=3, width=3, **o),
+    "vpmt": lambda **o: models.VolumePreservingMultiheadTransformer(
+        dim=2, window=3, depth=1, width=3, attention_width=4, **o
+    ),
     "transformer": lambda **o: models.StandardTransformer(dim=2, window=3, **o),
-    "resnet": lambda **o: models.ResidualNetwork(dim=2, **o),
-    "sin": lambda **o: models.ResidualNetwork(dim=2, activation="sin", **o),
-    "gelu": lambda **o: models.ResidualNetwork(dim=2, activation="gelu", **o),
-    "softplus": lambda **o: models.ResidualNetwork(dim=2, activation="softplus", **o),
-    "sigmoid": lambda **o: models.ResidualNetwork(dim=2, activation="sigmoid", **o),
-    "relu": lambda **o: models.ResidualNetwork(dim=2, activation="relu", **o),
+    "resnet": lambda **o: models.ResidualNetwork(dim=2, width=8, **o),
+    "activations": lambda **o: Activations(**o),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("VPINTEGRATOR_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
 
 
 def build(name, dtype=torch.float64):
@@ -60,6 +62,4 @@ def build(name, dtype=torch.float64):
 
 def windows(model, count):
     generator = np.random.default_rng(1)
-    return torch.from_numpy(generator.normal(size=(count, model.window, model.dim))).to(
-        next(model.parameters())
-    )
+    return torch.from_numpy(generator.normal(size=(count, model.window, model.dim))).to(model.scale)

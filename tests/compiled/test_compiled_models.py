@@ -103,12 +103,13 @@ def test_a_rollout(name):
     np.testing.assert_array_equal(fast[:, : model.window], first)
 
 
-def test_the_cache_is_used(monkeypatch):
+def test_the_cache_is_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("VPINTEGRATOR_CACHE", str(tmp_path))
     model = build("resnet")
     compile_model(model)
     before = {path: path.stat().st_mtime_ns for path in cache_folder().iterdir()}
     monkeypatch.setattr(
-        compiled.compiler, "_compile", lambda *_: pytest.fail("it was compiled again")
+        compiled.compiler.Compilation, "_begin", lambda *_: pytest.fail("it was compiled again")
     )
     with torch.no_grad():
         for p in model.parameters():
@@ -140,13 +141,60 @@ def test_a_cache_that_others_may_write_is_not_trusted(monkeypatch, tmp_path):
         compile_model(build("resnet"))
 
 
-def test_what_cannot_be_compiled():
-    class Odd(models.Integrator):
-        def forward(self, window):
-            return torch.fft.fft(window).real
+def of_ones_own(function):
+    """A model with this function of windows (1, 2)."""
 
-    model = Odd(torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={})
-    with pytest.raises(NotCompilable, match=r"aten\._fft|is not known|cannot be followed"):
-        compile_model(model)
+    class Own(models.Integrator):
+        def forward(self, window):
+            return function(window)
+
+    return Own(torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={})
+
+
+def in_place(window):
+    """Views that are written to, an index, and whole numbers that are none."""
+    x = window.clone()
+    x[..., 0] += 2 * x[..., 1]
+    x.select(-1, 1).mul_(x[..., 0])
+    y = x * torch.arange(1, 3)
+    y[..., torch.tensor([1, 0])] = x + y
+    return y
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_operations_in_place(count):
+    model = of_ones_own(in_place)
+    first = windows(model, count)
+    states, _ = compile_model(model, count).advance(first.numpy(), 1)
+    np.testing.assert_allclose(states, in_place(first), rtol=1e-14)
+
+
+@pytest.mark.parametrize("count", [1, 11])
+def test_many_sources_make_one_library(monkeypatch, count):
+    """Long models are compiled in pieces, side by side."""
+    monkeypatch.setattr(compiled.source, "_UNIT", 20_000)
+    model = build("published")
+    machine, first = compile_model(model, count), windows(model, count)
+    assert len(machine.source.units) > 1
+    states, _ = machine.advance(first.numpy(), 1)
+    with torch.no_grad():
+        np.testing.assert_allclose(states, model.predict(first), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda window: torch.fft.fft(window).real, r"operation aten\..*fft.* is not known"),
+        (lambda window: window if window[0, 0] > 0 else -window, r"aten\.gt.* is not known"),
+        (lambda window: torch.ones(1, 2), "does not depend on its window"),
+        (lambda window: window @ window, "cannot be followed: mat1 and mat2"),
+    ],
+)
+def test_what_cannot_be_compiled(function, message):
+    with pytest.raises(NotCompilable, match=message):
+        compile_model(of_ones_own(function))
+
+
+def test_other_formats_are_not_compiled():
     with pytest.raises(NotCompilable, match="float32 or float64"):
         compile_model(build("resnet").to(torch.float16))

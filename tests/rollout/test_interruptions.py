@@ -30,6 +30,7 @@ def arguments(**changes):
         "steps": 700,
         "every": 9,
         "trajectories": 3,
+        "compiled": False,
     } | changes
 
 

@@ -9,32 +9,35 @@ import torch
 
 from vpintegrator.models import load
 
-from .conftest import weights
+from . import all_cases
 
 
-@pytest.mark.parametrize("compiled", ["no", "yes"])
-@pytest.mark.parametrize("optimizer", ["levenberg-marquardt", "gauss-newton", "adam", "l-bfgs"])
-def test_two_processes_equal_one(body, tmp_path, optimizer, compiled):
-    if (optimizer, compiled) in (("gauss-newton", "yes"), ("l-bfgs", "yes")):
-        pytest.skip("Gauss-Newton is not compiled, and L-BFGS as Adam is")
-    arguments = ["-m", "vpintegrator.cli.train", body.path, "--model", "vpff", "--width", "4"]
-    arguments += ["--depth", "1", "--epochs", "3", "--optimizer", optimizer, "--batch", "101"]
-    arguments += ["--compiled", compiled]
-    two = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    found = []
-    for name, start in (("one", []), ("two", two)):
-        path = tmp_path / f"{name}.safetensors"
-        command = [sys.executable, *start, *arguments, "-o", path]
-        result = subprocess.run(
-            [str(part) for part in command],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "VPINTEGRATOR_CACHE": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert result.returncode == 0, result.stderr
-        assert result.stdout.count("relative error one window ahead") == 1
-        found.append(weights(load(path)))
+@pytest.fixture(scope="module")
+def trained(body, tmp_path_factory):
+    """Folders of weights, by one process and by two, and what the two said."""
+    one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
+    all_cases.train_all(body.path, one)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    result = subprocess.run(
+        [*command, "--nproc-per-node", "2", all_cases.__file__, str(body.path), str(two)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert result.returncode == 0, result.stderr
+    return one, two, result.stdout
+
+
+@pytest.mark.parametrize(("optimizer", "compiled"), sorted(all_cases.CASES))
+def test_two_processes_equal_one(trained, optimizer, compiled):
+    one, two = (torch.load(all_cases.path(folder, optimizer, compiled)) for folder in trained[:2])
     # conjugate gradients lose digits from one direction to the next
     digits = 1e-4 if optimizer == "gauss-newton" else 1e-7
-    torch.testing.assert_close(found[1], found[0], rtol=digits, atol=digits / 100)
+    torch.testing.assert_close(two, one, rtol=digits, atol=digits / 100)
+
+
+def test_the_command_speaks_once(trained):
+    _, two, said = trained
+    assert said.count("relative error one window ahead") == 1
+    assert load(two / "model.safetensors").name == "vpff"

@@ -120,6 +120,13 @@ _TIME = 120.0  # how long to run where nothing says it
     help="Of random initial states.",
 )
 @click.option(
+    "--compiled",
+    type=click.Choice(["auto", "yes", "no"]),
+    default="auto",
+    show_default=True,
+    help="Run models as machine code, ten to hundreds of times faster; auto wherever possible.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -152,6 +159,7 @@ def main(
     overwrite: bool,
     resume: bool,
     list_methods: bool,
+    compiled: str,
     **options: Any,
 ) -> None:
     """Let trained models and classical integrators run side by side, and compare them.
@@ -217,6 +225,7 @@ def main(
                 step=step,
                 checkpoint=path.with_name(f"{path.name}.checkpoint"),
                 resume=resume,
+                compiled={"auto": None, "yes": True, "no": False}[compiled],
                 progress=show,
                 **options,
             )

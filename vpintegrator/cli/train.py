@@ -154,8 +154,8 @@ class _Command(click.Command):
     type=click.Choice(["auto", "yes", "no"]),
     default="auto",
     show_default=True,
-    help="Train as machine code, some ten times faster; auto where compiling takes less than a "
-    "fifth of the budget.",
+    help="Train as machine code, some ten times faster; auto where that pays, and from when on the "
+    "compiler is done.",
 )
 @version_option
 @plain_errors

@@ -5,6 +5,8 @@
 //
 // Windows are (trajectory, window * dim) and targets (trajectory, calls * outputs) as the package has
 // them; derivatives come with windows last, lanes side by side.
+#include <memory>
+
 enum : long { KEPT = INPUTS - OUTPUTS };
 
 extern "C" int lanes() { return LANES; }

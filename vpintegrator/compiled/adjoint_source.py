@@ -9,7 +9,7 @@ from vpintegrator.compiled.compiler import NotCompilable
 from vpintegrator.compiled.differentiation import adjoints, leads_to
 from vpintegrator.compiled.program import Program, scalar_function
 from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph
-from vpintegrator.compiled.source import kernel, step_function
+from vpintegrator.compiled.source import kernel, step_function, translation_units
 from vpintegrator.compiled.tracing import LARGEST, Trace
 
 
@@ -19,9 +19,9 @@ class AdjointSource:
 
     Attributes
     ----------
-    text
-        It defines ``lanes``, ``constants``, ``sums``, ``gradient`` and ``jacobian``, see
-        ``adjoint.h``.
+    units
+        Parts of it, see ``source.translation_units``. They define ``lanes``, ``constants``,
+        ``sums``, ``gradient`` and ``jacobian``, see ``adjoint.h``.
     constants
         Number of constants that ``constants`` computes from the weights.
     forward, backward
@@ -30,7 +30,7 @@ class AdjointSource:
         Number of functions, such as tanh, on the way there.
     """
 
-    text: str
+    units: list[str]
     constants: int
     forward: int
     backward: int
@@ -93,12 +93,9 @@ def write_adjoint_source(
         name="back",
         extra=(", real *__restrict g, long stride, value *__restrict x", ", g, stride, x"),
     )
-    text = [
-        kernel(real, narrow=False),
+    frame = [
         scalar_function(graph, "compute_constants", list(constants)),
-        *forward.parts,
         step_function(forward, outputs),
-        *backward.parts,
         "static void back(value *v, const real *c, real *g, long stride, value *x) {",
         *(f"    {call}" for call in backward.calls),
         "}",
@@ -109,7 +106,7 @@ def write_adjoint_source(
         files("vpintegrator.compiled").joinpath("adjoint.h").read_text(encoding="utf-8"),
     ]
     return AdjointSource(
-        "\n".join(text),
+        translation_units(kernel(real, narrow=False), [*forward.parts, *backward.parts], frame),
         constants=len(constants),
         forward=forward.operations,
         backward=backward.operations,

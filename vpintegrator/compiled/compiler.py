@@ -8,16 +8,16 @@ import hashlib
 import os
 import platform
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 FLAGS = (
     "-O2",
     "-std=c++17",
-    "-shared",
     "-fPIC",
     "-march=native",
     # none of these changes a result but by rounding, and NaN stays NaN
@@ -47,55 +47,137 @@ def cache_folder() -> Path:
     return Path(base) / "vpintegrator"
 
 
-def load_library(
-    source: str, worth: Callable[[float, bool], bool] = lambda seconds, cached: True
-) -> ctypes.CDLL:
+def load_library(source: str) -> ctypes.CDLL:
     """The library of a C++ source, compiled if it is not in the cache.
+
+    Raises
+    ------
+    NotCompilable
+        If there is no compiler, it fails, or the cache cannot be used.
+    """
+    return Compilation([source]).library()
+
+
+class Compilation:
+    """A library that is in the cache, or that the machine's compiler is making meanwhile.
 
     Parameters
     ----------
-    source
-        The source.
+    units
+        C++ sources of one library, compiled side by side.
     worth
-        Says whether to go on, given the seconds that compiling will take, about, and whether the
+        Says whether to begin, given the seconds that compiling will take, about, and whether the
         cache has the library.
 
     Raises
     ------
     NotCompilable
-        If there is no compiler, it fails, it is not worth its time, or the cache cannot be used.
+        If there is no compiler, it is not worth its time, or the cache cannot be used.
     """
-    compiler = _find_compiler()
-    text = "\0".join([source, *FLAGS, compiler, _version(compiler), _processor()])
-    name = hashlib.sha256(text.encode()).hexdigest()[:32]
-    folder = cache_folder()
-    try:
-        _own_folder(folder)
-        library = folder / f"{name}.so"
-        seconds = _SECONDS * len(source)
-        if not worth(seconds, library.exists()):
-            raise NotWorthIt(f"compiling takes about {seconds:.0f} seconds, too long here")
-        if not library.exists():
-            _compile(compiler, source, library)
-        return ctypes.CDLL(str(library))
-    except OSError as error:
-        raise NotCompilable(f"the cache {folder} cannot be used: {error}") from error
 
-
-def _compile(compiler: str, source: str, library: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        text, made = Path(folder) / "model.cpp", Path(folder) / "model.so"
-        text.write_text(source, encoding="utf-8")
-        command = [compiler, *FLAGS, str(text), "-o", str(made)]
+    def __init__(
+        self,
+        units: Sequence[str],
+        worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
+    ) -> None:
+        self._compiler = _find_compiler()
+        text = "\0".join([*units, *FLAGS, self._compiler, _version(self._compiler), _processor()])
+        name = hashlib.sha256(text.encode()).hexdigest()[:32]
+        self._path = cache_folder() / f"{name}.so"
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
         try:
-            subprocess.run(command, check=True, capture_output=True, timeout=_LONGEST)
-        except subprocess.CalledProcessError as error:
-            said = error.stderr.decode(errors="replace").strip().splitlines()
-            raise NotCompilable(f"{compiler} failed: {said[0] if said else 'no message'}") from None
-        except subprocess.TimeoutExpired:
-            raise NotCompilable(f"{compiler} took more than {_LONGEST} seconds") from None
-        # two programs may make it at the same time: either is as good
-        made.replace(library)
+            _own_folder(self._path.parent)
+            cached = self._path.exists()
+            seconds = _SECONDS * sum(map(len, units))
+            if not worth(seconds, cached):
+                raise NotWorthIt(f"compiling takes about {seconds:.0f} seconds, too long here")
+            if not cached:
+                self._begin(units)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return all(process.poll() is not None for process in self._processes)
+
+    def library(self) -> ctypes.CDLL:
+        """The library, waited for.
+
+        Raises
+        ------
+        NotCompilable
+            If the compiler fails, or the cache cannot be used.
+        """
+        try:
+            if self._folder is not None:
+                self._wait()
+                folder = Path(self._folder.name)
+                made, objects = folder / "model.so", sorted(folder.glob("*.o"))
+                self._start("-shared", *map(str, objects), "-o", str(made))
+                self._wait()
+                # two programs may make it at the same time: either is as good
+                made.replace(self._path)
+            return ctypes.CDLL(str(self._path))
+        except OSError as error:
+            raise self._unusable(error) from error
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """End the compiler, if it is at work still."""
+        for process in self._processes:
+            if process.poll() is None:
+                # with the processes that do the work for it
+                if os.name == "posix":
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
+                process.wait()
+        self._processes = []
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _begin(self, units: Sequence[str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(dir=self._path.parent)
+        try:
+            for number, unit in enumerate(units):
+                text = Path(self._folder.name) / f"{number}.cpp"
+                text.write_text(unit, encoding="utf-8")
+                self._start(*FLAGS, "-c", str(text), "-o", str(text.with_suffix(".o")))
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, *arguments: str) -> None:
+        with self._messages.open("ab") as messages:
+            process = subprocess.Popen(
+                [self._compiler, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=messages,
+                stderr=messages,
+                start_new_session=True,  # an interrupt is for this program to deal with
+            )
+        self._processes.append(process)
+
+    def _wait(self) -> None:
+        for process in self._processes:
+            try:
+                failed = process.wait(_LONGEST)
+            except subprocess.TimeoutExpired:
+                raise NotCompilable(f"{self._compiler} took more than {_LONGEST} seconds") from None
+            if failed:
+                said = self._messages.read_text(errors="replace").strip().splitlines()
+                raise NotCompilable(f"{self._compiler} failed: {said[0] if said else 'no message'}")
+
+    @property
+    def _messages(self) -> Path:
+        assert self._folder is not None
+        return Path(self._folder.name) / "messages"
+
+    def _unusable(self, error: OSError) -> NotCompilable:
+        return NotCompilable(f"the cache {self._path.parent} cannot be used: {error}")
 
 
 def _own_folder(folder: Path) -> None:

@@ -1,10 +1,9 @@
 // Vectors of numbers and functions of them. Before this is included, `real` is float or double, and
 // NARROW is defined where one trajectory alone is stepped, PAIRED where vectors go two by two.
-#include <cmath>
+// (Not with <cmath>: to read it takes a compiler longer than a small model.)
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
 
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
@@ -74,7 +73,7 @@ static inline vector exponential(vector x) {
     vector scale, inside = choose(high | low, vector{}, x);
     vector p = split_exp(inside, scale);
     vector y = scale + scale * p;
-    return choose(high, fill((real)INFINITY), choose(low, vector{}, y));
+    return choose(high, fill(std::numeric_limits<real>::infinity()), choose(low, vector{}, y));
 }
 
 // with expm1, so that it is accurate to rounding for small arguments too
@@ -87,19 +86,28 @@ static inline vector hyperbolic_tangent(vector x) {
     return (vector)((mask)(t / (t + (real)2)) | sign);
 }
 
-#define BY_LANES(name, function)                                  \
-    static inline vector name(vector x) {                         \
-        for (int i = 0; i < LANES; i++) x[i] = std::function(x[i]); \
-        return x;                                                 \
+// the functions of the C library, of numbers and of vectors
+#define FUNCTION(name, function)                                                  \
+    static inline double name(double x) { return __builtin_##function(x); }       \
+    static inline float name(float x) { return __builtin_##function##f(x); }
+#define BY_LANES(name, function)                                                  \
+    FUNCTION(name, function)                                                      \
+    static inline vector name(vector x) {                                         \
+        for (int i = 0; i < LANES; i++) x[i] = name(x[i]);                        \
+        return x;                                                                 \
     }
+FUNCTION(hyperbolic_tangent, tanh)
+FUNCTION(exponential, exp)
 BY_LANES(logarithm_1p, log1p)
 BY_LANES(square_root, sqrt)
 BY_LANES(sine, sin)
 BY_LANES(cosine, cos)
 BY_LANES(error_function, erf)
 
+static inline real larger(real a, real b) { return a > b || a != a ? a : b; }
 static inline real is_greater(real a, real b) { return a > b ? (real)1 : (real)0; }
 static inline vector is_greater(vector a, vector b) { return choose(a > b, fill(1), vector{}); }
+static inline vector larger(vector a, vector b) { return choose((a > b) | (a != a), a, b); }
 
 // numbers in memory that need not be aligned
 static inline void add_to(real *numbers, vector x) {
@@ -117,7 +125,6 @@ static inline vector column(const real *first, long stride, long count) {
 
 #ifdef NARROW
 typedef real value;
-static inline value larger(value a, value b) { return a > b || a != a ? a : b; }
 // so many values next to one another make a vector; there is room for a whole number of vectors
 template <vector function(vector)> static inline void apply(value *first, int count) {
     for (int i = 0; i < count; i += LANES) {
@@ -130,31 +137,12 @@ template <vector function(vector)> static inline void apply(value *first, int co
 #elif defined(PAIRED)
 // an operation has to wait for the one before it: there is always the other vector to work on
 struct value { vector first, second; };
-#define ON_PAIRS(o)                                                                           \
-    static inline value operator o(const value &a, const value &b) {                          \
-        return {a.first o b.first, a.second o b.second};                                      \
-    }                                                                                         \
-    static inline value operator o(const value &a, real b) {                                  \
-        return {a.first o fill(b), a.second o fill(b)};                                       \
-    }                                                                                         \
-    static inline value operator o(real a, const value &b) {                                  \
-        return {fill(a) o b.first, fill(a) o b.second};                                       \
-    }
-ON_PAIRS(+)
-ON_PAIRS(-)
-ON_PAIRS(*)
-ON_PAIRS(/)
-static inline value operator-(const value &a) { return {-a.first, -a.second}; }
-static inline vector larger(vector a, vector b) { return choose((a > b) | (a != a), a, b); }
-static inline value larger(const value &a, const value &b) {
-    return {larger(a.first, b.first), larger(a.second, b.second)};
-}
+static inline value operator+(const value &a, real b) { return {a.first + b, a.second + b}; }
 template <vector function(vector)> static inline void apply(value *first, int count) {
     for (int i = 0; i < count; i++) first[i] = {function(first[i].first), function(first[i].second)};
 }
 #else
 typedef vector value;
-static inline value larger(value a, value b) { return choose((a > b) | (a != a), a, b); }
 template <vector function(vector)> static inline void apply(value *first, int count) {
     for (int i = 0; i < count; i++) first[i] = function(first[i]);
 }

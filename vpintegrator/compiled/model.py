@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from vpintegrator.compiled.compiler import load_library
+from vpintegrator.compiled.compiler import Compilation
 from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.tracing import trace
 
@@ -50,7 +50,7 @@ class CompiledModel:
         self.prediction_window = model.prediction_window
         sizes = (self.window, self.prediction_window, self.dim)
         self.source = source = write_source(traced, sizes, _REALS[like.dtype], narrow)
-        self._library = load_library(source.text)
+        self._library = Compilation(source.units).library()
         values = traced.values(model)
         self._constants = np.zeros(max(source.constants, 1), dtype=self.dtype)
         self._library.constants(_pointer(values), _pointer(self._constants))

@@ -198,6 +198,17 @@ def _slice(a: np.ndarray, dim: int = 0, start: Any = None, end: Any = None, step
     return a[tuple(places)]
 
 
+def _scatter(a: np.ndarray, source: np.ndarray, *part: Any, of: Callable[..., Any]) -> np.ndarray:
+    """A copy of ``a`` with a part of it, as ``of`` gives it, replaced."""
+    result = a.copy()
+    of(result, *part)[...] = source
+    return result
+
+
+def _select(a: np.ndarray, dim: int, index: int) -> np.ndarray:
+    return np.moveaxis(a, dim, 0)[index]
+
+
 def _split(a: np.ndarray, size: int | list[int], dim: int = 0) -> list[np.ndarray]:
     if isinstance(size, int):
         return np.split(a, range(size, a.shape[dim], size), axis=dim)
@@ -235,6 +246,7 @@ _SHAPES: dict[str, Callable[..., Any]] = {
     "cat": lambda parts, dim=0: np.concatenate(parts, axis=dim),
     "clone": _same,
     "detach": _same,
+    "copy": lambda a, source, *_: np.broadcast_to(source, a.shape),
     "diagonal": lambda a, offset=0, dim1=0, dim2=1: np.diagonal(a, offset, dim1, dim2),
     "expand": _expand,
     "flip": lambda a, dims: np.flip(a, tuple(dims)),
@@ -245,8 +257,10 @@ _SHAPES: dict[str, Callable[..., Any]] = {
     "permute": lambda a, dims: np.transpose(a, dims),
     "repeat": lambda a, times: np.tile(a, times),
     "reshape": np.reshape,
-    "select": lambda a, dim, index: np.take(a, index, axis=dim),
+    "select": _select,
+    "select_scatter": functools.partial(_scatter, of=_select),
     "slice": _slice,
+    "slice_scatter": functools.partial(_scatter, of=_slice),
     "split": _split,
     "split_with_sizes": _split,
     "squeeze": _squeeze,

@@ -10,6 +10,8 @@ from vpintegrator.compiled.scalar_graph import BINARY, FUNCTIONS, ScalarGraph
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones
 _WIDEST = 16  # lanes of the widest vectors: groups of functions begin and end at multiples of it
+# called from one source and defined in another, both of one library
+_FUNCTION = '__attribute__((noinline, visibility("hidden"))) void'
 _NAMES = {
     "tanh": "hyperbolic_tangent",
     "exp": "exponential",
@@ -50,6 +52,8 @@ class Program:
         declared and as passed on.
     narrow
         For one trajectory: groups of functions are vectors.
+    paired
+        Whether a value is a pair of vectors.
 
     Attributes
     ----------
@@ -76,10 +80,15 @@ class Program:
         name: str = "part",
         extra: tuple[str, str] = ("", ""),
         narrow: bool = False,
+        paired: bool = False,
     ) -> None:
         self._graph, self._nodes, self._results = graph, graph.nodes, [*results, *kept]
         self._given, self._constants, self._sinks = given, constants, sinks or {}
         self._name, self._extra, self._narrow = name, extra, narrow
+        # what a node is called in a part, and where it is in a slot: each vector by its own name,
+        # which compilers are done with in half the time that they need for pairs
+        self._halves = [("t", ".first"), ("u", ".second")] if paired else [("t", "")]
+        self._type = "vector" if paired else "value"
         self.slot = dict(given)
         self.slots = self._round(slots)
         self.parts: list[str] = []
@@ -95,7 +104,7 @@ class Program:
 
     def reference(self, n: int) -> str:
         """How to read a node after the functions have run; constants as vectors."""
-        text = self._reference(n, frozenset())
+        text = self._reference(n, frozenset(), ("", ""))
         return text if self._graph.varies[n] else f"value{{}} + {text}"
 
     def _reachable(self) -> list[int]:
@@ -205,12 +214,14 @@ class Program:
         local: set[int] = set()
         for n in nodes:
             operation, *arguments = self._nodes[n]
-            text = expression(operation, [self._reference(a, local) for a in arguments])
-            lines.append(f"    const value t{n} = {text};")
-            local.add(n)
             places = [self.slot[other] for other in waiting.get(n, ())]
             places += [self.slot[n]] if n in self.slot else []
-            lines += [f"    v[{place}] = t{n};" for place in places]
+            for half in self._halves:
+                terms = [self._reference(a, local, half) for a in arguments]
+                text = expression(operation, terms, self._type)
+                lines.append(f"    const {self._type} {half[0]}{n} = {text};")
+                lines += [f"    v[{place}]{half[1]} = {half[0]}{n};" for place in places]
+            local.add(n)
             lines += [f"    {sink.format(f't{n}')}" for sink in self._sinks.get(n, ())]
         for n in late:
             argument = self._nodes[n][1]
@@ -218,16 +229,16 @@ class Program:
                 lines.append(f"    v[{self.slot[n]}] = v[{self.slot[argument]}];")
         if lines:
             declared, passed = self._extra
-            head = f"static __attribute__((noinline)) void {self._name}_{part}"
+            head = f"{_FUNCTION} {self._name}_{part}"
             arguments_ = f"(value *__restrict v, const real *__restrict c{declared})"
             self.parts.append("\n".join([f"{head}{arguments_} {{", *lines, "}"]))
             self.calls.append(f"{self._name}_{part}(v, c{passed});")
 
-    def _reference(self, n: int, local: set[int] | frozenset[int]) -> str:
+    def _reference(self, n: int, local: set[int] | frozenset[int], half: tuple[str, str]) -> str:
         if n in local:
-            return f"t{n}"
+            return f"{half[0]}{n}"
         if self._graph.varies[n]:
-            return f"v[{self.slot[n]}]"
+            return f"v[{self.slot[n]}]{half[1]}"
         if self._nodes[n][0] == "constant":
             return _literal(self._nodes[n][1])
         return f"c[{self._constants.setdefault(n, len(self._constants))}]"
@@ -253,17 +264,17 @@ def scalar_function(graph: ScalarGraph, name: str, results: Sequence[int]) -> st
         elif operation == "parameter":
             text = f"p[{arguments[0]}]"
         elif operation in FUNCTIONS:
-            text = f"std::{operation}(a{arguments[0]})"
+            text = f"{_NAMES[operation]}(a{arguments[0]})"
         else:
             # numbers here, not vectors
-            name_ = {"max": "std::fmax", "greater": "is_greater"}.get(operation, operation)
+            name_ = {"max": "larger", "greater": "is_greater"}.get(operation, operation)
             text = expression(name_, [f"a{a}" for a in arguments])
         lines.append(f"    const real a{n} = {text};")
     lines += [f"    c[{i}] = a{n};" for i, n in enumerate(results)]
     return "\n".join([*lines, "}"])
 
 
-def expression(operation: str, arguments: Sequence[str]) -> str:
+def expression(operation: str, arguments: Sequence[str], type_: str = "value") -> str:
     """The C++ of one operation that is no function of one number."""
     if operation in BINARY:
         return f" {BINARY[operation]} ".join(arguments)
@@ -272,7 +283,7 @@ def expression(operation: str, arguments: Sequence[str]) -> str:
     if operation in ("max", "greater"):
         # the sum makes a vector of a number
         name = {"max": "larger", "greater": "is_greater"}[operation]
-        return f"{name}({', '.join(f'value{{}} + {a}' for a in arguments)})"
+        return f"{name}({', '.join(f'{type_}{{}} + {a}' for a in arguments)})"
     return f"{operation}({', '.join(arguments)})"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from vpintegrator.compiled.adjoint_source import write_adjoint_source
-from vpintegrator.compiled.compiler import load_library
+from vpintegrator.compiled.compiler import Compilation, NotCompilable
 from vpintegrator.compiled.tracing import trace
 
 if TYPE_CHECKING:
@@ -38,11 +38,15 @@ class CompiledResidual:
         Among which windows are divided; results depend on it to rounding.
     worth
         Says whether compiling is worth some seconds, or whether to use a library in the cache.
+    wait
+        Whether to wait for the compiler. If not, nothing can be computed until it is ``ready``.
 
     Attributes
     ----------
     source
         The C++, with the numbers of operations.
+    failure
+        Why it will never be ready, if the compiler failed while it was not waited for.
 
     Raises
     ------
@@ -59,6 +63,7 @@ class CompiledResidual:
         chained: bool = False,
         threads: int = 1,
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
+        wait: bool = True,
     ) -> None:
         traced = trace(model)
         values = traced.values(model)
@@ -69,12 +74,37 @@ class CompiledResidual:
         self.source = source = write_adjoint_source(
             traced, sizes, _REALS[self.dtype], trained, chained
         )
-        self._library = load_library(source.text, worth)
-        self._lanes = int(self._library.lanes())
         self._values, self._trained = values, np.array(trained, dtype=np.int64)
         self._constants = np.zeros(max(source.constants, 1), self.dtype)
         self._weights = np.tile(weights.astype(self.dtype), model.prediction_window)
         self._outputs = len(self._weights)
+        self._compilation: Compilation | None = Compilation(source.units, worth)
+        self.failure: NotCompilable | None = None
+        self._loaded = False
+        if wait or self._compilation.done:
+            self._load(self._compilation)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the compiler has done its work."""
+        if self._compilation is not None and self._compilation.done:
+            try:
+                self._load(self._compilation)
+            except NotCompilable as reason:
+                self.failure = reason
+        return self._loaded
+
+    def stop(self) -> None:
+        """End a compiler that is at work still."""
+        if self._compilation is not None:
+            self._compilation.stop()
+            self._compilation = None
+
+    def _load(self, compilation: Compilation) -> None:
+        self._compilation = None
+        self._library = compilation.library()
+        self._lanes = int(self._library.lanes())
+        self._loaded = True
 
     def sums(self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """The sums of squares of r and of predicted - true states.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import pairwise
 
 from vpintegrator.compiled.program import Program, scalar_function
 from vpintegrator.compiled.tracing import Trace
 
 _GATHERED = 1024  # bytes of each trajectory
+_UNIT = 150_000  # characters; to begin with another takes the compiler half a second
+_MOST_UNITS = 8
 
 
 @dataclass(frozen=True)
@@ -17,15 +20,16 @@ class Source:
 
     Attributes
     ----------
-    text
-        It defines ``lanes``, ``constants`` and ``run``, see the end of this file.
+    units
+        Parts of it, see ``translation_units``. They define ``lanes``, ``constants`` and ``run``,
+        see the end of this file.
     constants
         Number of constants that ``constants`` computes from the weights.
     operations, functions
         Number of sums, products and the like in a window, and of functions such as tanh.
     """
 
-    text: str
+    units: list[str]
     constants: int
     operations: int
     functions: int
@@ -50,12 +54,18 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, narrow: b
     outputs = trace.outputs[(window - new) * dim :]
     given = {trace.graph.input(i): i for i in range(window * dim)}
     constants: dict[int, int] = {}
-    program = Program(trace.graph, outputs, given, constants, slots=len(given), narrow=narrow)
+    program = Program(
+        trace.graph,
+        outputs,
+        given,
+        constants,
+        slots=len(given),
+        narrow=narrow,
+        paired=not narrow,
+    )
     step = step_function(program, outputs)
-    text = [
-        kernel(real, narrow, paired=not narrow),
+    frame = [
         scalar_function(trace.graph, "compute_constants", list(constants)),
-        *program.parts,
         step,
         _FRAME.format(
             inputs=window * dim,
@@ -65,7 +75,8 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, narrow: b
             gathered=_GATHERED,
         ),
     ]
-    return Source("\n".join(text), len(constants), program.operations, program.functions)
+    units = translation_units(kernel(real, narrow, paired=not narrow), program.parts, frame)
+    return Source(units, len(constants), program.operations, program.functions)
 
 
 def kernel(real: str, narrow: bool, paired: bool = False) -> str:
@@ -73,6 +84,27 @@ def kernel(real: str, narrow: bool, paired: bool = False) -> str:
     text = files("vpintegrator.compiled").joinpath("kernel.h").read_text(encoding="utf-8")
     defined = ["NARROW"] * narrow + ["PAIRED"] * paired
     return "\n".join([f"typedef {real} real;", *(f"#define {name}" for name in defined), text])
+
+
+def translation_units(prelude: str, parts: list[str], frame: list[str]) -> list[str]:
+    """Divide the functions of programs into sources that can be compiled at the same time.
+
+    Parameters
+    ----------
+    prelude
+        What every source begins with.
+    parts
+        The functions.
+    frame
+        What calls them.
+    """
+    number = min(max(round(sum(map(len, parts)) / _UNIT), 1), _MOST_UNITS)
+    edges = [k * len(parts) // number for k in range(number + 1)]
+    shares = [parts[first:last] for first, last in pairwise(edges)]
+    # the first source calls the functions of the others
+    declared = [part[: part.index(" {")] + ";" for part in parts[edges[1] :]]
+    whole = [[*declared, *shares[0], *frame], *shares[1:]]
+    return ["\n".join([prelude, *lines]) for lines in whole]
 
 
 def step_function(program: Program, outputs: list[int]) -> str:

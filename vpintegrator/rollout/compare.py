@@ -115,13 +115,15 @@ def compare(
     work_precision
         Whether to run every method at several steps too, for error against cost.
     compiled
-        Whether models run as machine code; see :func:`vpintegrator.rollout.rollout`.
+        Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`; by default
+        wherever that is possible, since it is the time of a step that is compared.
     checkpoint
         A folder, made here, in which an interrupted comparison stays; saving the report deletes it.
     resume
         Go on from there.
     progress
-        Called with a method's name (``"reference"`` first), steps done, and steps in all.
+        Called with a method's name (``"reference"`` first), steps done, and steps in all; before
+        that with ``"compilation"``, models done, and models in all.
 
     Returns
     -------
@@ -174,10 +176,7 @@ def compare(
         known = min(end, reference.shape[1] - 1)
     plane = section_plane(system, section)
     flows: list[NumericalFlow] = [
-        *(
-            LearnedFlow(m, system, name, step, compile_for(m, len(initial), count, compiled))
-            for name, m in models.items()
-        ),
+        *(LearnedFlow(m, system, name, step) for name, m in models.items()),
         *(ClassicalFlow(method, system, step) for method in methods.values()),
     ]
     if work_precision:
@@ -209,6 +208,7 @@ def compare(
         raise InputError("resume needs the name of the checkpoint")
 
     try:
+        _compile([f for f in flows if isinstance(f, LearnedFlow)], len(initial), compiled, progress)
         if reference is None:
             times = step * np.arange(known + 1)
             exact = solve_reference(system, initial, times, progress, storage)
@@ -260,6 +260,23 @@ def compare(
     except InputError:
         storage.remove()  # nothing that could be gone on with
         raise
+
+
+def _compile(
+    flows: Sequence[LearnedFlow],
+    trajectories: int,
+    compiled: bool | None,
+    progress: Progress | None,
+) -> None:
+    """Have the models run as machine code, where that is wanted and possible."""
+    if compiled is False:
+        return
+    for number, flow in enumerate(flows):
+        if progress:
+            progress("compilation", number, len(flows))
+        flow.compiled = compile_for(flow.model, trajectories, compiled)
+    if progress and flows:
+        progress("compilation", len(flows), len(flows))
 
 
 def _digest(array: np.ndarray) -> str:

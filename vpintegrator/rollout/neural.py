@@ -73,7 +73,9 @@ def rollout(
     steps = int(steps)
     states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))
     states[:, : model.window] = windows
-    machine = compile_for(model, len(windows), steps, compiled)
+    if compiled is None and steps < _WORTH * model.prediction_window:
+        compiled = False
+    machine = compile_for(model, len(windows), compiled)
     cursor = LearnedCursor(model, windows, compiled=machine)
     part = max(min(_PART_VALUES // (len(windows) * model.dim), _LARGEST_PART), 1)
     if progress:
@@ -176,16 +178,16 @@ def evaluating(model: Integrator) -> Iterator[None]:
 
 
 def compile_for(
-    model: Integrator, trajectories: int, steps: int, compiled: bool | None
+    model: Integrator, trajectories: int, compiled: bool | None
 ) -> CompiledModel | None:
-    """The model as machine code, where it is wanted, or by default where it pays.
+    """The model as machine code; None where that is not wanted, or by default not possible.
 
     Raises
     ------
     InputError
-        If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
+        If it is wanted and impossible. By default a warning says why it is not done.
     """
-    if compiled is False or (compiled is None and steps < _WORTH * model.prediction_window):
+    if compiled is False:
         return None
     from vpintegrator.compiled import NotCompilable, compile_model
 

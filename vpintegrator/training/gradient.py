@@ -18,7 +18,7 @@ class Gradient:
     model, objective
         What is differentiated. The model's own parameters are not used.
     compiled
-        The same as machine code, to be used instead.
+        The same as machine code, to be used instead as soon as it is ready.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Gradient:
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The sums of squares, weighted and as they are, (2,), and the gradient of the first."""
-        if self.compiled is not None:
+        if self.compiled is not None and self.compiled.ready:
             arrays = (tensor.detach().numpy() for tensor in (vector, inputs, targets))
             sums, half = self.compiled.gradient(*arrays)
             return torch.from_numpy(sums), torch.from_numpy(2 * half)
@@ -48,7 +48,7 @@ class Gradient:
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> torch.Tensor:
         """The sums of squares alone, of any number of windows."""
-        if self.compiled is not None:
+        if self.compiled is not None and self.compiled.ready:
             arrays = (tensor.detach().numpy() for tensor in (vector, inputs, targets))
             return torch.from_numpy(self.compiled.sums(*arrays))
         squares = inputs.new_zeros(2)

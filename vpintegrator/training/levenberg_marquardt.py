@@ -91,7 +91,7 @@ class LevenbergMarquardt(DampedLeastSquares):
 
     def normal_equations(self) -> tuple[torch.Tensor, torch.Tensor]:
         """J^T J and J^T r over the windows in use, of all processes."""
-        if self.compiled is not None:
+        if self.compiled is not None and self.compiled.ready:
             arrays = (tensor.numpy() for tensor in (self.parameters, self.inputs, self.targets))
             matrix, gradient = map(torch.from_numpy, self.compiled.normal_equations(*arrays))
             return processes.total(matrix), processes.total(gradient)

@@ -117,7 +117,7 @@ def relative_error(
         The residuals of the model as machine code, to be used instead.
     """
     objective = Objective()
-    if compiled is not None:
+    if compiled is not None and compiled.ready:
         new_states = objective.new_states(model, targets)
         vector = ParameterVector(model).read()
         squares = compiled.sums(vector.numpy(), inputs.numpy(), new_states.numpy())[1]

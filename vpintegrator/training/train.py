@@ -22,7 +22,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import load_checkpoint
-from vpintegrator.training.compilation import compile_for_training
+from vpintegrator.training.compilation import compile_for_training, training_with
 from vpintegrator.training.first_order import BATCH, FirstOrder
 from vpintegrator.training.gauss_newton import GaussNewton
 from vpintegrator.training.history import Budget, History
@@ -108,7 +108,8 @@ def train(
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
         compilation when a model is seen for the first time. By default where that is possible and
-        takes less than a fifth of the budget. Gauss-Newton and GPUs have PyTorch only.
+        takes less than a fifth of the budget in epochs, or half of that in seconds; in the latter
+        case training begins in PyTorch meanwhile. Gauss-Newton and GPUs have PyTorch only.
     checkpoint, checkpoint_seconds
         File to write at these intervals and at an interrupt. It is removed when the budget is used
         up.
@@ -177,6 +178,7 @@ def train(
     saved = load_checkpoint(checkpoint, identity) if resume and checkpoint else None
     # as before, so that the result is the same, unless that is impossible here
     again = saved is not None and saved.history.compiled
+    fixed = saved is not None and epochs is not None
     machine, interrupted = None, False
     try:
         machine = compile_for_training(
@@ -185,9 +187,10 @@ def train(
             name,
             seconds=math.inf if again else seconds,
             epochs=None if again else epochs,
+            repeatable=epochs is not None,
             batches=len(pairs[0]) / (batch or BATCH) if name.startswith("adam") else 1,
             threads=threads,
-            compiled=False if saved is not None and not again and compiled is None else compiled,
+            compiled=False if fixed and not again and compiled is None else compiled,
         )
     except KeyboardInterrupt:  # ends training before its first epoch
         interrupted = True
@@ -195,6 +198,16 @@ def train(
         options["compiled"] = machine
 
     def begin(candidate: Integrator, its_history: History) -> Training:
+        nonlocal interrupted
+        try:
+            return prepare(candidate, its_history)
+        except KeyboardInterrupt:  # it is prepared all the same, for what is written at the end
+            interrupted, its_history.stopped_by = True, "interrupt"
+            if machine is not None:
+                machine.stop()
+            return prepare(candidate, its_history)
+
+    def prepare(candidate: Integrator, its_history: History) -> Training:
         generator = torch.Generator().manual_seed(seed)
         algorithm = _ALGORITHMS[name](
             candidate, *pairs, objective, batch=batch, generator=generator, **options
@@ -202,7 +215,7 @@ def train(
         return Training(candidate, algorithm, generator, held_out, its_history, machine)
 
     budget = Budget(seconds, epochs, target)
-    with torch_threads(threads), _summary_writer(log) as writer:
+    with torch_threads(threads), _summary_writer(log) as writer, training_with(machine):
         if saved is None and restarts > 1 and not interrupted:
             trial = budget.part(0.5 / restarts)
             _take_best_start(model, begin, trial, restarts, seed)
@@ -215,12 +228,13 @@ def train(
         if interrupted:
             training.history.stopped_by = "interrupt"
         else:
-            training.history.compiled = machine is not None
+            training.history.compiled = machine is not None and machine.ready
         written = time.perf_counter()
 
         def after_epoch(training: Training) -> None:
             nonlocal written
             h = training.history
+            h.compiled = machine is not None and machine.ready
             if writer is not None:
                 writer.add_scalar("error/training", h.training_error[-1], h.epochs)
                 writer.add_scalar("error/validation", h.validation_error[-1], h.epochs)

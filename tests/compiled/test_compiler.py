@@ -1,0 +1,55 @@
+"""The compiler at work: how it ends, and what it leaves behind."""
+
+import time
+
+import pytest
+
+from vpintegrator.compiled.compiler import Compilation, NotCompilable, cache_folder
+
+SLOW = """#!/bin/sh
+test "$1" = --version && exec echo "slow compiler"
+echo $$ >> {folder}/started
+(sleep 1; touch {folder}/finished) &
+wait
+"""
+
+
+@pytest.fixture
+def empty(monkeypatch, tmp_path):
+    monkeypatch.setenv("VPINTEGRATOR_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_compiler_that_is_stopped_leaves_nothing(empty, monkeypatch, tmp_path):
+    compiler = tmp_path / "slow"
+    compiler.write_text(SLOW.format(folder=tmp_path))
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CXX", str(compiler))
+    compilation = Compilation(["int one;", "int two;"])
+    started = tmp_path / "started"
+    while not started.exists() or len(started.read_text().split()) < 2:
+        time.sleep(0.01)
+    assert not compilation.done
+    compilation.stop()
+    assert list(cache_folder().iterdir()) == []
+    time.sleep(1.2)
+    assert not (tmp_path / "finished").exists()
+    compilation.stop()  # once more does no harm
+
+
+def test_it_says_what_the_compiler_says(empty):
+    compilation = Compilation(["int fine;", "int not fine;"])
+    with pytest.raises(NotCompilable, match=r"failed: .*error"):
+        compilation.library()
+    assert list(cache_folder().iterdir()) == []
+
+
+def test_one_library_of_several_sources(empty):
+    units = ['extern "C" int one() { return 1; }', 'extern "C" int two() { return 2; }']
+    compilation = Compilation(units)
+    while not compilation.done:
+        time.sleep(0.01)
+    library = compilation.library()
+    assert (library.one(), library.two()) == (1, 2)
+    again = Compilation(units)
+    assert again.done
+    assert again.library().two() == 2
