@@ -1,8 +1,8 @@
 """Models as machine code: a window is a few thousand operations on numbers, not on tensors.
 
 A model is followed once in PyTorch, every element of every small tensor as a number of its own, to
-a graph of scalar operations (``tracing``, ``scalar_graph``). The graph becomes C++ that works on as
-many trajectories at once as a vector register holds, and that loops over the windows (``source``);
+a graph of scalar operations (``tracing``, ``operations``, ``scalar_graph``). It becomes C++ for as
+many trajectories at once as a vector register holds, which loops over the windows (``source``);
 the compiler of the machine turns it into a library, kept between programs (``compiler``). Of
 PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is left (``model``).
 

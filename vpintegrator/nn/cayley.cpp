@@ -77,11 +77,22 @@ template <class real> INLINE void transpose(typename Lanes<real>::vector *rows) 
 // Several arrays (batch, size) are walked through together, a block of matrices at a time: `left`
 // matrices remain, of which this block takes as many as there are lanes, or all.
 
+// Blocks are read and written piecemeal, which a processor does not foresee: it is told to fetch
+// what comes this many bytes later. Measured, and twice as fast where arrays leave the caches.
+constexpr long AHEAD = 4096;
+
+template <bool write> INLINE void fetch_ahead(const void *block, long bytes) {
+    if (bytes <= AHEAD)
+        for (long k = 0; k < bytes; k += 64)
+            __builtin_prefetch((const char *)block + AHEAD + k, write);
+}
+
 // Numbers of the block's matrices into lanes; lanes without a matrix are 0.
 template <class real>
 INLINE void gather(const real *from, long left, long size, typename Lanes<real>::vector *to) {
     typedef typename Lanes<real>::vector vector;
     constexpr long lanes = Lanes<real>::count;
+    fetch_ahead<false>(from, lanes * size * sizeof(real));
 #ifdef CAN_SHUFFLE
     // squares of numbers; the last overlaps the one before it, or reads on into the next block
     if ((left - lanes) * size + size >= lanes && left >= lanes) {
@@ -107,6 +118,7 @@ template <class real>
 INLINE void scatter(const typename Lanes<real>::vector *from, long left, long size, real *to) {
     typedef typename Lanes<real>::vector vector;
     constexpr long lanes = Lanes<real>::count;
+    fetch_ahead<true>(to, lanes * size * sizeof(real));
 #ifdef CAN_SHUFFLE
     if ((left - lanes) * size + size >= lanes && left >= lanes) {
         for (long first = 0; first < size; first += lanes) {
