@@ -66,7 +66,7 @@ def draw_orbits(figure: SubFigure, scene: Scene, study: Study, names: Sequence[s
     figure.align_ylabels(grid[:, 0])
     titles = [scene.legend_title(name) for name in drawn]
     lines = [line for line in legend_lines(scene) if line.get_label() in titles]
-    handles = [reference_line(scene), *lines]
+    handles = [*reference_line(scene), *lines]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, handlelength=3)
 
 
