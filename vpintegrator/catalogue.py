@@ -88,14 +88,11 @@ def system_summaries() -> list[SystemSummary]:
     result = []
     for name, table in _tables(SYSTEMS):
         parameters = table.get("parameters", {})
-        lengths = table["state"].values() if isinstance(table["state"], Mapping) else []
-        dim = sum(_length(ast.parse(str(text), mode="eval").body, parameters) for text in lengths)
-        named = {
-            node.id
-            for text in lengths
-            for node in ast.walk(ast.parse(str(text)))
-            if isinstance(node, ast.Name)
-        }
+        texts = table["state"].values() if isinstance(table["state"], Mapping) else []
+        lengths = [ast.parse(str(text), mode="eval").body for text in texts]
+        dim = sum(_length(length, parameters) for length in lengths)
+        nodes = [node for length in lengths for node in ast.walk(length)]
+        named = {node.id for node in nodes if isinstance(node, ast.Name)}
         size = ", ".join(key for key in parameters if key in named)
         if "hamiltonian" in table:
             structure = "Hamiltonian"

@@ -20,6 +20,7 @@ from harness import (
     duration,
     least_seconds,
     machine,
+    name_of,
     peak,
     print_table,
     ratio,
@@ -37,7 +38,6 @@ from vpintegrator.nn.cayley import CLOSED_FORM, cayley, cayley_increment
 SIZES = (2, 3, 4, 5, 8, 16, 24, 32)
 DIM = 3  # of windows
 DTYPES = (torch.float64, torch.float32)
-NAMES = {torch.float64: "float64", torch.float32: "float32"}
 PEERS = ["linalg.solve", "in PyTorch", "compiled", "solve / compiled", "PyTorch / compiled"]
 
 
@@ -123,7 +123,7 @@ def step(window: int, batch: int, dtype: torch.dtype, seconds: float) -> list[st
         {"PyTorch": lambda: _in_pytorch(differentiate), "compiled": differentiate}, seconds
     )
     before, after = times["PyTorch"], times["compiled"]
-    return [f"{window}", NAMES[dtype], duration(before), duration(after), ratio(before, after)]
+    return [f"{window}", name_of(dtype), duration(before), duration(after), ratio(before, after)]
 
 
 def _row(
@@ -141,7 +141,7 @@ def _row(
     compiled, least = times["compiled"], least_seconds(operations, bytes_moved, dtype)
     return [
         f"{size}",
-        NAMES[dtype],
+        name_of(dtype),
         *(duration(times[name]) for name in ("solve", "PyTorch", "compiled")),
         ratio(times["solve"], compiled),
         ratio(times["PyTorch"], compiled),
@@ -167,7 +167,7 @@ def _in_pytorch(call: Callable[[], None]) -> None:
 
 
 def _notes() -> list[str]:
-    rates = ", ".join(f"{peak(dtype) / 1e9:.0f} Gflop/s in {NAMES[dtype]}" for dtype in DTYPES)
+    rates = ", ".join(f"{peak(dtype) / 1e9:.0f} Gflop/s in {name_of(dtype)}" for dtype in DTYPES)
     return [f"Roofline: {rates} and {bandwidth() / 1e9:.0f} GB/s, measured; caches are faster."]
 
 

@@ -42,6 +42,7 @@ from vpintegrator.errors import InputError
 
 _SAMPLE = 2e-3  # seconds: shorter calls are repeated to last so long, far above a clock's error
 _FEWEST = 3  # rounds
+TANH = 30  # operations of a tanh to rounding, about
 _PACKAGES = ("vpintegrator", "torch", "numpy", "scipy")
 _PEERS = ("jax", "strupnet", "heyoka")
 
@@ -77,6 +78,11 @@ def benchmark(seconds: float = 5.0) -> Callable[[Callable[..., None]], click.Com
         return click.command(context_settings=SETTINGS)(command)
 
     return decorate
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """``float64`` or ``float32``."""
+    return str(dtype).removeprefix("torch.")
 
 
 def use_threads(threads: int) -> None:

@@ -21,10 +21,12 @@ from unittest.mock import patch
 
 import click
 from harness import (
+    TANH,
     benchmark,
     duration,
     least_seconds,
     machine,
+    name_of,
     print_table,
     ratio,
     time_together,
@@ -38,8 +40,7 @@ import torch
 from vpintegrator.compiled import CompiledModel, compile_model
 from vpintegrator.models import VolumePreservingTransformer
 
-FUNCTION = 30  # operations of a tanh to rounding, about
-NAMES = {torch.float32: "float32", torch.float64: "float64"}
+DTYPES = (torch.float32, torch.float64)
 WEIGHTS = 0.02  # times those that a network starts from
 ORBITS = 1000
 
@@ -85,7 +86,7 @@ class Case:
     """
 
     def __init__(self, dtype: torch.dtype, trajectories: int, calls: int, inductor: bool) -> None:
-        self.title = f"{trajectories:,}, {NAMES[dtype]}"
+        self.title = f"{trajectories:,}, {name_of(dtype)}"
         self.candidates: dict[str, tuple[Callable[[], object], int]] = {}
         self.compiling: dict[str, float] = {}
         self.notes: list[str] = []
@@ -99,7 +100,7 @@ class Case:
         self.candidates["ours"] = (lambda: compiled.advance(array, calls), calls)
         source = compiled.source
         self.least = trajectories * least_seconds(
-            source.operations + FUNCTION * source.functions, array[0].nbytes, dtype
+            source.operations + TANH * source.functions, array[0].nbytes, dtype
         )
         if find_spec("jax"):
             self._jax(model, array, calls, eager_calls)
@@ -157,7 +158,7 @@ class Case:
 def cuda_rows(trajectories: int, seconds: float) -> list[list[str]]:
     """Eager and as CUDA graphs, on the GPU."""
     rows = []
-    for dtype in NAMES:
+    for dtype in DTYPES:
         model = published(dtype).cuda()
         windows = first_windows(trajectories, dtype).cuda()
         graphs = torch.compile(model, mode="reduce-overhead")
@@ -178,7 +179,7 @@ def cuda_rows(trajectories: int, seconds: float) -> list[list[str]]:
             seconds,
         )
         eager, fast = spent["eager"] / 50, spent["graphs"] / 50
-        title = f"{trajectories:,}, {NAMES[dtype]}"
+        title = f"{trajectories:,}, {name_of(dtype)}"
         rows.append([title, duration(eager), duration(fast), ratio(eager, fast)])
     return rows
 
@@ -195,7 +196,7 @@ def main(seconds: float, threads: int, quick: bool, inductor: bool) -> None:
     peers = ["jax.lax.scan"] if find_spec("jax") else []
     peers += ["eager", *(["torch.compile"] if inductor else [])]
     for trajectories, calls in sizes:
-        for dtype in list(NAMES)[: 1 if quick else None]:
+        for dtype in DTYPES[: 1 if quick else None]:
             case = Case(dtype, trajectories, calls, inductor)
             spent = case.measure(seconds)
             ours = spent["ours"]

@@ -16,10 +16,12 @@ from typing import Any
 
 import click
 from harness import (
+    TANH,
     benchmark,
     duration,
     least_seconds,
     machine,
+    name_of,
     print_table,
     ratio,
     time_together,
@@ -37,9 +39,6 @@ from vpintegrator.training import Objective
 from vpintegrator.training.first_order import FirstOrder
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.parameters import ParameterVector
-
-FUNCTION = 30  # operations of a tanh to rounding, about
-NAMES = {torch.float64: "float64", torch.float32: "float32"}
 
 
 def _body() -> torch.Tensor:
@@ -72,7 +71,7 @@ class Case:
     def roofline(self, backward: int) -> float:
         """Seconds for all windows there and ``backward`` times back."""
         source = self.compiled.source
-        one = source.forward + FUNCTION * source.functions + backward * source.backward
+        one = source.forward + TANH * source.functions + backward * source.backward
         size = self.inputs.element_size()
         # J^T is written; the windows are read
         written = self.parameters * backward * size if backward > 1 else 0
@@ -134,7 +133,7 @@ def _first_order(case: Case, seconds: float) -> list[str]:
     least = case.roofline(backward=1)
     return [
         case.name,
-        NAMES[case.dtype],
+        name_of(case.dtype),
         str(case.parameters),
         duration(found["eager"]),
         duration(found["jax"]) if peer else "",

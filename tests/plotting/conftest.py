@@ -4,20 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from tests.rollout.systems import system
 from vpintegrator import models
 from vpintegrator.dynamics import load_system
 from vpintegrator.plotting.draw import FIGURES
 from vpintegrator.rollout import compare
-
-ABC = """
-title = "ABC flow"
-state = ["x", "y", "z"]
-divergence_free = true
-[vector_field]
-x = "sin(z) + 0.6*cos(y)"
-y = "0.8*sin(x) + cos(z)"
-z = "0.6*sin(y) + 0.8*cos(x)"
-"""
 
 
 def only(monkeypatch, *names):
@@ -67,5 +58,5 @@ def thinned():
 def flow():
     """Three dimensions and no sphere."""
     initial = np.random.default_rng(0).uniform(-1, 1, (2, 3))
-    system = load_system(ABC)
-    return compare(None, ["rk4"], system=system, initial=initial, step=0.1, steps=40)
+    abc = system("abc-flow")
+    return compare(None, ["rk4"], system=abc, initial=initial, step=0.1, steps=40)

@@ -83,6 +83,19 @@ def version_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.version_option(package_name="vpintegrator")(command)
 
 
+def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """``--compiled auto|yes|no``, which the command receives as None, True or False."""
+    values = {"auto": None, "yes": True, "no": False}
+    return click.option(
+        "--compiled",
+        type=click.Choice(list(values)),
+        default="auto",
+        show_default=True,
+        callback=lambda _context, _option, value: values[value],
+        help=help,
+    )
+
+
 def console() -> Console:
     """The terminal, for results."""
     from rich.console import Console

@@ -14,6 +14,7 @@ import click
 
 from vpintegrator.cli.common import (
     SETTINGS,
+    compiled_option,
     console,
     overwrite_option,
     parameter_option,
@@ -119,12 +120,8 @@ _TIME = 120.0  # how long to run where nothing says it
     show_default=True,
     help="Of random initial states.",
 )
-@click.option(
-    "--compiled",
-    type=click.Choice(["auto", "yes", "no"]),
-    default="auto",
-    show_default=True,
-    help="Run models as machine code, ten to hundreds of times faster; auto wherever possible.",
+@compiled_option(
+    "Run models as machine code, ten to hundreds of times faster; auto wherever possible."
 )
 @click.option(
     "-o",
@@ -159,7 +156,7 @@ def main(
     overwrite: bool,
     resume: bool,
     list_methods: bool,
-    compiled: str,
+    compiled: bool | None,
     **options: Any,
 ) -> None:
     """Let trained models and classical integrators run side by side, and compare them.
@@ -225,7 +222,7 @@ def main(
                 step=step,
                 checkpoint=path.with_name(f"{path.name}.checkpoint"),
                 resume=resume,
-                compiled={"auto": None, "yes": True, "no": False}[compiled],
+                compiled=compiled,
                 progress=show,
                 **options,
             )

@@ -11,6 +11,7 @@ import click
 
 from vpintegrator.cli.common import (
     SETTINGS,
+    compiled_option,
     console,
     overwrite_option,
     plain_errors,
@@ -149,13 +150,9 @@ class _Command(click.Command):
     show_default=True,
     help="CPU threads; one is the fastest for small models.",
 )
-@click.option(
-    "--compiled",
-    type=click.Choice(["auto", "yes", "no"]),
-    default="auto",
-    show_default=True,
-    help="Train as machine code, some ten times faster; auto where that pays, and from when on the "
-    "compiler is done.",
+@compiled_option(
+    "Train as machine code, some ten times faster; auto where that pays, and from when on the "
+    "compiler is done."
 )
 @version_option
 @plain_errors
@@ -171,7 +168,7 @@ def main(
     dtype: str,
     device: str,
     resume: bool,
-    compiled: str,
+    compiled: bool | None,
     **options: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
@@ -215,7 +212,7 @@ def main(
             device=device,
             checkpoint=path.with_name(f"{path.name}.checkpoint"),
             resume=resume,
-            compiled={"auto": None, "yes": True, "no": False}[compiled],
+            compiled=compiled,
             progress=progress if first else None,
             **options,
         ),

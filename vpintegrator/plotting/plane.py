@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -44,25 +46,14 @@ def draw_plane(
     part = (slice(count), slice(PROJECTED if filling and not dots else None))
     states, scale = states[part], scale[part]
     rasterized = rasterized_beyond(len(states) * points_shown(states.shape[1], dots))
-    for orbit in [] if reference is None else reference[part]:
-        points = shown(orbit, dots)
-        axes.plot(
-            points[:, i],
-            points[:, j],
-            color=style.reference,
-            alpha=0.35,
-            rasterized=rasterized,
-            **stroke(style, dots, 1.8),
-        )
-    for orbit in states:
-        points = shown(orbit, dots)
-        axes.plot(
-            points[:, i],
-            points[:, j],
-            color=look.colour,
-            alpha=0.9,
-            rasterized=rasterized,
-            **stroke(style, dots),
-        )
+
+    def draw(orbits: np.ndarray, **strokes: Any) -> None:
+        for orbit in orbits:
+            points = shown(orbit, dots)
+            axes.plot(points[:, i], points[:, j], rasterized=rasterized, **strokes)
+
+    if reference is not None:
+        draw(reference[part], color=style.reference, alpha=0.35, **stroke(style, dots, 1.8))
+    draw(states, color=look.colour, alpha=0.9, **stroke(style, dots))
     axes.set(xlim=limits(scale[..., i]), ylim=limits(scale[..., j]))
     axes.set(xlabel=mathtext(components[i]), ylabel=mathtext(components[j]))
