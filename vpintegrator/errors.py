@@ -1,9 +1,34 @@
 """The one exception that stands for a mistake in what the user gave."""
 
+_LONGEST = 1500  # characters: what a file holds may be quoted, but not all of it
+
 
 class InputError(ValueError):
     """Something the user gave is wrong: a file, a name, a number, an option.
 
     The message is one sentence that says what is wrong, where, and what to do. The commands print
     it and exit with code 2; in Python it is a ``ValueError``.
+
+    Messages quote what files hold, and a file may come from a stranger: characters that a terminal
+    would obey are written as Python writes them, and quotations that would fill the screen are cut.
     """
+
+    def __init__(self, message: object) -> None:
+        super().__init__(printable(str(message), _LONGEST))
+
+
+def printable(text: str, longest: int | None = None) -> str:
+    """Text on one line without characters that a terminal obeys; cut in the middle if too long.
+
+    Examples
+    --------
+    >>> printable("a title\\x1b[31m\\nof two lines")
+    'a title\\\\x1b[31m of two lines'
+    """
+    if not text.isprintable():
+        text = " ".join(text.splitlines())
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    if longest is not None and len(text) > longest:
+        half = longest // 2 - 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    return text

@@ -1,0 +1,337 @@
+"""What reads files from strangers, each with sound samples to damage and a use of what it read.
+
+A reader takes a file and opens it as a command would, and touches what a user would look at. It may
+end in an ``InputError`` or succeed; anything else is a defect.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import mutations as m
+import numpy as np
+
+import vpintegrator as vp
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One reader.
+
+    Attributes
+    ----------
+    suffix
+        Ending of its files.
+    samples
+        Makes sound files in a folder.
+    read
+        Opens a file and looks at what is in it; may write beside it.
+    mutate
+        The damage.
+    """
+
+    suffix: str
+    samples: Callable[[Path], list[Path]]
+    read: Callable[[Path], Any]
+    mutate: m.Mutation
+
+
+READERS: dict[str, Reader] = {}
+
+
+def reader(
+    name: str, suffix: str, samples: Callable[[Path], list[Path]], mutate: m.Mutation
+) -> Callable[[Callable[[Path], Any]], Callable[[Path], Any]]:
+    """Register the decorated function as a reader."""
+
+    def register(function: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        READERS[name] = Reader(suffix, samples, function, mutate)
+        return function
+
+    return register
+
+
+_RECIPE = """
+system = "harmonic-oscillator"
+step = 0.1
+steps = 6
+seed = 1
+[trajectories]
+train = 3
+validation = 2
+test = 2
+[solver]
+rtol = 1e-6
+atol = 1e-6
+"""
+
+_SYSTEM = """
+title = "Two arrays"
+state = {q = 2, p = 2}
+hamiltonian = "sum(p[i]**2/(2*m[i]) for i in range(2)) + k*sigmoid(q[0]) + cos(q[1])"
+[parameters]
+m = [1.0, "3/2"]
+k = 0.5
+[invariants]
+energy = "sum(p[i]**2/(2*m[i]) for i in range(2)) + k*sigmoid(q[0]) + cos(q[1])"
+[[reversing_symmetry]]
+q = "q[i]"
+p = "-p[i]"
+[initial_conditions]
+distribution = "normal"
+mean = [0, 0, 0, 0]
+std = 0.5
+[defaults]
+step = 0.1
+steps = 10
+"""
+
+
+@functools.cache
+def _dataset(folder: Path) -> Path:
+    (folder / "recipe.toml").write_text(_RECIPE, encoding="utf-8")
+    vp.generate(folder / "recipe.toml", folder / "dataset.h5")
+    return folder / "dataset.h5"
+
+
+def _expressions(folder: Path) -> list[Path]:
+    """One expression a file, from the catalogue and the documents."""
+    texts = [
+        "(1/I3 - 1/I2)*z2*z3",
+        "sum(m[i]*z1**i for i in range(len(m))) + k*sigmoid(z2)",
+        "sum(1/sqrt((z1*i - z2*j)**2 + 1) for i in range(n) for j in range(i))",
+        "exp(-z1**2/2)*sin(2*pi*z2) - log(1 + z3**2)",
+        "tanh(z1)*cos(z2)/(3 + tan(z3)**2)",
+        "-k*(z1 - m[1])**3 + 1e-3*z2/m[0]",
+    ]
+    paths = [folder / f"expression-{k}.txt" for k in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths
+
+
+@reader("expressions", ".txt", _expressions, m.mutate_text)
+def _read_expression(path: Path) -> None:
+    text = path.read_bytes().decode(errors="replace")
+    system = vp.System(
+        'state = ["z1", "z2", "z3"]\n[vector_field]\n'
+        f'z1 = {m.dumps(text)}\nz2 = "z3"\nz3 = "-z2"\n'
+        "[parameters]\nI2 = 1.0\nI3 = 0.5\nm = [1.0, 2.0, 3.0]\nk = 0.5\nn = 3\n",
+        "fuzzed",
+    )
+    with np.errstate(all="ignore"):
+        system.vector_field(np.linspace(0.1, 0.9, system.dim))
+
+
+def _systems(folder: Path) -> list[Path]:
+    (folder / "own.toml").write_text(_SYSTEM, encoding="utf-8")
+    small = ("harmonic-oscillator", "rigid-body", "pendulum", "abc-flow", "lotka-volterra-2d")
+    for name in small:
+        text = vp.load_system(name).text
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    return [folder / "own.toml", *(folder / f"{name}.toml" for name in small)]
+
+
+@reader("systems", ".toml", _systems, m.mutate_toml)
+def _read_system(path: Path) -> None:
+    system = vp.load_system(path)
+    repr(system)
+    if system.is_measured:
+        return
+    try:
+        states = system.sample_initial(3, np.random.default_rng(0))
+    except vp.InputError:
+        states = np.linspace(0.1, 0.9, system.dim)[None]
+    with np.errstate(all="ignore"):
+        system.vector_field(states)
+        for invariant in system.invariants.values():
+            invariant(states)
+
+
+def _recipes(folder: Path) -> list[Path]:
+    _dataset(folder)
+    text = _RECIPE + (
+        '[initial_conditions]\ndistribution = "uniform"\nlow = [-1, -1]\nhigh = [1, 1]\n'
+        "[observation]\nnoise = 0.01\n"
+        '[split]\nby = "trajectory"\n'
+    )
+    (folder / "full.toml").write_text(text, encoding="utf-8")
+    return [folder / "recipe.toml", folder / "full.toml"]
+
+
+@reader("recipes", ".toml", _recipes, m.mutate_toml)
+def _read_recipe(path: Path) -> None:
+    recipe = vp.load_recipe(path)
+    repr(recipe)
+    recipe.parts()
+
+
+def _datasets(folder: Path) -> list[Path]:
+    path = _dataset(folder)
+    table = np.random.default_rng(0).normal(size=(6, 5, 2))
+    vp.import_dataset(table, folder / "measured.h5", step=0.1)
+    return [path, folder / "measured.h5"]
+
+
+@reader("datasets", ".h5", _datasets, m.mutate_hdf5)
+def _read_dataset(path: Path) -> None:
+    dataset = vp.open_dataset(path)
+    repr(dataset)
+    _ = dataset.system, dataset.dim, dataset.description
+    for group in dataset.shapes:
+        dataset.states(group)
+    dataset.sample_windows(4, 2)
+
+
+def _models(folder: Path) -> list[Path]:
+    rho = [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    models = vp.models
+    made = {
+        "vpt": models.VolumePreservingTransformer(dim=3, depth=1, width=2),
+        "vpff": models.VolumePreservingFeedForward(dim=3, depth=1, reversing_symmetries=[rho]),
+        "vpmt": models.VolumePreservingMultiheadTransformer(dim=4, depth=1),
+        "transformer": models.StandardTransformer(dim=3, depth=1),
+        "resnet": models.ResidualNetwork(dim=3, depth=1),
+    }
+    for name, model in made.items():
+        model.metadata = {"system_name": "rigid-body", "step": "0.2"}
+        vp.save(model, folder / f"{name}.safetensors")
+    return [folder / f"{name}.safetensors" for name in made]
+
+
+@reader("models", ".safetensors", _models, m.mutate_safetensors)
+def _read_model(path: Path) -> None:
+    import torch
+
+    model = vp.load(path)
+    repr(model)
+    with torch.no_grad():
+        model(torch.zeros(1, model.window, model.dim, dtype=model.scale.dtype))
+
+
+def _rollouts(folder: Path) -> list[Path]:
+    report = vp.compare(
+        None,
+        against=["rk4", "implicit-midpoint"],
+        system=vp.load_system("harmonic-oscillator"),
+        step=0.1,
+        steps=8,
+        trajectories=2,
+    )
+    report.save(folder / "rollout.h5")
+    return [folder / "rollout.h5"]
+
+
+@reader("rollouts", ".h5", _rollouts, m.mutate_hdf5)
+def _read_rollout(path: Path) -> None:
+    report = vp.open_rollout(path)
+    repr(report)
+    report.table()
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    made = []
+    for optimizer, dtype in (("levenberg-marquardt", "float64"), ("adam", "float32")):
+        path = folder / f"{optimizer}.checkpoint"
+        saved = path.with_suffix(".kept")
+        model = vp.models.VolumePreservingFeedForward(dim=2, depth=1, width=2, dtype=dtype)
+        vp.train(
+            model,
+            _dataset(folder),
+            optimizer=optimizer,
+            epochs=2,
+            checkpoint=path,
+            checkpoint_seconds=0.0,
+            progress=lambda _history, path=path, saved=saved: (
+                path.exists() and shutil.copy(path, saved)
+            ),
+        )
+        shutil.move(saved, path)
+        made.append(path)
+    return made
+
+
+@reader("checkpoints", ".checkpoint", _checkpoints, m.mutate_safetensors)
+def _read_checkpoint(path: Path) -> None:
+    from vpintegrator.training.checkpoint import load_checkpoint
+
+    load_checkpoint(path, {})
+
+
+def _tables(folder: Path) -> list[Path]:
+    rows = ["trajectory,time,x,y"]
+    rows += [f"{k},{0.1 * t:.1f},{k + t:.3f},{k - t:.3f}" for k in range(3) for t in range(9)]
+    (folder / "long.csv").write_text("\n".join(rows), encoding="utf-8")
+    (folder / "plain.csv").write_text("x,y\n" + "1,2\n3,4\n" * 4, encoding="utf-8")
+    return [folder / "long.csv", folder / "plain.csv"]
+
+
+def _import(path: Path) -> None:
+    output = path.with_name("imported.h5")
+    vp.import_dataset(path, output, overwrite=True, split="time", step=0.1)
+
+
+@reader("imports-csv", ".csv", _tables, m.mutate_text)
+def _read_table(path: Path) -> None:
+    output = path.with_name("imported.h5")
+    step = None if b"time" in path.read_bytes() else 0.1
+    vp.import_dataset(path, output, overwrite=True, split="time", step=step)
+
+
+def _archives(folder: Path) -> list[Path]:
+    states = np.random.default_rng(0).normal(size=(4, 9, 2))
+    np.savez(folder / "states.npz", state=states, times=0.1 * np.arange(9))
+    np.savez_compressed(folder / "packed.npz", state=states)
+    return [folder / "states.npz", folder / "packed.npz"]
+
+
+reader("imports-npz", ".npz", _archives, m.mutate_npz)(_import)
+
+
+def _arrays(folder: Path) -> list[Path]:
+    np.save(folder / "states.npy", np.random.default_rng(0).normal(size=(4, 9, 2)))
+    return [folder / "states.npy"]
+
+
+reader("imports-npy", ".npy", _arrays, m.mutate_npy)(_import)
+
+
+def _hdf5(folder: Path) -> list[Path]:
+    states = np.random.default_rng(0).normal(size=(4, 9, 2))
+    with h5py.File(folder / "plain.h5", "w") as file:
+        file["state"] = states
+        file["time"] = 0.1 * np.arange(9)
+    with h5py.File(folder / "packed.h5", "w") as file:
+        group = file.create_group("run")
+        packed = group.create_dataset("state", data=states, chunks=(1, 3, 2), compression="gzip")
+        packed.attrs["units"] = "m"
+    return [folder / "plain.h5", folder / "packed.h5"]
+
+
+reader("imports-hdf5", ".h5", _hdf5, m.mutate_hdf5)(_import)
+
+
+def _netcdf(folder: Path) -> list[Path]:
+    import xarray
+
+    states = np.random.default_rng(0).normal(size=(4, 9, 2))
+    dimensions = ("trajectory", "time", "component")
+    array = xarray.DataArray(states, dims=dimensions, coords={"time": 0.1 * np.arange(9)})
+    array.to_dataset(name="state").to_netcdf(folder / "new.nc", engine="h5netcdf")
+    array.to_dataset(name="state").to_netcdf(
+        folder / "classic.nc", engine="scipy", format="NETCDF3_64BIT"
+    )
+    return [folder / "new.nc", folder / "classic.nc"]
+
+
+def _mutate_netcdf(random: Any, data: bytes) -> bytes:
+    return (m.mutate_bytes if data[:3] == b"CDF" else m.mutate_hdf5)(random, data)
+
+
+reader("imports-netcdf", ".nc", _netcdf, _mutate_netcdf)(_import)
