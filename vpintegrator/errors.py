@@ -29,6 +29,6 @@ def printable(text: str, longest: int | None = None) -> str:
         text = " ".join(text.splitlines())
         text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     if longest is not None and len(text) > longest:
-        half = longest // 2 - 2
+        half = longest // 2 - 3
         text = f"{text[:half]} ... {text[-half:]}"
     return text
