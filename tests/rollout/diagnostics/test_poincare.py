@@ -97,6 +97,20 @@ def test_parts_give_the_same_section(parts, diverge):
         assert np.allclose(whole.time, full.time[known], atol=1e-6)
 
 
+@given(st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_a_crossing_does_not_depend_on_its_neighbours(count, seed):
+    """To the last bit: neither its place among the others nor their number matters."""
+    generator = np.random.default_rng(seed)
+    amplitudes, frequencies, phases = generator.uniform(0.2, 3, (3, count, 1, 3))
+    states = amplitudes * np.sin(frequencies * 0.1 * np.arange(60)[:, None] + phases)
+    section = poincare_section(states, 0.1, 1, 0.05, 0)
+    for number in range(count):
+        own = section.trajectory == number
+        alone = poincare_section(states[number : number + 1], 0.1, 1, 0.05, 0)
+        assert np.array_equal(section.time[own], alone.time)
+        assert np.array_equal(section.points[own], alone.points)
+
+
 def test_fed_with_the_same_part_again():
     states = oscillations(0.2, 300)
     observer = SectionObserver(0, 0.0, 1, 0.2)

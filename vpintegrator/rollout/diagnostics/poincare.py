@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -150,9 +151,10 @@ class SectionObserver:
         if not len(index):
             return _empty(dim)
         near = states[trajectory[:, None], begin[:, None] + np.arange(points)]
-        # in the middle of the points, so that all powers are small
-        fit = np.linalg.inv(np.vander(_centred(points)))
-        coefficients = np.einsum("pk,nkd->pnd", fit, near)
+        # sums in one order, whatever the number of crossings: einsum's would depend on it
+        coefficients = sum(
+            column[:, None, None] * near[:, k] for k, column in enumerate(_interpolation(points).T)
+        )
         low = index - begin - (points - 1) / 2
         heights = coefficients[..., self._component].copy()
         heights[-1] -= self._value
@@ -178,35 +180,31 @@ def poincare_section(
 def _root(coefficients: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Roots of polynomials (power, n), highest power first, one in each bracket (n,).
 
-    Newton's method; where it leaves the bracket, which shrinks at every step, the middle instead.
+    Each is found by itself: its bits do not depend on which others are sought beside it. Where
+    rounding puts both ends of a bracket on one side of zero, a state lies on the plane: its end.
     """
-    powers = np.arange(len(coefficients) - 1, 0, -1)[:, None]
-    derivative = coefficients[:-1] * powers
-    rises = _horner(coefficients, low) < _horner(coefficients, high)
-    x = (low + high) / 2
+    from scipy.optimize.elementwise import find_root  # slow to load, and few rollouts need it
+
     with np.errstate(all="ignore"):
-        for _ in range(60):
-            value = _horner(coefficients, x)
-            above = (value > 0) == rises
-            low, high = np.where(above, low, x), np.where(above, x, high)
-            new = x - value / _horner(derivative, x)
-            new = np.where((new >= low) & (new <= high), new, (low + high) / 2)
-            done = np.abs(new - x).max() < 1e-15
-            x = new
-            if done:
-                break
-    return x
+        found = find_root(lambda x, *powers: _horner(powers, x), (low, high), args=(*coefficients,))
+        lower = np.abs(_horner(coefficients, low)) <= np.abs(_horner(coefficients, high))
+    return np.where(found.success, found.x, np.where(lower, low, high))
 
 
-def _horner(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _horner(coefficients: Sequence[np.ndarray] | np.ndarray, x: np.ndarray) -> np.ndarray:
     total = coefficients[0]
     for coefficient in coefficients[1:]:
         total = total * x + coefficient
     return total
 
 
-def _centred(points: int) -> np.ndarray:
-    return np.arange(points) - (points - 1) / 2
+@functools.cache
+def _interpolation(points: int) -> np.ndarray:
+    """Coefficients of the polynomial through values at consecutive points, (power, point).
+
+    The variable is 0 in the middle of the points, so that all powers are small.
+    """
+    return np.linalg.inv(np.vander(np.arange(points) - (points - 1) / 2))
 
 
 def _empty(dim: int) -> Section:
