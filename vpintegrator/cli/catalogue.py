@@ -11,6 +11,7 @@ from vpintegrator.cli.common import console
 def list_catalogue() -> None:
     """Print the datasets, and the systems under their subjects."""
     from rich.table import Column, Table
+    from rich.text import Text
 
     from vpintegrator.catalogue import recipe_summaries, system_summaries
 
@@ -31,7 +32,7 @@ def list_catalogue() -> None:
     )
     for subject, group in itertools.groupby(system_summaries(), key=lambda system: system.subject):
         systems.add_section()
-        systems.add_row(f"[italic]{subject}[/italic]")
+        systems.add_row(Text(subject, style="italic"))
         for system in group:
             size = f" ({system.size})" if system.size else ""
             structure = system.structure.replace("not divergence-free", "neither")
@@ -66,16 +67,15 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
     out = console()
 
     def section(title: str, *lines: str) -> None:
-        out.print(f"\n[bold]{title}[/bold]")
+        out.print(f"\n{title}", style="bold")
         for line in "\n".join(lines).splitlines():
-            out.print("  " + line, markup=False, soft_wrap=True)
+            out.print("  " + line, soft_wrap=True)
 
-    out.print(
-        f"[bold]{system.title}[/bold] ({system.name}), {system.dim} components, {system.structure}"
-    )
+    out.print(system.title, style="bold")
+    out.print(f"{system.name}, {system.dim} components, {system.structure}")
     for text in (system.description, system.reference):
         if text:
-            out.print(text, markup=False)
+            out.print(text)
     width = max(out.width - 2, 60)
     equations = "not known: measured" if system.is_measured else equations_unicode(system, width)
     section("Equations", equations)

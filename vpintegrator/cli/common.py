@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from vpintegrator.errors import InputError
+from vpintegrator.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +33,7 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except InputError as error:
-            raise _BadInput(str(error)) from None
+            raise _BadInput(printable(str(error))) from None
         except OSError as error:
             name = f": {error.filename}" if error.filename else ""
             raise click.ClickException(f"{error.strerror or error}{name}") from None
@@ -97,10 +98,15 @@ def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def console() -> Console:
-    """The terminal, for results."""
+    """The terminal, for results: texts are shown as they are, and none of them can steer it."""
     from rich.console import Console
+    from rich.text import Text
 
-    return Console(highlight=False)
+    class PlainConsole(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(printable(text), **options)
+
+    return PlainConsole(highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
@@ -120,7 +126,7 @@ def progress_bar(*columns: Any) -> Iterator[Progress]:
 
     terminal = Console(stderr=True)
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # it may be the name of a file
         BarColumn(bar_width=16),
         *(columns or (TextColumn("{task.percentage:>3.0f}%"),)),
         TimeElapsedColumn(),

@@ -47,13 +47,11 @@ def _kind(path: Path) -> str:
 
 
 def _say(heading: str, text: str) -> None:
-    console().print(f"  {heading:<{_WIDTH}}{text}", markup=False, soft_wrap=True)
+    console().print(f"  {heading:<{_WIDTH}}{text}", soft_wrap=True)
 
 
 def _title(text: str) -> None:
-    from rich.markup import escape
-
-    console().print(f"[bold]{escape(text)}[/bold]", soft_wrap=True)
+    console().print(text, style="bold", soft_wrap=True)
 
 
 def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:

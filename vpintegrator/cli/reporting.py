@@ -16,7 +16,7 @@ def report_generated(dataset: Dataset) -> None:
     drift = ", ".join(
         f"{k.replace('_', ' ')} {v:.1e}" for k, v in dataset.accuracy["invariant_drift"].items()
     )
-    out.print(f"[bold]{dataset.title}[/bold]")
+    out.print(dataset.title, style="bold")
     _trajectories(dataset)
     out.print(
         f"  accuracy       error about {dataset.accuracy['estimated_error']:.1e} "
@@ -36,8 +36,8 @@ def report_generated(dataset: Dataset) -> None:
 def report_imported(dataset: Dataset) -> None:
     """Of trajectories that existed before."""
     out = console()
-    out.print(f"[bold]{dataset.title}[/bold]")
-    out.print(f"  states         {', '.join(dataset.system.components)}", markup=False)
+    out.print(dataset.title, style="bold")
+    out.print(f"  states         {', '.join(dataset.system.components)}")
     system = dataset.system.title
     if dataset.system.is_measured:
         system = "equations not known: what needs them is left out (--system gives them)"

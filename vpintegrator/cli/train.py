@@ -277,7 +277,7 @@ def _announce(model: Integrator, data: Dataset) -> None:
     if len(model.reversing_symmetries):
         traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
     out = console()
-    out.print(f"[bold]{model.name}[/bold]: {', '.join(traits)}; {count} parameters", soft_wrap=True)
+    out.print(f"{model.name}: {', '.join(traits)}; {count} parameters", soft_wrap=True)
     out.print(
         f"  window {model.window}, predicting {model.prediction_window}; step {data.step:g}; "
         f"{data.shapes['train'][0]} training trajectories of {data.system.title}",
