@@ -1,17 +1,44 @@
-"""Writing files so that nobody ever meets a half-written one."""
+"""Writing files so that nobody ever meets a half-written one, and no finished one is lost."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
+import itertools
 import os
+import platform
+import re
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from vpintegrator.errors import InputError
 
 _UMASK = threading.Lock()
+_LONGEST_NAME = 255  # bytes of a file's name, on every usual file system
+_LONGEST_PART = 64  # of those, how many a made name takes from elsewhere
+
+# what a person can mend by another path or more room, and what is said of it
+_REFUSALS = {
+    errno.EACCES: "its folder or the file may not be written to",
+    errno.EPERM: "its folder or the file may not be written to",
+    errno.EROFS: "its disk is mounted for reading only",
+    errno.ENOENT: "its folder does not exist",
+    errno.ENOTDIR: "its folder is a file",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EISDIR: "it is a folder",
+    errno.ELOOP: "its links lead in a circle",
+}
+_NO_ROOM = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota of the disk is used up",
+    errno.EFBIG: "the disk takes no file so large",
+}
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.EXDEV}
 
 
 def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
@@ -20,18 +47,31 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
     Raises
     ------
     InputError
-        If the file exists and ``overwrite`` is false, or if its folder does not exist.
+        If the file exists and ``overwrite`` is false, if it is no ordinary file, if its folder does
+        not exist or may not be written to, or if its name cannot be one.
     """
     path = Path(path)
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder; give a file name")
-    if path.exists() and not overwrite:
-        raise InputError(
-            f"{path} exists already; choose another name, or allow replacing it with --overwrite "
-            "(overwrite=True in Python)"
-        )
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: the folder {path.parent} does not exist")
+    with disk_errors(path):
+        if "\0" in str(path):
+            raise InputError(f"cannot write {str(path)!r}: a name holds no zero character")
+        if not path.name or path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder; give a file name")
+        if os.path.lexists(path) and not overwrite:
+            raise InputError(
+                f"{path} exists already; choose another name, or allow replacing it with "
+                "--overwrite (overwrite=True in Python)"
+            )
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot write {path}: it is a device or a pipe, not a file")
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: the folder {path.parent} does not exist")
+        if len(os.fsencode(path.name)) > _LONGEST_NAME:
+            raise InputError(f"cannot write {path}: the name is too long")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise InputError(
+                f"cannot write {path}: the folder {path.parent} may not be written to; choose "
+                "another one"
+            )
     return path
 
 
@@ -39,19 +79,177 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
 def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
     """Give a temporary path in the same folder that becomes ``path`` when the block succeeds.
 
-    Whatever goes wrong inside, ``path`` stays as it was and the temporary file is removed.
+    Whatever goes wrong inside, ``path`` stays as it was and the temporary file is removed. What
+    processes of this machine that were killed left behind, on their way to the same path, is
+    removed first. When the block is left, the file is on the disk and not only on its way there.
+
+    Raises
+    ------
+    InputError
+        If ``path`` cannot be written, see :func:`check_output`; or if ``overwrite`` is false and
+        somebody else made the file meanwhile: it stays, and the new one stands beside it under the
+        name that the message gives.
+    OSError
+        If there is no room on the disk.
     """
     path = check_output(path, overwrite)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    remove_leftovers(path)
+    with disk_errors(path):
+        # the name says whose it is; what is cut from a long one does not matter
+        start = f".{_shortened(path.name)}.{_machine()}-{os.getpid()}."
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=start, suffix=".part")
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        # mkstemp makes private files; a result gets the permissions that open() would have given
-        with _UMASK:  # it belongs to the process, and threads may write at the same time
-            umask = os.umask(0)
-            os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        with disk_errors(path, but=temporary):
+            yield temporary
+            # mkstemp makes private files; a result gets the permissions open() would have given
+            with _UMASK:  # it belongs to the process, and threads may write at the same time
+                umask = os.umask(0)
+                os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+            _flush(temporary)
+            _move(temporary, path, overwrite)
+            _flush(path.parent)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete temporary files for ``path`` whose processes, on this machine, are no more."""
+    if os.name != "posix":
+        return  # no way to ask for a process without harm
+    start = f".{_shortened(path.name)}.{_machine()}-"
+    pattern = re.compile(re.escape(start) + r"(\d+)\.\w+\.part")
+    with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            found = pattern.fullmatch(entry.name)
+            if found and not _is_alive(int(found[1])):
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+
+
+@contextmanager
+def disk_errors(path: str | os.PathLike[str], but: Path | None = None) -> Iterator[None]:
+    """Say in one sentence why ``path`` cannot be written.
+
+    Errors about other files are let through, unless it is ``but``.
+
+    Raises
+    ------
+    InputError
+        If another path would help: no permission, a disk for reading only, a name too long.
+    OSError
+        If there is no room. Other errors of the system are left as they are.
+    """
+    try:
+        yield
+    except OSError as error:
+        names = [os.fspath(name) for name in (path, but, Path(path).parent) if name is not None]
+        ours = error.filename is not None and str(error.filename) in names
+        if error.errno in _NO_ROOM and (ours or error.filename is None):
+            text = f"{_NO_ROOM[error.errno]}; make room, or choose another disk"
+            raise OSError(error.errno, text, os.fspath(path)) from None
+        if error.errno in _REFUSALS and ours:
+            raise InputError(
+                f"cannot write {path}: {_REFUSALS[error.errno]}; choose another path"
+            ) from None
+        raise
+
+
+def safe_name(text: str, otherwise: str = "unnamed") -> str:
+    """``text``, which a file or a stranger gave, as a part of a file's name.
+
+    Letters, digits, ``_``, ``+``, ``-`` and dots that do not lead stay; so names of the catalogue
+    do. Anything else, separators of folders among it, becomes ``-``. The result is short.
+    """
+    plain = re.sub(r"[^\w.+-]+", "-", text).strip("-.")
+    cut = plain.encode("utf-8", "ignore")[:_LONGEST_PART].decode("utf-8", "ignore")
+    return cut.strip("-.") or otherwise
+
+
+def _move(temporary: Path, path: Path, overwrite: bool) -> None:
+    """Give the finished file its name, or without ``overwrite`` the next one that is free."""
+    if overwrite:
+        with contextlib.suppress(IsADirectoryError):  # which it was not at the start
+            temporary.replace(path)
+            return
+    elif _take(temporary, path):
+        return
+    for number in itertools.count(2):
+        name = f"{path.stem[: _LONGEST_NAME // 4]}-{number}{path.suffix}"
+        if _take(temporary, path.with_name(name)):
+            _flush(path.parent)
+            raise InputError(
+                f"{path} was made by somebody else meanwhile and stays as it is; what was to be "
+                f"written there is now {path.with_name(name)}"
+            )
+
+
+def _take(temporary: Path, path: Path) -> bool:
+    """Name a file, unless there is one of that name."""
+    try:
+        os.link(temporary, path)  # unlike a rename, this never replaces
+        return True
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    try:  # a file system without links: take the name first
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    temporary.replace(path)
+    return True
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the list of files in a folder, is on the disk."""
+    folder = path.is_dir()
+    if folder and os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
+            raise  # the others: not on this file system
+    finally:
+        os.close(handle)
+
+
+def _shortened(name: str) -> str:
+    """A file's name, or what stands for it where a longer one would be too long."""
+    if len(os.fsencode(name)) <= _LONGEST_NAME // 2:
+        return name
+    return f"{safe_name(name)}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+
+
+@cache
+def _machine() -> str:
+    """Name of this machine, and a mark of what its numbers of processes belong to.
+
+    Machines may share a folder, a name, and, where containers run on one of them, even a kernel;
+    a process is looked for only where its number means the same.
+    """
+    marks = []
+    for read in (
+        lambda: Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"),
+        lambda: os.readlink("/proc/self/ns/pid"),
+    ):
+        with contextlib.suppress(OSError):
+            marks.append(read())
+    mark = hashlib.sha256("|".join([platform.node(), *marks]).encode()).hexdigest()[:8]
+    return f"{safe_name(platform.node(), 'host')[:24]}-{mark}"
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # somebody else's
+    return True

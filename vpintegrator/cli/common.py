@@ -6,6 +6,7 @@ Nothing slow is imported here or at the top of a command, so that ``--help`` ans
 from __future__ import annotations
 
 import functools
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# escapes and other controls, directions of writing and the like, halves of characters, line breaks
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """Turn the user's mistakes into one sentence and exit code 2, and a full disk into one too."""
+    """Turn the user's mistakes into one sentence and exit code 2, and a full disk into one too.
+
+    The sentence may hold words of a file: what could steer the terminal is left out.
+    """
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -36,13 +42,26 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
             raise _BadInput(printable(str(error))) from None
         except OSError as error:
             name = f": {error.filename}" if error.filename else ""
-            raise click.ClickException(f"{error.strerror or error}{name}") from None
+            raise _BadInput(printable(f"{error.strerror or error}{name}")) from None
 
     return wrapped
 
 
 class _BadInput(click.ClickException):
     exit_code = 2
+
+
+def printable(text: str) -> str:
+    """Text with every character that a terminal obeys, and does not show, replaced by a mark.
+
+    Lines stay lines.
+    """
+    return "".join(
+        mark
+        if mark in "\n\t" or unicodedata.category(mark) not in _UNSEEN
+        else "\N{REPLACEMENT CHARACTER}"
+        for mark in text
+    )
 
 
 def read_parameters(entries: tuple[str, ...]) -> dict[str, Any]:

@@ -1,0 +1,179 @@
+"""Writing files: whole or absent, on the disk, and nobody's work lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vpintegrator import files
+from vpintegrator.errors import InputError
+from vpintegrator.files import check_output, replacing, safe_name
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_the_file_and_then_its_folder_reach_the_disk(tmp_path, monkeypatch, overwrite):
+    done = []
+
+    def fsync(handle):
+        done.append(("fsync", Path(os.readlink(f"/proc/self/fd/{handle}"))))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    move, link = Path.replace, os.link
+    monkeypatch.setattr(Path, "replace", lambda *a: (done.append("move"), move(*a))[1])
+    monkeypatch.setattr(os, "link", lambda *a: (done.append("move"), link(*a))[1])
+    with replacing(tmp_path / "a.h5", overwrite) as temporary:
+        temporary.write_text("new")
+    assert done == [("fsync", temporary), "move", ("fsync", tmp_path)]
+    assert _names(tmp_path) == ["a.h5"]
+
+
+def test_a_failure_leaves_the_old_file_and_no_other(tmp_path):
+    (tmp_path / "a.h5").write_text("old")
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "a.h5", overwrite=True) as new:
+        new.write_text("half")
+        raise KeyboardInterrupt
+    assert _names(tmp_path) == ["a.h5"]
+    assert (tmp_path / "a.h5").read_text() == "old"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_appears_meanwhile_stays_and_the_new_one_is_kept(tmp_path, monkeypatch, links):
+    if not links:
+
+        def link(*_):
+            raise OSError(errno.EPERM, "no links on this file system")
+
+        monkeypatch.setattr(os, "link", link)
+    (tmp_path / "a-2.h5").write_text("also there")
+    with (
+        pytest.raises(InputError, match=r"a\.h5 was made by somebody else.* now .*a-3\.h5"),
+        replacing(tmp_path / "a.h5") as temporary,
+    ):
+        temporary.write_text("mine")
+        (tmp_path / "a.h5").write_text("theirs")
+    assert _names(tmp_path) == ["a-2.h5", "a-3.h5", "a.h5"]
+    assert (tmp_path / "a.h5").read_text() == "theirs"
+    assert (tmp_path / "a-2.h5").read_text() == "also there"
+    assert (tmp_path / "a-3.h5").read_text() == "mine"
+
+
+def test_a_folder_that_appears_meanwhile_does_not_lose_the_work(tmp_path):
+    with (
+        pytest.raises(InputError, match=r"now .*a-2\.h5"),
+        replacing(tmp_path / "a.h5", overwrite=True) as temporary,
+    ):
+        temporary.write_text("mine")
+        (tmp_path / "a.h5").mkdir()
+    assert (tmp_path / "a-2.h5").read_text() == "mine"
+
+
+def test_what_a_killed_process_left_is_cleared_and_nothing_else(tmp_path):
+    script = (
+        "import os, signal, sys\nfrom vpintegrator.files import replacing\n"
+        "with replacing(sys.argv[1]) as temporary:\n"
+        "    temporary.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    path = tmp_path / "a.h5"
+    subprocess.run([sys.executable, "-c", script, path], check=False)
+    (left,) = _names(tmp_path)
+    assert left.startswith(".a.h5.") and left.endswith(".part")
+    dead = left.partition(f".{files._machine()}-")[2].partition(".")[0]
+    alive = [
+        f".a.h5.{files._machine()}-{os.getpid()}.abc.part",  # our own, of another thread
+        f".a.h5.{files._machine()}-1.abc.part",  # a process that is there
+        f".a.h5.elsewhere-12345678-{dead}.abc.part",  # another machine's: who knows
+        f".b.h5.{files._machine()}-{dead}.abc.part",  # of another output
+        ".a.h5.abc.part",
+    ]
+    for name in alive:
+        (tmp_path / name).touch()
+    with replacing(path) as temporary:
+        temporary.write_text("whole")
+    assert _names(tmp_path) == sorted([*alive, "a.h5"])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_no_room_is_one_sentence_and_leaves_nothing(tmp_path, number):
+    with pytest.raises(OSError, match="make room") as caught, replacing(tmp_path / "a.h5"):
+        raise OSError(number, "as HDF5 says it, with many words")
+    assert caught.value.errno == number
+    assert caught.value.filename == str(tmp_path / "a.h5")
+    assert not _names(tmp_path)
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path, monkeypatch, number):
+    def mkstemp(dir, **_):
+        raise OSError(number, "no", str(dir))
+
+    monkeypatch.setattr(files.tempfile, "mkstemp", mkstemp)
+    with pytest.raises(InputError, match=r"cannot write .*a\.h5: .*choose another"):
+        replacing(tmp_path / "a.h5").__enter__()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match="may not be written to"):
+        check_output(tmp_path / "a.h5", overwrite=False)
+
+
+def test_errors_about_other_files_are_let_through(tmp_path):
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "a.h5"):
+        (tmp_path / "not-there").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no/a.h5", "does not exist"),
+        ("file/a.h5", "does not exist"),
+        ("", "folder"),
+        ("x" * 300, "too long"),
+        ("y" * 5000, "too long"),
+        ("a\0b", "zero character"),
+        ("pipe", "device or a pipe"),
+    ],
+)
+def test_names_that_cannot_be_written_are_refused_before_the_work(tmp_path, name, said):
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=said):
+        check_output(f"{tmp_path}/{name}", overwrite=True)
+
+
+def test_a_link_to_nothing_is_not_replaced_unasked(tmp_path):
+    (tmp_path / "a.h5").symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match="exists already"):
+        check_output(tmp_path / "a.h5", overwrite=False)
+
+
+def test_the_longest_names_can_be_written(tmp_path):
+    path = tmp_path / ("é" * 125 + ".h5")
+    with replacing(path) as temporary:
+        temporary.write_text("whole")
+    assert _names(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("rigid-body", "rigid-body"),
+        ("lorenz_84.v2+", "lorenz_84.v2+"),
+        ("../escaped/name", "escaped-name"),
+        ("/etc/passwd", "etc-passwd"),
+        ("C:\\x", "C-x"),
+        ("..", "unnamed"),
+        ("", "unnamed"),
+        ("\x1b[31mred\0", "31mred"),
+        ("é" * 100, "é" * 32),
+    ],
+)
+def test_a_name_from_a_file_becomes_a_plain_name(text, name):
+    assert safe_name(text) == name
