@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from vpintegrator.errors import InputError
-from vpintegrator.text import printable
+from vpintegrator.errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +38,7 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except InputError as error:
-            raise _BadInput(printable(str(error))) from None
+            raise _BadInput(str(error)) from None
         except OSError as error:
             name = f": {error.filename}" if error.filename else ""
             raise _BadInput(printable(f"{error.strerror or error}{name}")) from None
@@ -123,7 +122,8 @@ def console() -> Console:
 
     class PlainConsole(Console):
         def render_str(self, text: str, **options: Any) -> Text:
-            return super().render_str(printable(text), **options)
+            lines = text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+            return super().render_str(lines, **options)
 
     return PlainConsole(highlight=False, markup=False, emoji=False)
 
