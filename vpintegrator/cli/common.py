@@ -6,7 +6,6 @@ Nothing slow is imported here or at the top of a command, so that ``--help`` ans
 from __future__ import annotations
 
 import functools
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# escapes and other controls, directions of writing and the like, halves of characters, line breaks
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -48,19 +45,6 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
 
 class _BadInput(click.ClickException):
     exit_code = 2
-
-
-def printable(text: str) -> str:
-    """Text with every character that a terminal obeys, and does not show, replaced by a mark.
-
-    Lines stay lines.
-    """
-    return "".join(
-        mark
-        if mark in "\n\t" or unicodedata.category(mark) not in _UNSEEN
-        else "\N{REPLACEMENT CHARACTER}"
-        for mark in text
-    )
 
 
 def read_parameters(entries: tuple[str, ...]) -> dict[str, Any]:
