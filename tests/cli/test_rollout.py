@@ -97,6 +97,26 @@ def test_classical_methods_alone(run):
     assert report.system.parameters["g"] == 4
 
 
+def test_models_without_metadata(run, model):
+    """As they come from other programs, or from training in one's own code."""
+    import vpintegrator as vp
+
+    bare = vp.load(model)
+    bare.metadata = {}
+    vp.save(bare, "bare.safetensors")
+    given = ["--system", "rigid-body", "-p", "I1=3", "--step", "0.1", "--steps", "5"]
+    result = run(main, "bare.safetensors", *given, "--against", "none")
+    assert result.exit_code == 0, result.output
+    report = open_rollout("rigid-body-rollout.h5")
+    assert (report.step, report.system.parameters["I1"]) == (0.1, 3)
+    assert refused(run(main, "bare.safetensors"), "does not say which system")
+    # what a model holds may be said once more, and then goes for the others too
+    again = ["--system", "rigid-body", "--step", "0.2", "--steps", "5", "-o", "b.h5"]
+    result = run(main, model, "bare.safetensors", *again)
+    assert result.exit_code == 0, result.output
+    assert list(open_rollout("b.h5").runs)[:2] == [model.stem, "bare"]
+
+
 def test_list_methods(run):
     result = run(main, "--list-methods")
     assert result.exit_code == 0
@@ -114,7 +134,10 @@ def test_list_methods(run):
         (["--initial", "1,2"], "initial states of rigid-body have shape (trajectory, 3)"),
         (["--initial", "a,b,c"], "expected numbers"),
         (["--initial", "1,0,0", "--trajectories", "4"], "by one of"),
-        (["--system", "pendulum"], "go without a model"),
+        (["--system", "pendulum"], "was trained on rigid-body and holds it"),
+        (["--system", "rigid-body", "-p", "I1=3"], "with other parameters"),
+        (["--system", "rigid-body", "--step", "0.1"], "trained for the step 0.2"),
+        (["-p", "I1=3"], "--parameter sets a parameter of the system that --system names"),
         (["--dataset", "none.h5"], "there is no file none.h5"),
         (["missing.safetensors"], "missing.safetensors"),
     ],

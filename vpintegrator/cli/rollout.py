@@ -109,9 +109,15 @@ _TIME = 120.0  # how long to run where nothing says it
     "--work-precision", is_flag=True, help="Also run each method at several steps: error by cost."
 )
 @click.option(
-    "--system", metavar="SYSTEM|FILE.toml", help="Without a model: the system to integrate."
+    "--system",
+    metavar="SYSTEM|FILE.toml",
+    help="The system to integrate.  [default: the one that the models hold]",
 )
-@click.option("--step", type=float, help="Without a model: the step.  [default: the system's]")
+@click.option(
+    "--step",
+    type=float,
+    help="Time step.  [default: the one that the models hold, or the system's]",
+)
 @parameter_option
 @click.option(
     "--seed",
@@ -181,8 +187,8 @@ def main(
         return
     if not models and given is None:
         raise InputError("name a trained model, or a system with --system")
-    if models and (given is not None or step is not None or parameters):
-        raise InputError("--system, --step and --parameter go without a model: it holds its own")
+    if parameters and given is None:
+        raise InputError("--parameter sets a parameter of the system that --system names")
     if time_ is not None and steps is not None:
         raise InputError("give --time or --steps, not both")
     if sum(bool(given) for given in (initial, dataset, trajectories)) > 1 and (
@@ -197,10 +203,13 @@ def main(
     from vpintegrator.plotting.names import grouped
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
+    from vpintegrator.rollout.arguments import check_agreement
 
     loaded = {path.stem: load(path) for path in models}
     if len(loaded) < len(models):
         raise InputError("two of the model files have the same name; rename one")
+    if given is not None:
+        check_agreement(loaded, given)
     name = given.name if given else next(iter(loaded.values())).metadata.get("system_name", "model")
     path = output or Path(f"{name}-rollout.h5")
     check_output(path, overwrite)

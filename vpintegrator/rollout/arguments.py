@@ -119,6 +119,23 @@ def find_system(models: Mapping[str, Integrator], system: System | str | None) -
     return System(text, system_name, json.loads(parameters), source=f"system of the model {first}")
 
 
+def check_agreement(models: Mapping[str, Integrator], system: System) -> None:
+    """InputError where a model was trained on another system, or with other parameters.
+
+    A model without metadata, imported or trained in code of one's own, agrees with any system.
+    """
+    for name, model in models.items():
+        if "system" not in model.metadata:
+            continue
+        own = find_system({name: model}, None)
+        if own.text != system.text or own.definitions != system.definitions:
+            what = "parameters" if own.text == system.text else "system"
+            raise InputError(
+                f"the model {name} was trained on {own.name} and holds it, with other {what} than "
+                f"those of the {system.name} given; leave out the system and its parameters"
+            )
+
+
 def find_step(models: Mapping[str, Integrator], system: System, step: float | None) -> float:
     if step is not None and not (math.isfinite(step) and step > 0):
         raise InputError(f"step = {step!r} must be a positive number")
