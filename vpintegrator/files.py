@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from vpintegrator.errors import InputError
 
@@ -73,6 +74,28 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
                 "another one"
             )
     return path
+
+
+def check_version(path: str | os.PathLike[str], version: Any, newest: int) -> int:
+    """The version of the format of a file, a number or a text in it, if it can be read.
+
+    Raises
+    ------
+    InputError
+        If it is newer than ``newest``, or no version at all.
+    """
+    try:
+        number = int(version)
+    except (TypeError, ValueError, OverflowError):
+        number = 0
+    if number < 1:
+        raise InputError(f"{path} is damaged: its format version {version!r} is none; make it anew")
+    if number > newest:
+        raise InputError(
+            f"{path} has format version {number}, but this vpintegrator reads versions up to "
+            f"{newest}; install a newer vpintegrator"
+        )
+    return number
 
 
 @contextmanager

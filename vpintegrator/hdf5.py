@@ -20,6 +20,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.files import check_version
 
 _CHUNK_BYTES = 1 << 20
 
@@ -181,15 +182,10 @@ def open_hdf5(
         if found != format_name:
             what = f"a {found} file" if isinstance(found, str) else "an HDF5 file of another kind"
             raise InputError(f"{path} is {what}, not a {format_name} file")
-        if int(file.attrs.get("format_version", 0)) < oldest:
+        if check_version(path, file.attrs.get("format_version"), newest) < oldest:
             raise InputError(
                 f"{path} was written by an older version of vpintegrator, in a format that is no "
                 f"longer read; make the {kind} anew"
-            )
-        if int(file.attrs["format_version"]) > newest:
-            raise InputError(
-                f"{path} has format version {file.attrs.get('format_version')}, but this version "
-                f"of vpintegrator reads up to {newest}; install a newer one"
             )
         if "shards" in file.attrs:
             _check_shards(path, file)

@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
+from vpintegrator.files import check_version, replacing
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.nn.checks import as_dtype
@@ -90,11 +90,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
             f"{path} is a safetensors file, but not a model saved by vpintegrator; give a file "
             "written by vp-train or vpintegrator.models.save"
         )
-    if header.get("version") != str(VERSION):
-        raise InputError(
-            f"{path} has version {header.get('version')} of the model format, and this "
-            f"vpintegrator reads version {VERSION}; update vpintegrator"
-        )
+    check_version(path, header.get("version"), VERSION)
     name = header.get("architecture", "")
     if name not in ARCHITECTURES:
         raise InputError(

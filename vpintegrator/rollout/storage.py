@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
+from vpintegrator.files import check_version, replacing
 
 _IDENTITY = "rollout.json"
 _PROGRESS = "progress.npz"
-_FORMAT = "vpintegrator-rollout-checkpoint-1"
+FORMAT = "vpintegrator-rollout-checkpoint"
+FORMAT_VERSION = 1
 
 
 class Storage:
@@ -67,7 +68,7 @@ class FolderStorage(Storage):
     ) -> None:
         self.folder = Path(folder)
         self._recorded: dict[str, np.ndarray] = {}
-        identity = {"format": _FORMAT, **identity}
+        identity = {"format": f"{FORMAT}-{FORMAT_VERSION}", **identity}
         if resume:
             self._check(identity)
             self._recorded = self._read()
@@ -130,6 +131,10 @@ class FolderStorage(Storage):
             saved = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is damaged, delete {self.folder}: {error}") from None
+        if isinstance(saved, dict):
+            name, _, version = str(saved.get("format")).rpartition("-")
+            if name == FORMAT:
+                check_version(self.folder, version, FORMAT_VERSION)
         wanted = json.loads(json.dumps(identity))
         for key, value in wanted.items():
             if not isinstance(saved, dict) or saved.get(key) != value:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
+from vpintegrator.files import check_version, replacing
 from vpintegrator.training.history import History
 
 FORMAT = "vpintegrator-checkpoint"
@@ -98,6 +98,7 @@ def load_checkpoint(path: str | os.PathLike[str], identity: dict[str, Any]) -> C
             header = file.metadata() or {}
             if header.get("format") != FORMAT:
                 raise InputError(f"{path} is not a checkpoint of a training")
+            check_version(path, header.get("format_version"), FORMAT_VERSION)
             groups: dict[str, Tensors] = {
                 g: {} for g in ("model", "best", "optimizer", "generator")
             }

@@ -1,0 +1,276 @@
+"""Make tiny files of every format of this version, which later versions must be able to read.
+
+    python scripts/format_samples.py            # into tests/data/formats/
+
+Each format has a folder named after it and its version, with a file ``numbers.json`` that says what
+the files gave when they were made. A folder that is there already is left alone: it was made by an
+older version of the package, and that is what it is for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import vpintegrator as vp
+from vpintegrator.data import store as dataset_store
+from vpintegrator.models import saving
+from vpintegrator.rollout import storage
+from vpintegrator.rollout import store as rollout_store
+from vpintegrator.training import checkpoint
+
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "data" / "formats"
+WHOLE, VIEW, IMPORTED = "whole.h5", "view.h5", "imported.h5"
+ROLLOUT = "rollout.h5"
+CHECKPOINT = "checkpoint"
+# an implicit method is integrated one trajectory at a time, so that 65 of them make two shards
+SHARDED = {"method": "LSODA", "count": 65, "steps": 1, "rtol": 1e-6, "atol": 1e-6}
+MODELS: dict[str, tuple[type, dict[str, Any], str]] = {
+    "vpt": (vp.models.VolumePreservingTransformer, {"window": 3, "width": 4}, "float64"),
+    "vpff": (vp.models.VolumePreservingFeedForward, {"depth": 1, "width": 4}, "float64"),
+    "vpmt": (
+        vp.models.VolumePreservingMultiheadTransformer,
+        {"window": 2, "width": 4, "depth": 1},
+        "float64",
+    ),
+    "transformer": (
+        vp.models.StandardTransformer,
+        {"window": 3, "prediction_window": 2, "depth": 1},
+        "float64",
+    ),
+    "resnet": (vp.models.ResidualNetwork, {"depth": 1, "width": 4}, "float32"),
+}
+REVERSIBLE = ("vpt", "vpff")
+TRAINING: dict[str, dict[str, Any]] = {
+    "levenberg-marquardt": {"optimizer": "levenberg-marquardt", "epochs": 6},
+    "adam": {"optimizer": "adam", "epochs": 4, "batch": 16},
+}
+INTERRUPTED = 2  # epochs, or steps of the method at hand
+COMPARISON: dict[str, Any] = {"steps": 30, "trajectories": 2, "seed": 3, "compiled": False}
+
+
+def current_versions() -> dict[str, int]:
+    """Every format and its version in the package at hand."""
+    return {
+        "dataset": dataset_store.FORMAT_VERSION,
+        "model": saving.VERSION,
+        "rollout": rollout_store.FORMAT_VERSION,
+        "training-checkpoint": checkpoint.FORMAT_VERSION,
+        "rollout-checkpoint": storage.FORMAT_VERSION,
+    }
+
+
+def window(model: Any) -> torch.Tensor:
+    """The window that a sample is asked about, (1, window, dim): the same for ever."""
+    count = model.window * model.dim
+    values = [(7 * k % 11 - 5) / 8 for k in range(count)]
+    return torch.tensor(values, dtype=model.scale.dtype).reshape(1, model.window, model.dim)
+
+
+def build(name: str) -> Any:
+    """An untrained model of a sample's architecture and sizes."""
+    architecture, sizes, dtype = MODELS[name]
+    options = dict(sizes)
+    if name in REVERSIBLE:
+        options["reversing_symmetries"] = vp.load_system("rigid-body").reversing_symmetries
+    torch.manual_seed(1)
+    return architecture(dim=3, dtype=getattr(torch, dtype), **options)
+
+
+def interrupting(epochs: int) -> Callable[[Any], None]:
+    """For ``progress`` of a training: as Ctrl-C after some epochs."""
+
+    def progress(history: Any) -> None:
+        if history.epochs == epochs:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def training(name: str, dataset: Path, folder: Path, **options: Any) -> tuple[Any, Any]:
+    """The model and the history of one of the trainings, as far as ``options`` let it come."""
+    model = build("vpff")
+    options |= {"checkpoint": folder / f"{name}.{CHECKPOINT}", "compiled": False}
+    return model, vp.train(model, dataset, **TRAINING[name], **options)
+
+
+def comparison(model: Any, folder: Path, **options: Any) -> Any:
+    """The comparison whose checkpoint is a sample."""
+    options = COMPARISON | {"checkpoint": folder / CHECKPOINT} | options
+    return vp.compare({"vpff": model}, ["rk4"], **options)
+
+
+# ------------------------------------------- what a sample gives, for numbers.json and the tests
+
+
+def dataset_numbers(path: Path) -> dict[str, Any]:
+    """Of a dataset."""
+    dataset = vp.open_dataset(path)
+    groups = {name: dataset.states(name) for name in dataset.shapes}
+    return {
+        "system": dataset.system.name,
+        "step": dataset.step,
+        "shapes": {name: list(shape) for name, shape in dataset.shapes.items()},
+        "fingerprint": dataset.fingerprint,
+        "fingerprint of the states": dataset_store.fingerprint(groups, dataset.step),
+        "last state": groups["test"][-1, -1].tolist(),
+        "estimated error": dataset.accuracy.get("estimated_error"),
+        "complete": dataset.is_complete,
+    }
+
+
+def model_numbers(path: Path) -> dict[str, Any]:
+    """Of a model."""
+    model = vp.load(path)
+    training = json.loads(model.metadata["training"])
+    with torch.no_grad():
+        output = model(window(model))
+    return {
+        "architecture": model.name,
+        "dtype": str(model.scale.dtype),
+        "symmetries": len(model.reversing_symmetries),
+        "step": float(model.metadata["step"]),
+        "system": model.metadata["system_name"],
+        "validation error": training["best_validation_error"],
+        "output": output.double().flatten().tolist(),
+    }
+
+
+def rollout_numbers(report: Any) -> dict[str, Any]:
+    """Of a rollout."""
+    return {
+        "system": report.system.name,
+        "times": report.times.tolist(),
+        "reference": report.reference[:, -1].tolist(),
+        "states": {name: run.states[:, -1].tolist() for name, run in report.runs.items()},
+        "summaries": {name: _plain(report.summary(name)) for name in report.runs},
+        "crossings": {
+            name: None if run.section is None else run.section.time.tolist()
+            for name, run in report.runs.items()
+        },
+        "work-precision": {
+            name: study.error.tolist() for name, study in report.work_precision.items()
+        },
+    }
+
+
+def training_numbers(model: Any, history: Any) -> dict[str, Any]:
+    """Of a training that has ended."""
+    with torch.no_grad():
+        output = model(window(model))
+    return {
+        "validation errors": history.validation_error,
+        "test error": history.test_error,
+        "output": output.flatten().tolist(),
+    }
+
+
+def _plain(summary: Any) -> dict[str, Any]:
+    """A summary without wall times, as JSON keeps it."""
+    values = dict(vars(summary))
+    del values["seconds_per_step"]
+    return json.loads(json.dumps(values))
+
+
+# ------------------------------------------------------------------------- making the samples
+
+
+def make_dataset(folder: Path, _: Path) -> dict[str, Any]:
+    """One file, one that is a view of its shards, and one of measured states, one missing."""
+    vp.generate("rigid-body", folder / WHOLE, count=12, steps=6, seed=5)
+    vp.generate("rigid-body", folder / VIEW, single_file=False, seed=5, **SHARDED)
+    measured = np.cos(np.arange(60.0)).reshape(5, 6, 2)
+    measured[0, 3] = np.nan
+    vp.import_dataset(measured, folder / IMPORTED, step=0.1, missing=True, seed=5)
+    return {name: dataset_numbers(folder / name) for name in (WHOLE, VIEW, IMPORTED)}
+
+
+def make_model(folder: Path, dataset: Path) -> dict[str, Any]:
+    """One of every architecture, trained for an epoch or two."""
+    numbers = {}
+    for name, (_, _, dtype) in MODELS.items():
+        model = build(name)
+        vp.train(model, dataset, epochs=2, compiled=False)
+        model.metadata["dataset"] = dataset.name  # not where it was
+        path = folder / f"{name}-{dtype}.safetensors"
+        vp.save(model, path)
+        numbers[path.name] = model_numbers(path)
+    return numbers
+
+
+def make_rollout(folder: Path, dataset: Path) -> dict[str, Any]:
+    """Everything that a rollout can hold."""
+    model = build("vpff")
+    vp.train(model, dataset, epochs=2, compiled=False)
+    options = COMPARISON | {"every": 3, "section": "z1 = 0", "work_precision": True}
+    report = vp.compare({"vpff": model}, ["rk4"], **options)
+    report.save(folder / ROLLOUT)
+    return {ROLLOUT: rollout_numbers(vp.open_rollout(folder / ROLLOUT))}
+
+
+def make_training_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
+    """Trainings that stopped early, and what they end with when they go on."""
+    numbers = {}
+    for name in TRAINING:
+        model, history = training(name, dataset, folder)
+        numbers[f"{name}.{CHECKPOINT}"] = training_numbers(model, history)
+        training(name, dataset, folder, progress=interrupting(INTERRUPTED))
+    return numbers
+
+
+def make_rollout_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
+    """A comparison that stopped early, its model, and what it ends with when it goes on."""
+    model = build("vpff")
+    vp.train(model, dataset, epochs=1, compiled=False)
+    model.metadata["dataset"] = dataset.name
+    vp.save(model, folder / "vpff.safetensors")
+
+    def progress(name: str, done: int, total: int) -> None:
+        if name == "rk4" and done >= INTERRUPTED:
+            raise KeyboardInterrupt
+
+    numbers = rollout_numbers(comparison(model, folder, checkpoint=None))
+    try:
+        comparison(model, folder, progress=progress)
+    except KeyboardInterrupt:
+        return {CHECKPOINT: numbers}
+    raise AssertionError("it was not interrupted")
+
+
+MAKERS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
+    "dataset": make_dataset,
+    "model": make_model,
+    "rollout": make_rollout,
+    "training-checkpoint": make_training_checkpoint,
+    "rollout-checkpoint": make_rollout_checkpoint,
+}
+
+
+def main() -> None:
+    """Make what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    top = parser.parse_args().folder
+    versions = current_versions()
+    dataset = top / f"dataset-{versions['dataset']}" / WHOLE
+    for name, make in MAKERS.items():
+        folder = top / f"{name}-{versions[name]}"
+        if folder.exists():
+            print(f"{folder} is there already")
+            continue
+        folder.mkdir(parents=True)
+        numbers = make(folder, dataset)
+        text = json.dumps(numbers, indent=1)
+        (folder / "numbers.json").write_text(text + "\n", encoding="utf-8")
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        print(f"{folder}: {size / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main()
