@@ -12,6 +12,7 @@ import torch
 
 import vpintegrator as vp
 from scripts import format_samples as samples
+from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 
 KINDS = {name: sorted(samples.FOLDER.glob(f"{name}-[0-9]*")) for name in samples.current_versions()}
@@ -78,9 +79,10 @@ def test_models_open(path, numbers):
 
 
 @pytest.mark.parametrize(("path", "numbers"), files("rollout"))
-def test_rollouts_open_and_are_drawn(path, numbers, tmp_path):
+def test_rollouts_open_and_are_drawn(path, numbers, tmp_path, monkeypatch):
     the_same(samples.rollout_numbers(vp.open_rollout(path)), numbers)
-    assert len(vp.draw(path, tmp_path / "figures", formats=["png"])) > 8
+    only(monkeypatch, "errors")
+    assert vp.draw(path, tmp_path / "figures", formats=["png"])
 
 
 @pytest.mark.parametrize(("path", "numbers"), files("training-checkpoint"))
