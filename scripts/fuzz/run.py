@@ -134,7 +134,7 @@ def work(name: str, seeds: range, folder: str, pipe: Connection) -> None:
     samples = sorted(Path(folder).glob("samples/*"))
     own = Path(tempfile.mkdtemp(dir=folder))
     path = own / f"case{reader.suffix}"
-    _warm_up(reader, samples, path)
+    warm_up(reader, samples, path)
     _limit_memory()
     for seed in seeds:
         pipe.send(seed)
@@ -147,7 +147,7 @@ def work(name: str, seeds: range, folder: str, pipe: Connection) -> None:
     pipe.send(None)
 
 
-def _warm_up(reader: readers.Reader, samples: list[Path], path: Path) -> None:
+def warm_up(reader: readers.Reader, samples: list[Path], path: Path) -> None:
     """Read every sound sample, so that no case pays for imports."""
     for sample in samples:
         path.write_bytes(sample.read_bytes())
