@@ -349,6 +349,8 @@ def mutate_hdf5(random: Random, data: bytes) -> bytes:
 def _mutate_object(random: Random, file: h5py.File) -> None:
     names: list[str] = []
     file.visit(names.append)
+    if not names:  # an earlier mutation took the last one
+        return
     target = file[random.choice(["/", "/", "/", *names])]
     if len(target.attrs) and random.random() < 0.5:
         _mutate_attribute(random, target)
@@ -379,11 +381,16 @@ def _mutate_object(random: Random, file: h5py.File) -> None:
         del group[last]
         chunks = tuple(min(4, n) for n in huge)
         group.create_dataset(last, shape=huge, dtype="f8", chunks=chunks, compression="gzip")
-    elif isinstance(file[name], h5py.Dataset) and file[name].dtype.kind != "O":
+    elif isinstance(file[name], h5py.Dataset) and _is_small(file[name]):
         values = mutate_array(random, file[name][...])
         _replace(group, last, values)
     else:
         _replace(group, last, nasty_array(random))
+
+
+def _is_small(dataset: h5py.Dataset) -> bool:
+    """Whether it holds numbers, and not the many that an earlier mutation promised."""
+    return dataset.dtype.kind != "O" and bool(np.prod(dataset.shape, dtype=float) < 1e6)
 
 
 def _replace(group: h5py.Group, name: str, value: Any) -> None:

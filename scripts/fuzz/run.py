@@ -32,10 +32,14 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
 from random import Random
 from types import FrameType
 
@@ -191,31 +195,43 @@ def outcomes(name: str, seeds: range, folder: Path) -> Iterator[Outcome]:
             if current is None:
                 raise InputError(f"{name}: the sound samples cannot be read") from None
             yield Outcome(current, f"the process ends (exit code {process.exitcode})")
-            seeds = range(current + 1, seeds.stop)
+            seeds = range(current + seeds.step, seeds.stop, seeds.step)
         finally:
             process.kill()
             ours.close()
 
 
 def run_reader(
-    name: str, first: int, count: int, keep: Path | None, advance: object
+    name: str, seeds: range, keep: Path | None, processes: int, advance: Callable[[], None]
 ) -> tuple[Counter[str], dict[str, Outcome]]:
     """All cases of a reader: how many ended how, and the first of each failure."""
     reader = readers.READERS[name]
     ended: Counter[str] = Counter()
     examples: dict[str, Outcome] = {}
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as made:
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as made, ThreadPoolExecutor(processes) as pool:
         folder = Path(made)
         samples = make_samples(reader, folder)
-        for outcome in outcomes(name, range(first, first + count), folder):
+        queue: SimpleQueue[Outcome | None] = SimpleQueue()
+
+        def share(part: range) -> None:
+            try:
+                for outcome in outcomes(name, part, folder):
+                    queue.put(outcome)
+            finally:
+                queue.put(None)
+
+        parts = [pool.submit(share, seeds[k::processes]) for k in range(processes)]
+        for outcome in chain.from_iterable(iter(queue.get, None) for _ in parts):
             ended[outcome.what] += 1
-            advance()  # type: ignore[operator]
+            advance()
             if outcome.failed and outcome.what not in examples:
                 examples[outcome.what] = outcome
                 if keep is not None:
                     keep.mkdir(parents=True, exist_ok=True)
                     data = make_case(reader, name, samples, outcome.seed)
                     (keep / f"{name}-{outcome.seed}{reader.suffix}").write_bytes(data)
+        for part in parts:
+            part.result()
     return ended, examples
 
 
@@ -223,10 +239,13 @@ def run_reader(
 @click.argument("names", nargs=-1, required=True, metavar="READER...|all")
 @click.option("--count", type=click.IntRange(min=1), default=1000, show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first.")
+@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--keep", type=click.Path(path_type=Path), help="Folder for files that failed.")
 @click.option("--show", is_flag=True, help="Print tracebacks and messages.")
 @plain_errors
-def main(names: tuple[str, ...], count: int, seed: int, keep: Path | None, show: bool) -> None:
+def main(
+    names: tuple[str, ...], count: int, seed: int, processes: int, keep: Path | None, show: bool
+) -> None:
     """Give damaged files to readers; exit code 1 if any ends otherwise than it should."""
     chosen = list(readers.READERS) if "all" in names else list(names)
     unknown = [name for name in chosen if name not in readers.READERS]
@@ -238,7 +257,9 @@ def main(names: tuple[str, ...], count: int, seed: int, keep: Path | None, show:
         begin = time.perf_counter()
         with progress_bar() as bar:
             task = bar.add_task(name, total=count)
-            ended, examples = run_reader(name, seed, count, keep, lambda t=task: bar.advance(t))
+            ended, examples = run_reader(
+                name, range(seed, seed + count), keep, processes, partial(bar.advance, task)
+            )
         failed = sum(ended.values()) - ended[READ] - ended[REFUSED]
         failures += failed
         rate = count / (time.perf_counter() - begin)
