@@ -20,7 +20,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vpintegrator import models, nn
+    from vpintegrator import catalogue as catalogue
+    from vpintegrator import cli as cli
+    from vpintegrator import compiled as compiled
+    from vpintegrator import data as data
+    from vpintegrator import dynamics as dynamics
+    from vpintegrator import errors as errors
+    from vpintegrator import files as files
+    from vpintegrator import hdf5 as hdf5
+    from vpintegrator import models as models
+    from vpintegrator import nn as nn
+    from vpintegrator import plotting as plotting
+    from vpintegrator import threads as threads
+    from vpintegrator import training as training
     from vpintegrator.data import (
         generate,
         import_dataset,
@@ -39,7 +51,24 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # the module vpintegrator.rollout is itself callable, so that vp.rollout(model, ...) is the function
-_MODULES = ("models", "nn", "rollout")
+_MODULES = (
+    "catalogue",
+    "cli",
+    "compiled",
+    "data",
+    "datasets",
+    "dynamics",
+    "errors",
+    "files",
+    "hdf5",
+    "models",
+    "nn",
+    "plotting",
+    "rollout",
+    "systems",
+    "threads",
+    "training",
+)
 _NAMES = {
     "InputError": "errors",
     "System": "dynamics",
@@ -99,4 +128,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -42,6 +42,11 @@ def test_a_system_makes_a_recipe():
     assert load_recipe(SYSTEM, step=0.1, parameters={"b": 2}).system.parameters["b"] == 2
 
 
+def test_a_path_with_an_equals_sign_is_a_path(tmp_path):
+    (tmp_path / "b=1").write_text(SYSTEM)
+    assert load_recipe(str(tmp_path / "b=1"), step=0.1).system.name == "b=1"
+
+
 def test_count_keeps_proportions():
     recipe = load_recipe("rigid-body", count=130)
     assert recipe.trajectories == {"train": 100, "validation": 10, "test": 20}

@@ -1,5 +1,7 @@
 """Systems: derived functions against oracles, claims that are checked, mistakes that are told."""
 
+import json
+import pickle
 from functools import cache
 
 import numpy as np
@@ -136,6 +138,47 @@ def test_parameters_override():
     m = load_system("coupled-oscillators", m=[4, 1], k="2*pi").parameters
     assert m["m"] == [4, 1]
     assert m["k"] == pytest.approx(2 * np.pi)
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        (np.float64(3.0), 3.0),
+        (np.float32(2.5), 2.5),
+        (np.int64(3), 3),
+        (np.array(3.5), 3.5),
+        (np.array([1.0, 2.5]), [1.0, 2.5]),
+        ((np.int32(1), 2), [1, 2]),
+    ],
+)
+def test_numbers_of_numpy_are_parameters(given, plain):
+    chosen = {"m": given} if isinstance(plain, list) else {"k": given}
+    system = load_system("coupled-oscillators", **chosen)
+    name = next(iter(chosen))
+    assert system.parameters[name] == plain
+    assert json.loads(json.dumps(system.definitions))[name] == plain
+    z = states(system, 3)
+    again = pickle.loads(pickle.dumps(system))
+    np.testing.assert_array_equal(again.vector_field(z), system.vector_field(z))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.float64("nan"), "not a finite number"),
+        (np.bool_(True), "expected a number, .* found True"),
+        (True, "expected a number, .* found True"),
+        (np.array([True]), "expected a number, .* found True"),
+        (np.ones((2, 2)), r"not an array of shape \(2, 2\)"),
+        ([[1.0]], "not of lists"),
+        (1 + 2j, "expected a number"),
+        (None, "expected a number"),
+        ({}, "expected a number"),
+    ],
+)
+def test_what_is_no_parameter(value, message):
+    with pytest.raises(InputError, match=f"rigid-body, .*I1: .*{message}"):
+        load_system("rigid-body", I1=value)
 
 
 def test_stored_text_and_parameters_make_the_same_system():
@@ -280,6 +323,31 @@ def test_unknown_names_get_a_suggestion():
         load_system("missing.toml")
     with pytest.raises(InputError, match="3 components in its last dimension"):
         load_system("rigid-body").vector_field(np.zeros(4))
+
+
+def test_a_path_may_hold_any_character(tmp_path, monkeypatch):
+    folder = tmp_path / "k=3"
+    folder.mkdir()
+    for name in ("a=1.toml", "a=1"):
+        (folder / name).write_text(CHAIN)
+        assert load_system(str(folder / name)).name == "a=1"
+    monkeypatch.chdir(folder)
+    assert load_system("a=1").dim == 6
+    with pytest.raises(InputError, match=r"there is no file .*k=4/a\.toml"):
+        load_system(str(tmp_path / "k=4" / "a.toml"))
+    with pytest.raises(InputError, match=r"there is no file .*k=4/a, nor is this TOML text"):
+        load_system(str(tmp_path / "k=4" / "a"))
+    with pytest.raises(InputError, match="null characters"):
+        load_system("a\0.toml")
+
+
+def test_text_is_several_lines_or_an_equation():
+    assert load_system('state = ["x"]\n[vector_field]\nx = "1"').dim == 1
+    one_line = 'state = ["q", "p"]'
+    with pytest.raises(InputError, match="system: give either hamiltonian"):
+        load_system(one_line)
+    with pytest.raises(InputError, match="system is given by its name, path or TOML text, not by"):
+        load_system(7)
 
 
 def test_files_that_are_no_text(tmp_path):

@@ -18,7 +18,7 @@ from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.stratified import Stratification
 from vpintegrator.dynamics import InitialConditions, System, load_system, solve
 from vpintegrator.dynamics.expression import nearest
-from vpintegrator.dynamics.load import is_path, is_text, read_text
+from vpintegrator.dynamics.load import find_description, is_path
 from vpintegrator.dynamics.solve import METHODS, SMALLEST_TOLERANCE
 from vpintegrator.errors import InputError
 
@@ -287,22 +287,9 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
 
 def _find(source: str | os.PathLike[str]) -> tuple[str, str, Path | None]:
     """Text, name and folder (of a file) of what the user means."""
-    if is_text(source):
-        return str(source), "text", None
-    if is_path(source):
-        path = Path(source)
-        return read_text(path), path.stem, path.parent
-    name = str(source)
-    recipes, systems = catalogue(DATASETS), catalogue(SYSTEMS)
-    entry = recipes.get(name) or systems.get(name)
-    if entry is None:
-        names = sorted({*recipes, *systems})
-        hint = nearest(name, names) or f"; there are {', '.join(names)}"
-        raise InputError(
-            f"there is no dataset or system '{name}' in the catalogue{hint} (a file of your own "
-            "is given by its path, ending in .toml)"
-        )
-    return entry.read_text(encoding="utf-8"), name, None
+    known = {**catalogue(SYSTEMS), **catalogue(DATASETS)}  # a dataset comes before its system
+    text, name, path = find_description(source, known, "dataset or system")
+    return text, name or "text", path.parent if path else None
 
 
 def _for_system(system: System, label: str, overrides: Mapping[str, Any]) -> Recipe:

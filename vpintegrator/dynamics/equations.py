@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import sympy
 
 from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse
@@ -122,6 +123,40 @@ def _terms(expression: sympy.Expr, symbols: Set[sympy.Symbol]) -> Iterator[sympy
                 yield constant * term
             return
     yield expression
+
+
+def plain_values(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Values of parameters as Python's own numbers, texts and lists, which JSON can hold.
+
+    Raises
+    ------
+    InputError
+        For anything else, such as an array of two dimensions.
+    """
+    return {name: _plain_value(value, f"{source}, {name}") for name, value in values.items()}
+
+
+def _plain_value(value: Any, where: str) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.ndim > 1:
+            raise InputError(
+                f"{where}: a parameter is a number or a list of numbers, not an array of shape "
+                f"{value.shape}"
+            )
+        value = value.tolist()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        entries = [_plain_value(entry, where) for entry in value]
+        if any(isinstance(entry, list) for entry in entries):
+            raise InputError(f"{where}: a parameter is a number or a list of numbers, not of lists")
+        return entries
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InputError(
+            f"{where}: expected a number, a list of numbers or an expression in quotes, found "
+            f"{value!r}"
+        )
+    return value
 
 
 def read_equations(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from vpintegrator.catalogue import SYSTEMS, catalogue
+from vpintegrator.catalogue import SYSTEMS, catalogue, read_toml
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
@@ -26,6 +27,8 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path} is a folder; give a TOML file") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file in UTF-8; give a TOML file") from None
+    except ValueError:
+        raise InputError(f"a path holds no null characters, but {str(path)!r} does") from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
 
@@ -35,9 +38,77 @@ def is_path(source: str | os.PathLike[str]) -> bool:
     return isinstance(source, os.PathLike) or source.endswith(".toml") or os.sep in source
 
 
-def is_text(source: str | os.PathLike[str]) -> bool:
-    """Whether this is TOML itself rather than a name or a path."""
-    return isinstance(source, str) and ("\n" in source or "=" in source)
+class Description(NamedTuple):
+    """A TOML text, the name that goes with it, and the file that it was read from, if any."""
+
+    text: str
+    name: str | None
+    path: Path | None
+
+
+def find_description(
+    source: str | os.PathLike[str], known: Mapping[str, Any], what: str
+) -> Description:
+    """What the user means: a name in the catalogue, the path of a file, or TOML itself.
+
+    A name of the catalogue comes first; then text of several lines is TOML, and a file that exists
+    is read, whatever its name; of the rest, what looks like a path is one, and what holds ``=`` is
+    TOML of one line.
+
+    Parameters
+    ----------
+    source
+        What was given.
+    known
+        The files of the catalogue by name.
+    what
+        What they describe, for messages: ``"system"``.
+
+    Raises
+    ------
+    InputError
+        If nothing is found, or the file cannot be read.
+    """
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(
+            f"a {what} is given by its name, path or TOML text, not by {type(source).__name__}"
+        )
+    if isinstance(source, os.PathLike):
+        path = Path(source)
+        return Description(read_text(path), path.stem, path)
+    if source in known:
+        return Description(known[source].read_text(encoding="utf-8"), source, None)
+    if "\n" in source:
+        return Description(source, None, None)
+    if source.endswith(".toml") or _is_file(source) or (os.sep in source and "=" not in source):
+        path = Path(source)
+        return Description(read_text(path), path.stem, path)
+    if "=" in source:
+        if os.sep in source and not _is_toml(source):
+            raise InputError(
+                f"there is no file {source}, nor is this TOML text; check the path or the text"
+            )
+        return Description(source, None, None)
+    hint = nearest(source, known) or f"; there are {', '.join(known)}"
+    raise InputError(
+        f"there is no {what} '{source}' in the catalogue{hint} (a file of your own is given by its "
+        "path, ending in .toml)"
+    )
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a null character
+        return False
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        read_toml(text, "text")
+    except InputError:
+        return False
+    return True
 
 
 def load_system(source: str | os.PathLike[str], /, **parameters: Any) -> System:
@@ -47,8 +118,10 @@ def load_system(source: str | os.PathLike[str], /, **parameters: Any) -> System:
     ----------
     source
         A name in the catalogue (:func:`list_systems`), the path of a TOML file, or TOML text.
+        A file that exists is read whatever its name is; text is what holds several lines or ``=``.
     **parameters
-        Values that replace the file's: numbers, lists for arrays, or expressions as text.
+        Values that replace the file's: numbers, lists for arrays, NumPy's numbers and arrays of
+        one dimension, or expressions as text.
 
     Raises
     ------
@@ -63,17 +136,5 @@ def load_system(source: str | os.PathLike[str], /, **parameters: Any) -> System:
     """
     if isinstance(source, System):
         raise InputError("load_system was given a System; it is loaded already")
-    if is_text(source):
-        return System(str(source), parameters=parameters)
-    if is_path(source):
-        path = Path(source)
-        return System(read_text(path), path.stem, parameters, source=path.name)
-    systems = catalogue(SYSTEMS)
-    name = str(source)
-    if name not in systems:
-        hint = nearest(name, systems) or f"; there are {', '.join(systems)}"
-        raise InputError(
-            f"there is no system '{name}' in the catalogue{hint} (a file of your own is given "
-            "by its path, ending in .toml)"
-        )
-    return System(systems[name].read_text(encoding="utf-8"), name, parameters)
+    text, name, path = find_description(source, catalogue(SYSTEMS), "system")
+    return System(text, name, parameters, source=path.name if path else None)

@@ -19,7 +19,7 @@ from vpintegrator.dynamics.compile import (
     stack_numpy,
     stack_torch,
 )
-from vpintegrator.dynamics.equations import Equations, read_equations
+from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.errors import InputError
@@ -86,8 +86,9 @@ class System:
         self.reference = _string(table, "reference", source)
         self.description = _string(table, "description", source)
         try:
-            self.equations, self.parameters = read_equations(table, source, parameters or {})
-            self.definitions = {**table.get("parameters", {}), **(parameters or {})}
+            given = plain_values(parameters or {}, source)
+            self.equations, self.parameters = read_equations(table, source, given)
+            self.definitions = {**table.get("parameters", {}), **given}
             self.divergence_free = check_claims(self.equations, source)
             if not self.is_measured:
                 self._field("numpy")  # constants that are no numbers are found here
