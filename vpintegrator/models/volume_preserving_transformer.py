@@ -14,7 +14,7 @@ from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttentio
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.split import Split, as_argument
-from vpintegrator.nn.symmetry import invariant_basis, symmetry_group
+from vpintegrator.nn.symmetry import invariant_count, symmetry_group
 from vpintegrator.nn.time_mixing import TimeMixing
 
 
@@ -110,7 +110,7 @@ class VolumePreservingTransformer(Integrator):
                 "use skew or coupled, or no reversing_symmetries"
             )
         self.weighting = weighting
-        if weighting == "skew" and len(group) > 1 and len(invariant_basis("skew", group)) == 0:
+        if weighting == "skew" and len(group) > 1 and invariant_count("skew", group) == 0:
             self.weighting = "coupled"
 
         def attention() -> nn.Module:

@@ -21,6 +21,7 @@ from vpintegrator.nn.checks import as_dtype, one_of, positive
 
 LARGEST_GROUP = 128  # elements; coordinate sign flips and permutations stay far below
 TOLERANCE = 1e-9
+_LARGEST_ELIMINATION = 32  # components; the time grows with their sixth power
 
 
 def as_matrices(matrices: Any, dim: int, argument: str = "symmetries") -> torch.Tensor:
@@ -32,9 +33,17 @@ def as_matrices(matrices: Any, dim: int, argument: str = "symmetries") -> torch.
         If they are no regular finite (dim, dim) matrices.
     """
     try:
+        matrices = list(matrices)
+        if len(matrices) > LARGEST_GROUP:
+            raise InputError(
+                f"{argument} holds {len(matrices)} matrices, more than {LARGEST_GROUP}"
+            )
         tensors = [torch.as_tensor(matrix, dtype=torch.float64) for matrix in matrices]
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{argument} must be a list of {dim} x {dim} matrices: {error}") from None
+    except InputError:
+        raise
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        detail = str(error).splitlines()[0]
+        raise InputError(f"{argument} must be a list of {dim} x {dim} matrices: {detail}") from None
     for index, tensor in enumerate(tensors):
         if tensor.shape != (dim, dim):
             raise InputError(
@@ -64,22 +73,40 @@ def generated_group(matrices: Any, dim: int, argument: str = "symmetries") -> to
         If the group has more than 128 elements (a rotation by an angle that never closes, say).
     """
     generators = as_matrices(matrices, dim, argument)
-    elements = [torch.eye(dim, dtype=torch.float64)]
-    fresh = elements
+    elements = _Elements(dim, argument)
+    fresh = elements.matrices[:]
     while fresh:
-        candidates = [g @ element for element in fresh for g in generators]
-        fresh = []
-        for candidate in candidates:
-            known = torch.stack(elements)
-            if not bool(((known - candidate).abs().amax((-2, -1)) < TOLERANCE).any()):
-                elements.append(candidate)
-                fresh.append(candidate)
-        if len(elements) > LARGEST_GROUP:
+        found = [elements.add_product(g, element) for element in fresh for g in generators]
+        fresh = [element for element in found if element is not None]
+    return torch.stack(elements.matrices)
+
+
+class _Elements:
+    """Elements of a finite group as they are found, beginning with the identity.
+
+    They are told apart by the images of one vector, which no symmetry but the identity leaves in
+    place unless by bad luck, so that a product is formed only where it is new.
+    """
+
+    def __init__(self, dim: int, argument: str) -> None:
+        self.argument = argument
+        self.vector = torch.sin(torch.arange(1, dim + 1, dtype=torch.float64).square())
+        self.matrices = [torch.eye(dim, dtype=torch.float64)]
+        self.images = self.vector.unsqueeze(0)
+
+    def add_product(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
+        """The product of a and b if it is a new element, else None."""
+        image = a @ (b @ self.vector)
+        if bool(((self.images - image).abs().amax(-1) < TOLERANCE * len(image)).any()):
+            return None
+        if len(self.matrices) == LARGEST_GROUP:
             raise InputError(
-                f"{argument} generate a group of more than {LARGEST_GROUP} elements; give "
+                f"{self.argument} generate a group of more than {LARGEST_GROUP} elements; give "
                 "symmetries that generate a finite group, such as sign flips and permutations"
             )
-    return torch.stack(elements)
+        self.matrices.append(a @ b)
+        self.images = torch.cat([self.images, image.unsqueeze(0)])
+        return self.matrices[-1]
 
 
 def as_reversing_symmetries(matrices: Any, dim: int) -> torch.Tensor:
@@ -103,8 +130,12 @@ def symmetry_group(reversing_symmetries: Any, dim: int) -> torch.Tensor:
     identity alone; the three sign flips of the rigid body give the four rotations by pi.
     """
     rhos = as_reversing_symmetries(reversing_symmetries, dim)
-    products = [a @ b for i, a in enumerate(rhos) for j, b in enumerate(rhos) if i != j]
-    return generated_group(products, dim, "products of reversing_symmetries")
+    elements = _Elements(dim, "products of reversing_symmetries")
+    for i, a in enumerate(rhos):
+        for j, b in enumerate(rhos):
+            if i != j:
+                elements.add_product(a, b)
+    return generated_group(elements.matrices[1:], dim, elements.argument)
 
 
 def is_diagonal(matrices: torch.Tensor) -> bool:
@@ -137,6 +168,8 @@ class InvariantWeight(nn.Module):
 
     basis: torch.Tensor | None
     places: torch.Tensor
+    sources: torch.Tensor | None
+    factors: torch.Tensor
 
     def __init__(
         self,
@@ -152,22 +185,35 @@ class InvariantWeight(nn.Module):
         self.kind = one_of("kind", kind, ["skew", "arbitrary"])
         dtype = as_dtype(dtype)
         count = dim * (dim - 1) // 2 if kind == "skew" else dim * dim
-        basis = None
+        basis = sources = None
         if group is not None and len(group) > 1:
-            basis = invariant_basis(kind, group).to(dtype)
-            count = len(basis)
+            signed = signed_permutations(group)
+            if signed is None:
+                basis = invariant_basis(kind, group).to(dtype)
+                count = len(basis)
+            else:
+                sources, factors, count = _invariant_entries(kind, *signed)
             if count == 0:
                 raise InputError(
                     f"no {kind} weighting of dim = {dim} other than zero is invariant under the "
                     f"{len(group)} symmetries; use CoupledAttention, whose weighting survives them"
                 )
-        # without symmetries the basis is the unit matrices, and placing entries is cheaper
+        # without symmetries the basis is the unit matrices, and placing entries is cheaper; under
+        # signed permutations every place of A holds one of the parameters or its negative
         self.register_buffer("basis", basis, persistent=False)
-        self.register_buffer("places", lower_places(dim), persistent=False)
+        self.register_buffer("sources", sources, persistent=False)
+        if sources is not None:
+            self.register_buffer("factors", factors.to(dtype), persistent=False)
+        elif basis is None and kind == "skew":
+            self.register_buffer("places", lower_places(dim), persistent=False)
         self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=dtype))
 
     def forward(self) -> torch.Tensor:
         """The matrix A (dim, dim)."""
+        if self.sources is not None:
+            return (self.entries.index_select(0, self.sources) * self.factors).view(
+                self.dim, self.dim
+            )
         if self.basis is not None:
             return torch.tensordot(self.entries, self.basis, 1)
         if self.kind == "skew":
@@ -183,14 +229,89 @@ def invariant_basis(kind: str, group: torch.Tensor) -> torch.Tensor:
 
     The reduced row echelon form of the averages of the unit matrices: unlike one from a singular
     value decomposition it is unique, so stored coordinates mean the same on every machine.
+
+    Raises
+    ------
+    InputError
+        If dim > 32 and the group is not one of signed permutations, for which the form costs
+        next to nothing.
     """
     dim = group.shape[-1]
+    signed = signed_permutations(group)
+    if signed is not None:
+        sources, factors, count = _invariant_entries(kind, *signed)
+        basis = torch.zeros(count, dim * dim, dtype=torch.float64)
+        placed = factors.nonzero().squeeze(-1)
+        basis[sources[placed], placed] = factors[placed]
+        return basis.unflatten(1, (dim, dim))
+    if dim > _LARGEST_ELIMINATION:
+        raise InputError(
+            f"symmetries that are not sign flips and permutations are respected by weightings of "
+            f"up to {_LARGEST_ELIMINATION} components, not dim = {dim}; leave them out"
+        )
     if kind == "skew":
         units = skew_matrix(torch.eye(dim * (dim - 1) // 2, dtype=torch.float64), dim)
     else:
         units = torch.eye(dim * dim, dtype=torch.float64).view(-1, dim, dim)
-    averages = torch.einsum("sji,njk,skl->nil", group, units, group) / len(group)
+    averages = sum(S.mT @ units @ S for S in group) / len(group)
     return _row_echelon(averages.flatten(1)).unflatten(1, (dim, dim))
+
+
+def invariant_count(kind: str, group: torch.Tensor) -> int:
+    """How many matrices ``invariant_basis`` holds."""
+    signed = signed_permutations(group)
+    if signed is not None:
+        return _invariant_entries(kind, *signed)[2]
+    return len(invariant_basis(kind, group))
+
+
+def signed_permutations(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Where each S (element, dim, dim) takes every component, and its sign there, (element, dim).
+
+    S e_j = sign_j e_{place_j}. None where a matrix is not a permutation with signs.
+    """
+    size = group.abs()
+    if bool(((size > TOLERANCE) & ((size - 1).abs() > TOLERANCE)).any()):
+        return None
+    ones = size > 0.5
+    if not bool(((ones.sum(-2) == 1) & (ones.sum(-1) == 1)).all()):
+        return None
+    return ones.long().argmax(-2), group.sum(-2).round()
+
+
+def _invariant_entries(
+    kind: str, places: torch.Tensor, signs: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """The basis of ``invariant_basis`` for signed permutations, as parameter and sign of entries.
+
+    A = S^T A S says A_ij = s_i s_j A_{p(i) p(j)}: entries are equal but for signs along orbits, and
+    zero where an orbit asks an entry to be its own negative. The first entry of each orbit, row
+    by row, is its parameter.
+
+    Returns
+    -------
+    sources, factors : Tensor, (dim * dim,)
+        Index of the parameter that each entry of A takes, and its factor 1, -1 or 0.
+    count : int
+        Number of parameters.
+    """
+    dim = places.shape[-1]
+    own = torch.arange(dim * dim).view(dim, dim)
+    first, factors = own.clone(), torch.ones(dim, dim, dtype=torch.float64)
+    zero = torch.zeros(dim, dim, dtype=torch.bool)
+    for p, s in zip(places, signs, strict=True):
+        image, sign = p.unsqueeze(1) * dim + p, s.unsqueeze(1) * s
+        links = [(image, sign)]
+        if kind == "skew":  # and A_ij = -A_ji
+            links.append((image.mT, -sign))
+        for image, sign in links:
+            zero |= (image == own) & (sign < 0)
+            factors = torch.where(image < first, sign, factors)
+            first = torch.minimum(first, image)
+    # an orbit is zero as a whole, or nowhere
+    parameters = own[(first == own) & ~zero]
+    sources = torch.searchsorted(parameters, first.flatten()).clamp(max=max(len(parameters) - 1, 0))
+    return sources, factors.masked_fill(zero, 0).flatten(), len(parameters)
 
 
 def _row_echelon(rows: torch.Tensor) -> torch.Tensor:
@@ -205,8 +326,9 @@ def _row_echelon(rows: torch.Tensor) -> torch.Tensor:
             continue
         rows[[rank, pivot]] = rows[[pivot, rank]]
         rows[rank] /= rows[rank, column].clone()
-        others = torch.arange(len(rows)) != rank
-        rows[others] -= rows[others, column : column + 1] * rows[rank]
+        others = rows[:, column] != 0
+        others[rank] = False
+        rows[others, column:] -= rows[others, column : column + 1] * rows[rank, column:]
         rank += 1
     rows = rows[:rank]
     rows[rows.abs() < TOLERANCE] = 0
