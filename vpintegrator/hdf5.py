@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 
 import h5py
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.errors import InputError
-from vpintegrator.files import check_version
 
 _CHUNK_BYTES = 1 << 20
 
@@ -152,62 +147,3 @@ def _fill(group: h5py.Group, name: str, values: np.ndarray | h5py.VirtualLayout)
             block = slice(first, first + 64 * rows)
             dataset[block, part] = values[block, part]
     return dataset
-
-
-@contextmanager
-def open_hdf5(
-    path: str | os.PathLike[str], format_name: str, newest: int, oldest: int = 1
-) -> Iterator[h5py.File]:
-    """Open one of this package's HDF5 files for reading.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, it is no HDF5 file, damaged, or holds something else.
-    """
-    path = Path(path)
-    kind = format_name.removeprefix("vpintegrator-")
-    if not path.exists():
-        raise InputError(f"there is no file {path}")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a {kind} file")
-    if not h5py.is_hdf5(path):
-        raise InputError(f"{path} is not an HDF5 file; expected a {kind} file")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise InputError(f"{path} cannot be opened as HDF5, it may be damaged: {error}") from None
-    with file:
-        found = file.attrs.get("format")
-        if found != format_name:
-            what = f"a {found} file" if isinstance(found, str) else "an HDF5 file of another kind"
-            raise InputError(f"{path} is {what}, not a {format_name} file")
-        if check_version(path, file.attrs.get("format_version"), newest) < oldest:
-            raise InputError(
-                f"{path} was written by an older version of vpintegrator, in a format that is no "
-                f"longer read; make the {kind} anew"
-            )
-        if "shards" in file.attrs:
-            _check_shards(path, file)
-        try:
-            yield file
-        except (KeyError, OSError) as error:
-            raise InputError(f"{path} is damaged or incomplete: {error}") from None
-
-
-def _check_shards(path: Path, file: h5py.File) -> None:
-    """HDF5 silently gives NaN in place of a file that is not there, so look for all of them."""
-    folder = path.parent / str(file.attrs["shards"])
-    sizes = file["shard_size"][...]
-    for number, size in enumerate(sizes):
-        shard = folder / shard_name(number)
-        try:
-            whole = shard.stat().st_size == size
-        except OSError:
-            whole = False
-        if not whole:
-            raise InputError(
-                f"{path} is only a view of the {len(sizes)} files in {folder}, but {shard.name} is "
-                "missing or damaged there: keep the folder beside the file under its own name, or "
-                f"make what is missing again: vp-gen ... -o {path} --resume"
-            )

@@ -14,6 +14,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 import xarray
 
 from vpintegrator.data import generate, load_recipe, open_dataset
@@ -174,6 +175,66 @@ def test_a_lost_shard_is_told_and_made_again(view):
     again = generate("rigid-body", view.path, resume=True, **SMALL)
     assert np.array_equal(again.states("train"), before)
     assert lost.exists()  # it is a view still
+
+
+def test_a_shard_lost_after_opening_gives_no_windows_of_nan(view):
+    lost = view.path.with_name("a.h5.shards") / "000002.h5"
+    pairs = view.windows(window=2)
+    content = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(InputError, match=r"000002\.h5 is missing or damaged"):
+        pairs[range(len(pairs))]
+    with pytest.raises(InputError, match=r"000002\.h5 is missing or damaged"):
+        view.sample_windows(500, window=2)
+    lost.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"000002\.h5"):
+        view.sample_windows(500, window=2)
+    lost.write_bytes(content)
+    assert torch.isfinite(pairs[range(len(pairs))][0]).all()
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "/tmp", "a/b", "..", ".", ""])
+def test_shards_are_read_from_beside_the_file_only(view, name):
+    with h5py.File(view.path, "r+") as file:
+        file.attrs["shards"] = name
+    with pytest.raises(InputError, match="not a plain name"):
+        open_dataset(view.path)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../a.h5.shards/000001.h5", "a.h5"])
+def test_a_view_of_anything_but_its_shards_is_refused(view, name):
+    with h5py.File(view.path, "r+") as file:
+        shape = file["train/state"].shape
+        del file["train/state"]
+        layout = h5py.VirtualLayout(shape, "f8")
+        layout[:] = h5py.VirtualSource(name, "train/state", shape)
+        file["train"].create_virtual_dataset("state", layout)
+    with pytest.raises(InputError, match=r"not a view of the shards in a\.h5\.shards"):
+        open_dataset(view.path)
+
+
+def test_shards_are_checked_as_any_file(view):
+    shard = view.path.with_name("a.h5.shards") / "000000.h5"
+    with h5py.File(shard, "r+") as file:
+        shape = file["train/state"].shape
+        del file["train/state"]
+        layout = [("/etc/passwd", 0, h5py.h5f.UNLIMITED)]
+        file["train"].create_dataset("state", shape, dtype="f8", external=layout)
+    size = shard.stat().st_size
+    with h5py.File(view.path, "r+") as file:
+        file["shard_size"][0] = size
+    with pytest.raises(InputError, match=r"000000\.h5, train, state: its numbers lie in other"):
+        open_dataset(view.path).states("train")
+
+
+def test_a_view_is_indexed_like_an_array(view, whole):
+    expected = whole.states("train")
+    for rows in (slice(None), slice(3, 150, 7), slice(10, 10), 77, -1, np.array([0, 63, 64, 151])):
+        for times in (slice(None), slice(1, 4), 2, slice(0, 0)):
+            found = view.states("train", rows, times)
+            np.testing.assert_array_equal(found, expected[rows, times])
+    with pytest.raises(IndexError):
+        view.states("train", len(expected))
 
 
 def test_resume_makes_only_what_is_missing_or_damaged(view, whole):

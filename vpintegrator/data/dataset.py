@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ import numpy as np
 
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.store import FORMAT, FORMAT_VERSION
+from vpintegrator.data.view import Layout, View, find_shards, read_layout
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.hdf5 import open_hdf5
+from vpintegrator.stored import Guarded, open_hdf5
 
 if TYPE_CHECKING:
     import torch
@@ -56,29 +58,48 @@ class Dataset:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = path = Path(path)
         with open_hdf5(path, FORMAT, FORMAT_VERSION) as f:
-            self.attributes: dict[str, Any] = dict(f.attrs)
-            self.shapes: dict[str, tuple[int, ...]] = {
-                name: f[name]["state"].shape for name in GROUPS if name in f
-            }
-            attributes = self.attributes
-            self.step = float(attributes["step"])
-            self.title = str(attributes["title"])
-            self.recipe = str(attributes["recipe"])
-            self.seed = int(attributes["seed"])
-            self.accuracy: dict[str, Any] = json.loads(attributes["accuracy"])
-            self.noise: np.ndarray | None = attributes.get("noise")
-            self.is_complete = bool(attributes.get("complete", 1))
-            self.fingerprint = str(attributes["fingerprint"])
-            self.parameters: dict[str, Any] = json.loads(attributes["parameters"])
-            self._system = str(attributes["system"]), str(attributes["system_name"])
+            self.attributes: dict[str, Any] = f.attributes
+            self.step = f.number("step", positive=True)
+            self.title = f.text("title")
+            self.recipe = f.text("recipe")
+            self.seed = f.whole("seed")
+            self.accuracy: dict[str, Any] = f.json("accuracy")
+            self.is_complete = bool(f.whole("complete", 1))
+            self.fingerprint = f.text("fingerprint")
+            self.parameters: dict[str, Any] = f.json("parameters")
+            self._system = f.text("system"), f.text("system_name")
+            folder = find_shards(path, f)
+            self.shapes: dict[str, tuple[int, ...]] = {}
+            self._layouts: dict[str, Layout] = {}
+            for name in GROUPS:
+                group = f.group(name)
+                if folder is None:
+                    self.shapes[name] = group.dataset("state", (None, None, None)).shape
+                else:
+                    self._layouts[name] = read_layout(path, f, name, folder)
+                    self.shapes[name] = self._layouts[name].shape
+                group.dataset("time", self.shapes[name][1:2])
+            dims = {shape[2] for shape in self.shapes.values()}
+            if len(dims) != 1 or 0 in dims:
+                sizes = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
+                raise InputError(f"{path}: its groups do not hold states of one system: {sizes}")
+            if not any(shape[0] and shape[1] for shape in self.shapes.values()):
+                raise InputError(f"{path} holds no states")
+            self.noise = f.numbers("noise", self.dim, None)
 
     @cached_property
     def system(self) -> System:
         """The system whose trajectories these are."""
         text, name = self._system
-        return System(text, name, self.parameters, source=f"system in {self.path}")
+        system = System(text, name, self.parameters, source=f"system in {self.path}")
+        if system.dim != self.dim:
+            raise InputError(
+                f"{self.path} holds states of {self.dim} components, but its system has "
+                f"{system.dim}"
+            )
+        return system
 
     @property
     def dim(self) -> int:
@@ -88,7 +109,7 @@ class Dataset:
     @property
     def description(self) -> str:
         """How many trajectories there are, and how they are shared out."""
-        lengths = {shape[1] for shape in self.shapes.values() if shape[0]}
+        lengths = {shape[1] for shape in self.shapes.values() if shape[0] and shape[1]}
         steps = f"{max(lengths) - 1:,} steps of {self.step:g} each"
         if len(lengths) == 1:
             counts = ", ".join(f"{shape[0]:,} {name}" for name, shape in self.shapes.items())
@@ -118,14 +139,31 @@ class Dataset:
             If there is no such group.
         """
         self._check(group)
-        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
-            return np.asarray(f[group]["state"][trajectories, times])
+        with self.open_states(group) as state:
+            return np.asarray(state[trajectories, times])
+
+    @contextmanager
+    def open_states(self, group: str) -> Iterator[Any]:
+        """``state (trajectory, time, component)`` of a group: indexed by both, it reads.
+
+        Raises
+        ------
+        InputError
+            If there is no such group, or the file, or a shard of it, is not as it was.
+        """
+        self._check(group)
+        if group in self._layouts:
+            with closing(View(self._layouts[group])) as view:
+                yield view
+        else:
+            with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+                yield Guarded(f.group(group).dataset("state", self.shapes[group]), str(self.path))
 
     def times(self, group: str) -> np.ndarray:
         """Times of the states of a group, (time,)."""
         self._check(group)
         with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
-            return np.asarray(f[group]["time"][...])
+            return f.group(group).array("time", self.shapes[group][1:2])
 
     def windows(
         self,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
@@ -63,7 +63,7 @@ class WindowDataset(TorchDataset[Pair]):
                 f"{dataset.path} has no group '{group}'; it has {', '.join(dataset.shapes)}"
             )
         trajectories, length, self._dim = dataset.shapes[group]
-        self._path, self._group = os.fspath(dataset.path.resolve()), group
+        self._dataset, self._group = dataset, group
         self._dtype = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
         if not isinstance(self._dtype, torch.dtype):
             raise InputError(f"dtype = {dtype!r} is none; take float64 or float32")
@@ -71,7 +71,7 @@ class WindowDataset(TorchDataset[Pair]):
         self.shift = window if prediction_window is None else prediction_window
         self._starts = count_starts(length, window, self.shift, horizon)
         self._size = window + horizon * self.shift
-        self._process, self._file = -1, None
+        self._process, self._state = -1, None
         # where states are missing: which pairs, of those that there would be, are whole
         self._whole = None if dataset.is_complete else self._find_whole()
         self._count = trajectories * self._starts if self._whole is None else len(self._whole)
@@ -103,21 +103,20 @@ class WindowDataset(TorchDataset[Pair]):
         return list(zip(inputs, targets, strict=True))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_process": -1, "_file": None}
+        return {**self.__dict__, "_process": -1, "_state": None, "_open": None}
 
     def __repr__(self) -> str:
-        return f"<WindowDataset {self._path}, {self._group}: {self._count} pairs of windows>"
+        return (
+            f"<WindowDataset {self._dataset.path}, {self._group}: {self._count} pairs of windows>"
+        )
 
-    def _states(self) -> h5py.Dataset:
+    def _states(self) -> Any:
         """``state`` of the group, opened by this process."""
         if self._process != os.getpid():
-            try:
-                self._file = h5py.File(self._path, "r")
-            except OSError as error:
-                raise InputError(f"{self._path} cannot be opened: {error}") from None
+            self._open = ExitStack()
+            self._state = self._open.enter_context(self._dataset.open_states(self._group))
             self._process = os.getpid()
-        assert self._file is not None
-        return self._file[self._group]["state"]
+        return self._state
 
     def _read(self, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """States (n, size, dim) of trajectories from times on, block by block of the file."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.files import replacing
-from vpintegrator.hdf5 import create_series, open_hdf5, write_header, write_states
+from vpintegrator.hdf5 import create_series, write_header, write_states
 from vpintegrator.rollout.diagnostics import (
     DriftFit,
     InvariantError,
@@ -27,6 +27,7 @@ from vpintegrator.rollout.diagnostics import (
     WorkPrecision,
 )
 from vpintegrator.rollout.report import Report, Run, Volume
+from vpintegrator.stored import open_hdf5, reading
 
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 2
@@ -150,7 +151,11 @@ def open_rollout(path: str | os.PathLike[str]) -> Report:
         If there is no such file, or it is not a rollout, or damaged.
     """
     path = Path(path)
-    with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as f:
+    with (
+        open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root,
+        reading(str(path), (KeyError, OSError)),
+    ):
+        f = root.raw
         system = System(
             str(f.attrs["system"]),
             str(f.attrs["system_name"]),

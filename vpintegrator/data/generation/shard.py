@@ -26,10 +26,9 @@ from vpintegrator.data.generation.accuracy import Accuracy, measure_accuracy
 from vpintegrator.data.generation.stacks import integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.store import digests
+from vpintegrator.data.view import SHARD_FORMAT
 from vpintegrator.files import replacing
 from vpintegrator.hdf5 import write_states
-
-FORMAT = "vpintegrator-shard-1"
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
             write_states(group, seen[rows, part], times[part], recipe.system, first)
             known[name] = digests(seen[rows, part])
             group.attrs["digest"] = hashlib.sha256(known[name]).hexdigest()
-        f.attrs["format"] = FORMAT
+        f.attrs["format"] = SHARD_FORMAT
         f.attrs["identity"] = task.identity
         f.attrs["number"] = task.number
         f.attrs["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
@@ -158,7 +157,7 @@ def find_shard(task: Task) -> Shard | None:
     """The shard that is there, if it is the right one and every bit of it is as it was written."""
     try:
         with h5py.File(task.path) as f:
-            if (f.attrs["format"], f.attrs["identity"]) != (FORMAT, task.identity):
+            if (f.attrs["format"], f.attrs["identity"]) != (SHARD_FORMAT, task.identity):
                 return None
             parts = group_parts(task.recipe, task.first, len(task.initial))
             if int(f.attrs["number"]) != task.number:

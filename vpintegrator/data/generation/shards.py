@@ -24,9 +24,10 @@ import numpy as np
 
 from vpintegrator.data.generation.accuracy import combine
 from vpintegrator.data.generation.plan import Plan
-from vpintegrator.data.generation.shard import FORMAT, Shard, disk_full, group_parts, versions
+from vpintegrator.data.generation.shard import Shard, disk_full, group_parts, versions
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.store import save_dataset
+from vpintegrator.data.view import SHARD_FORMAT
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
 from vpintegrator.hdf5 import shard_name
@@ -56,7 +57,7 @@ class Shards:
         self.path, self.recipe, self.plan = path, recipe, plan
         self.folder = folder_of(path)
         self._identity: dict[str, Any] = {
-            "format": FORMAT,
+            "format": SHARD_FORMAT,
             "recipe": recipe.text,
             "system": recipe.system.text,
             "initial": hashlib.sha256(plan.initial.tobytes()).hexdigest(),

@@ -1,0 +1,194 @@
+"""HDF5 files from strangers: what lies elsewhere, is out of proportion or of another kind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from vpintegrator.errors import InputError
+from vpintegrator.stored import StoredGroup, open_hdf5, read_json
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A small dataset."""
+    path = tmp_path_factory.mktemp("sound") / "sound.h5"
+    states = np.random.default_rng(0).normal(size=(6, 8, 2))
+    return vp.import_dataset(states, path, step=0.1, title="Sound").path
+
+
+@pytest.fixture
+def damaged(sound, tmp_path):
+    """Copies of it, changed by a function."""
+
+    def change(function):
+        path = Path(shutil.copy(sound, tmp_path / "a.h5"))
+        with h5py.File(path, "r+") as file:
+            function(file)
+        return path
+
+    return change
+
+
+def replace(name, **options):
+    """Put another dataset, or whatever is given, in the place of one."""
+
+    def change(file):
+        del file[name]
+        if "link" in options:
+            file[name] = options["link"]
+        else:
+            file.create_dataset(name, **options)
+
+    return change
+
+
+def attribute(name, value, group="/"):
+    def change(file):
+        del file[group].attrs[name]
+        if value is not None:
+            file[group].attrs[name] = value
+
+    return change
+
+
+def external(file):
+    secret = Path(file.filename).with_name("secret")
+    secret.write_bytes(b"secretly" * 200)
+    replace("train/state", shape=(3, 8, 2), dtype="f8", external=[(secret, 0, 384)])(file)
+
+
+def virtual(file):
+    other = Path(file.filename).with_name("other.h5")
+    with h5py.File(other, "w") as f:
+        f["train/state"] = np.ones((4, 8, 2))
+    layout = h5py.VirtualLayout((4, 8, 2), "f8")
+    layout[:] = h5py.VirtualSource("other.h5", "train/state", (4, 8, 2))
+    del file["train/state"]
+    file["train"].create_virtual_dataset("state", layout)
+
+
+def bomb(file):
+    options = {"shape": (10**9, 8, 2), "chunks": (1 << 15, 8, 2), "compression": "gzip"}
+    replace("train/state", dtype="f8", **options)(file)
+    file["train/state"][:1000] = 0.0
+
+
+def unknown_filter(file):
+    del file["train/state"]
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk((4, 8, 2))
+    properties.set_filter(32123, h5py.h5z.FLAG_OPTIONAL, ())
+    space = h5py.h5s.create_simple((4, 8, 2))
+    h5py.h5d.create(file["train"].id, b"state", h5py.h5t.NATIVE_DOUBLE, space, properties)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (external, "train, state: its numbers lie in other files"),
+        (virtual, "train, state: it is a view of other files"),
+        (bomb, "out of proportion to the .* bytes"),
+        (unknown_filter, r"a filter that is not known here \(number 32123\)"),
+        (replace("train", link=h5py.ExternalLink("other.h5", "/train")), "link to somewhere else"),
+        (replace("train/state", link=h5py.SoftLink("/test/state")), "link to somewhere else"),
+        (replace("train", data=np.ones(3)), "'train' is not a group"),
+        (lambda file: file.pop("validation"), "there is no group 'validation'"),
+        (lambda file: file.pop("test/time"), "test: there is no dataset 'time'"),
+        (replace("train/state", data=np.ones((4, 8))), r"expected the shape \(any, any, any\)"),
+        (replace("train/time", data=np.ones(7)), r"expected the shape \(8\), found \(7,\)"),
+        (replace("train/state", data=np.ones((4, 8, 3))), "states of one system"),
+        (replace("train/state", shape=(4, 8, 2), dtype="c16"), "expected real numbers"),
+        (replace("train/state", shape=(4, 8, 2), dtype=h5py.ref_dtype), "expected real numbers"),
+        (replace("train/state", shape=(4, 8, 2), dtype=h5py.vlen_dtype("f8")), "real numbers"),
+        (replace("train/state", dtype="f8", data=h5py.Empty("f8")), "is empty"),
+        (
+            replace("train/state", shape=(4, 8, 2), dtype="f8", chunks=(10**6, 8, 2),
+                    maxshape=(None, 8, 2)),
+            "chunks are too large",
+        ),
+        (attribute("step", np.nan), "'step' must be a positive number, not nan"),
+        (attribute("step", np.inf), "'step' must be a positive number, not inf"),
+        (attribute("step", -0.1), "'step' must be a positive number, not -0.1"),
+        (attribute("step", "0.1"), "'step' must be a positive number, not '0.1'"),
+        (attribute("step", [0.1, 0.2]), "'step' must be a positive number"),
+        (attribute("step", h5py.Empty("f8")), "'step' is empty"),
+        (attribute("step", None), "'step' is missing"),
+        (attribute("seed", 1.5), "'seed' must be a whole number"),
+        (attribute("seed", -1), "'seed' must be a whole number, 0 or more"),
+        (attribute("title", 3), "'title' must be a text"),
+        (attribute("title", np.bytes_(b"\xff")), "'title' is not UTF-8"),
+        (attribute("accuracy", "{"), "'accuracy' is not JSON"),
+        (attribute("accuracy", "[]"), "'accuracy' must be an object"),
+        (attribute("accuracy", '{"a": ' * 5000 + "1" + "}" * 5000), "nested too deeply"),
+        (attribute("accuracy", '{"a": ' * 100 + "1" + "}" * 100), "nested too deeply"),
+        (attribute("format_version", "x"), "'format_version' must be a whole number"),
+        (attribute("format", None), "is an HDF5 file of another kind"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_dataset_is_one_sentence(damaged, change, said):
+    path = damaged(change)
+    with pytest.raises(InputError, match=said) as caught:
+        vp.open_dataset(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_damaged_numbers_are_told_when_they_are_read(damaged):
+    path = damaged(replace("train/state", data=np.ones((4, 8, 2)), fletcher32=True))
+    with h5py.File(path) as file:
+        at = file["train/state"].id.get_chunk_info(0).byte_offset
+    whole = bytearray(path.read_bytes())
+    whole[at + 5] ^= 1
+    path.write_bytes(whole)
+    dataset = vp.open_dataset(path)
+    with pytest.raises(InputError, match="is damaged or incomplete"):
+        dataset.states("train")
+    with pytest.raises(InputError, match="is damaged or incomplete"):
+        dataset.sample_windows(3, window=2)
+
+
+def test_the_callers_own_errors_are_left_as_they_are(sound):
+    for error in (KeyError, OSError, ValueError):
+        with (
+            pytest.raises(error, match="mine"),
+            open_hdf5(sound, "vpintegrator-dataset", newest=1),
+        ):
+            raise error("mine")
+    with pytest.raises(IndexError):
+        vp.open_dataset(sound).states("train", 10)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "nothing", "text", "cut"])
+def test_what_is_no_hdf5_file_is_one_sentence(sound, tmp_path, kind):
+    import os
+
+    path = tmp_path / "a.h5"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "text":
+        path.write_text("hello")
+    elif kind == "cut":
+        path.write_bytes(sound.read_bytes()[:3000])
+    with pytest.raises(InputError, match=r"a\.h5"):
+        vp.open_dataset(path)
+
+
+def test_large_attributes_are_not_read(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
+        file.attrs["big"] = np.zeros(10**6)
+        with pytest.raises(InputError, match="'big' is too large"):
+            StoredGroup(file, tmp_path / "a.h5").numbers("big", 10**6)
+
+
+def test_json_of_bounded_depth():
+    assert read_json('{"a": [1, {"b": 2}]}', "x") == {"a": [1, {"b": 2}]}
+    assert read_json("[1]", "x", list) == [1]
+    with pytest.raises(InputError, match="x must be a list in JSON"):
+        read_json("{}", "x", list)

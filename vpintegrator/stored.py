@@ -1,0 +1,392 @@
+"""Reading HDF5 files that nobody vouches for.
+
+A file may be damaged, come from a stranger, or be made to do harm. Whatever is read from one is
+read through a :class:`StoredGroup`, which looks at what it is about to read first: that it is
+there, of the kind and shape expected, of a size in proportion to the file, and in the file itself.
+HDF5 would otherwise follow links to other files, take the bytes of any file of the disk for numbers
+(external storage), load programs for filters, and make arrays of any size out of nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import h5py
+import numpy as np
+from h5py import h5d, h5z
+
+from vpintegrator.errors import InputError, printable
+from vpintegrator.files import check_version
+
+_LARGEST_ATTRIBUTE = 1 << 22  # bytes
+_LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes of the file
+_COMPRESSION = 128  # beyond these, how many bytes of numbers for each byte of the file
+_LARGEST_CHUNK = 1 << 26  # bytes; a chunk is read whole
+_DEEPEST = 64  # levels of JSON
+_LZF = 32000
+_FILTERS = {  # those that h5py brings along; HDF5 would load programs for others
+    h5z.FILTER_DEFLATE,
+    h5z.FILTER_SHUFFLE,
+    h5z.FILTER_FLETCHER32,
+    h5z.FILTER_SZIP,
+    h5z.FILTER_NBIT,
+    h5z.FILTER_SCALEOFFSET,
+    _LZF,
+}
+_REQUIRED: Any = object()
+
+
+class StoredGroup:
+    """A group of an HDF5 file; every method reads something and checks it.
+
+    Made by :func:`open_hdf5`. Each method raises InputError, in a sentence that names the file and
+    what is wrong in it, if what it should read is missing (unless there is a ``default``), of
+    another kind or shape, damaged, too large, or not in the file itself.
+
+    Parameters
+    ----------
+    group
+        As h5py gives it.
+    path
+        Of the file, for messages.
+    """
+
+    def __init__(self, group: h5py.Group, path: str | os.PathLike[str]) -> None:
+        self._group, self._path = group, Path(path)
+        inside = str(group.name).strip("/")
+        self._where = f"{path}, {inside}" if inside else str(path)
+
+    @property
+    def raw(self) -> h5py.Group:
+        """The group itself, of which nothing is checked."""
+        return self._group
+
+    # Attributes
+
+    def has(self, key: str) -> bool:
+        """Whether there is an attribute of this name."""
+        with reading(self._where):
+            return key in self._group.attrs
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """All attributes, as h5py gives them."""
+        with reading(self._where):
+            keys = list(self._group.attrs)
+        return {key: self._attribute(key, None) for key in keys}
+
+    def text(self, key: str, default: Any = _REQUIRED) -> str:
+        """An attribute that is a text."""
+        value = self._attribute(key, default)
+        if value is default:
+            return default
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "surrogateescape")
+        if not isinstance(value, str):
+            self._refuse(key, "a text", value)
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{self._where}: the attribute '{key}' is not UTF-8") from None
+        return str(value)
+
+    def number(self, key: str, default: Any = _REQUIRED, *, positive: bool = False) -> float:
+        """An attribute that is a finite number."""
+        value = self._attribute(key, default)
+        if value is default:
+            return default
+        found = np.asarray(value)
+        what = "a positive number" if positive else "a number"
+        if found.shape not in ((), (1,)) or found.dtype.kind not in "fiu":
+            self._refuse(key, what, value)
+        number = float(found.reshape(()))
+        if not np.isfinite(number) or (positive and number <= 0):
+            self._refuse(key, what, number)
+        return number
+
+    def whole(self, key: str, default: Any = _REQUIRED, *, least: int = 0) -> int:
+        """An attribute that is a whole number, ``least`` or more."""
+        value = self._attribute(key, default)
+        if value is default:
+            return default
+        found = np.asarray(value)
+        if found.shape not in ((), (1,)) or found.dtype.kind not in "iu" or found.min() < least:
+            self._refuse(key, f"a whole number, {least} or more", value)
+        return int(found.reshape(()))
+
+    def numbers(self, key: str, length: int, default: Any = _REQUIRED) -> np.ndarray:
+        """An attribute that is an array of finite numbers, (length,), as float64."""
+        value = self._attribute(key, default)
+        if value is default:
+            return default
+        found = np.asarray(value)
+        if found.shape != (length,) or found.dtype.kind not in "fiu":
+            self._refuse(key, f"{length} numbers", value)
+        result = found.astype(np.float64)
+        if not np.isfinite(result).all():
+            self._refuse(key, f"{length} finite numbers", value)
+        return result
+
+    def json(self, key: str, kind: type = dict, default: Any = _REQUIRED) -> Any:
+        """An attribute that is JSON: a ``dict`` or a ``list``, not deeply nested."""
+        if default is not _REQUIRED and not self.has(key):
+            return default
+        return read_json(self.text(key), f"{self._where}: the attribute '{key}'", kind)
+
+    def _attribute(self, key: str, default: Any) -> Any:
+        if not self.has(key):
+            if default is not _REQUIRED:
+                return default
+            raise InputError(f"{self._where}: the attribute '{key}' is missing")
+        with reading(f"{self._where}: the attribute '{key}'"):
+            found = self._group.attrs.get_id(key)
+            if found.shape is None:
+                raise InputError(f"{self._where}: the attribute '{key}' is empty")
+            size = float(np.prod(found.shape, dtype=np.float64)) * found.dtype.itemsize
+            if max(size, found.get_storage_size()) > _LARGEST_ATTRIBUTE:
+                raise InputError(f"{self._where}: the attribute '{key}' is too large")
+            return self._group.attrs[key]
+
+    def _refuse(self, key: str, expected: str, value: Any) -> NoReturn:
+        shown = printable(repr(value))
+        shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+        raise InputError(f"{self._where}: the attribute '{key}' must be {expected}, not {shown}")
+
+    # Groups and datasets
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is something of this name in the group."""
+        with reading(self._where):
+            return "/" not in name and name in self._group.keys()  # noqa: SIM118 - not a dict
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups in this one, as they stand in the file."""
+        with reading(self._where):
+            names = [name for name in self._group if self._is_inside(name)]
+            return [n for n in names if self._group.get(n, getclass=True) is h5py.Group]
+
+    def group(self, name: str) -> StoredGroup:
+        """The group of this name in this one."""
+        return StoredGroup(self._child(name, h5py.Group, "group"), self._path)
+
+    def dataset(self, name: str, axes: Sequence[int | None], kind: str = "f") -> h5py.Dataset:
+        """A dataset, checked but not read.
+
+        Parameters
+        ----------
+        name
+            Its name in this group.
+        axes
+            The expected length of each axis, None for any.
+        kind
+            ``f`` for real numbers, ``i`` for whole ones.
+        """
+        found = self._child(name, h5py.Dataset, "dataset")
+        where = f"{self._where}, {name}"
+        with reading(where):
+            check_dataset(found, where)
+            check_shape(found, axes, where)
+            if found.dtype.kind not in ("fiu" if kind == "f" else "iu"):
+                numbers = "real numbers" if kind == "f" else "whole numbers"
+                raise InputError(f"{where}: expected {numbers}, found {found.dtype}")
+        return found
+
+    def array(self, name: str, axes: Sequence[int | None], kind: str = "f") -> np.ndarray:
+        """The numbers of a dataset, as float64 or int64; see :meth:`dataset`."""
+        found = self.dataset(name, axes, kind)
+        with reading(f"{self._where}, {name}"):
+            values: np.ndarray = np.asarray(found[...])
+            return values.astype(np.float64 if kind == "f" else np.int64)
+
+    def _child(self, name: str, kind: type, word: str) -> Any:
+        if name not in self:
+            raise InputError(f"{self._where}: there is no {word} '{printable(name)}'")
+        with reading(f"{self._where}, {printable(name)}"):
+            if not self._is_inside(name):
+                raise InputError(
+                    f"{self._where}: '{printable(name)}' is a link to somewhere else, which is not "
+                    "followed"
+                )
+            found = self._group[name]
+            if not isinstance(found, kind):
+                raise InputError(f"{self._where}: '{printable(name)}' is not a {word}")
+            return found
+
+    def _is_inside(self, name: str) -> bool:
+        """Whether a name stands for the thing itself; links of any other kind are not followed."""
+        return isinstance(self._group.get(name, getlink=True), h5py.HardLink)
+
+
+class Guarded:
+    """A dataset that was checked, to be read in parts; damage found then is told in a sentence."""
+
+    def __init__(self, dataset: h5py.Dataset, where: str) -> None:
+        self._dataset, self._where = dataset, where
+        self.shape, self.chunks = dataset.shape, dataset.chunks
+
+    def __getitem__(self, key: Any) -> Any:
+        with reading(self._where, (OSError, RuntimeError)):  # others are mistakes in the key
+            return self._dataset[key]
+
+
+@contextmanager
+def open_hdf5(
+    path: str | os.PathLike[str], format_name: str, newest: int, oldest: int = 1
+) -> Iterator[StoredGroup]:
+    """Open one of this package's HDF5 files for reading.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is no HDF5 file, damaged, or holds something else. What the
+        caller's block raises is left as it is.
+    """
+    kind = format_name.removeprefix("vpintegrator-")
+    with open_any(path, f"a {kind} file") as file:
+        root = StoredGroup(file, path)
+        found = root.text("format", None)
+        if found != format_name:
+            what = "an HDF5 file of another kind" if found is None else f"a {printable(found)} file"
+            raise InputError(f"{path} is {what}, not a {format_name} file")
+        version = check_version(path, root.whole("format_version", None), newest)
+        if version < oldest:
+            raise InputError(
+                f"{path} was written by an older version of vpintegrator, in a format that is no "
+                f"longer read; make the {kind} anew"
+            )
+        yield root
+
+
+@contextmanager
+def open_any(path: str | os.PathLike[str], expected: str = "a file of arrays") -> Iterator[Any]:
+    """Open any HDF5 file for reading, as ``h5py.File``.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it cannot be opened as HDF5; ``expected`` says what was.
+    """
+    path = Path(path)
+    with reading(str(path)):
+        if not path.exists():
+            raise InputError(f"there is no file {path}")
+        if path.is_dir():
+            raise InputError(f"{path} is a folder, not {expected}")
+        if not path.is_file() or not h5py.is_hdf5(path):
+            raise InputError(f"{path} is not an HDF5 file; expected {expected}")
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{path} may not be read")
+        file = h5py.File(path, "r")
+    try:
+        yield file
+    finally:
+        with reading(str(path)):
+            file.close()
+
+
+@contextmanager
+def reading(
+    where: str, errors: type[Exception] | tuple[type[Exception], ...] = Exception
+) -> Iterator[None]:
+    """Call what h5py, and only h5py, says of ``where`` a damaged file.
+
+    It raises almost anything about one, so the block must hold nothing but its calls.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except MemoryError:
+        raise InputError(f"{where} does not fit into the memory") from None
+    except errors as error:
+        reason = printable(str(error.args[0] if error.args else type(error).__name__))[:200]
+        raise InputError(f"{where} is damaged or incomplete: {reason}") from None
+
+
+def check_dataset(dataset: h5py.Dataset, where: str) -> None:
+    """Make sure that a dataset's numbers are in the file, and no more than it can hold.
+
+    Raises
+    ------
+    InputError
+        If they lie in another file, need a filter that is not known, or a program, or are out of
+        proportion to the bytes that are stored.
+    """
+    properties = dataset.id.get_create_plist()
+    if properties.get_external_count():
+        raise InputError(f"{where}: its numbers lie in other files, which are not read")
+    if properties.get_layout() == h5d.VIRTUAL:
+        raise InputError(f"{where}: it is a view of other files, which is not followed")
+    for number in range(properties.get_nfilters()):
+        code = properties.get_filter(number)[0]
+        if code not in _FILTERS:
+            raise InputError(
+                f"{where}: it is compressed by a filter that is not known here (number {code}); "
+                "rewrite the file with h5repack -f GZIP=4"
+            )
+    if dataset.shape is None:
+        raise InputError(f"{where} is empty")
+    size = _bytes(dataset.shape, dataset)
+    if dataset.chunks is not None and _bytes(dataset.chunks, dataset) > _LARGEST_CHUNK:
+        raise InputError(f"{where}: its chunks are too large to be read")
+    if size > _LARGEST_UNSTORED + _COMPRESSION * dataset.id.get_storage_size():
+        raise InputError(
+            f"{where}: {dataset.shape} numbers are out of proportion to the "
+            f"{dataset.id.get_storage_size()} bytes that the file stores of them"
+        )
+
+
+def check_shape(dataset: h5py.Dataset, axes: Sequence[int | None], where: str) -> None:
+    """Compare the shape of a dataset with the lengths expected, None for any.
+
+    Raises
+    ------
+    InputError
+        If they differ.
+    """
+    found = dataset.shape
+    if len(found) != len(axes) or any(
+        wanted not in (None, length) for wanted, length in zip(axes, found, strict=True)
+    ):
+        lengths = ", ".join("any" if length is None else str(length) for length in axes)
+        raise InputError(f"{where}: expected the shape ({lengths}), found {found}")
+
+
+def read_json(text: str, where: str, kind: type = dict) -> Any:
+    """JSON from a file: a ``dict`` or a ``list``.
+
+    Raises
+    ------
+    InputError
+        If it is something else, or deeply nested.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise InputError(f"{where} is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"{where} is not JSON: {printable(str(error))}") from None
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > _DEEPEST:
+            raise InputError(f"{where} is nested too deeply")
+        level = [
+            entry
+            for part in level
+            if isinstance(part, dict | list)
+            for entry in (part.values() if isinstance(part, dict) else part)
+        ]
+    if not isinstance(value, kind):
+        raise InputError(f"{where} must be {'a list' if kind is list else 'an object'} in JSON")
+    return value
+
+
+def _bytes(shape: Sequence[int], dataset: h5py.Dataset) -> float:
+    return float(np.prod(shape, dtype=np.float64)) * dataset.dtype.itemsize
