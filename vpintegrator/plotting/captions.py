@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from vpintegrator.errors import printable
 from vpintegrator.plotting.coordinates import COMPONENTS, stretches
 from vpintegrator.plotting.errors import has_errors
-from vpintegrator.plotting.latex import latex
-from vpintegrator.plotting.names import grouped, spoken
+from vpintegrator.plotting.latex import label, latex
+from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.orbits import ORBITS, points_shown
 from vpintegrator.plotting.overview import portraits_shown
 from vpintegrator.plotting.phase import REFERENCE, pairs_drawn, portrait_kind
@@ -20,8 +21,8 @@ from vpintegrator.plotting.plane import PROJECTED, planes
 from vpintegrator.plotting.poincare import POINTS, plane_of_section
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.series import SMALLEST
-from vpintegrator.plotting.tables import duration
-from vpintegrator.plotting.volume import VOLUMES, volumes_measured
+from vpintegrator.plotting.tables import duration, markdown
+from vpintegrator.plotting.volume import volumes_measured
 from vpintegrator.plotting.work_precision import fitted_order
 
 _LISTED = 8  # methods whose numbers a caption gives one by one
@@ -30,7 +31,7 @@ _INVARIANT_CURVES = "largest change of the invariants on any orbit up to each ti
 
 def markdown_captions(scene: Scene, figures: Sequence[str]) -> str:
     """All captions, each under its figure's name."""
-    return "\n".join(f"## {name}\n\n{caption(scene, name)}\n" for name in figures)
+    return "\n".join(f"## {name}\n\n{markdown(caption(scene, name))}\n" for name in figures)
 
 
 def latex_captions(scene: Scene, figures: Sequence[str], as_pgf: bool = False) -> str:
@@ -45,7 +46,7 @@ def latex_captions(scene: Scene, figures: Sequence[str], as_pgf: bool = False) -
                     r"  \centering",
                     f"  {drawing}",
                     rf"  \caption{{{latex(caption(scene, name))}}}",
-                    rf"  \label{{fig:{scene.system.name}-{name}}}",
+                    rf"  \label{{fig:{label(f'{scene.system.name} {name}')}}}",
                     r"\end{figure}",
                     "",
                 ]
@@ -67,7 +68,7 @@ def caption(scene: Scene, figure: str) -> str:
         "poincare": _poincare,
         "work-precision": _work_precision,
     }
-    return " ".join([_setting(scene), *parts[figure](scene)])
+    return printable(" ".join([_setting(scene), *parts[figure](scene)]))
 
 
 # ---------------------------------------------------------------- what all captions say
@@ -126,11 +127,17 @@ def _divergence(scene: Scene, mark: str = "") -> list[str]:
 
 
 def _by_method(
-    scene: Scene, values: Mapping[str, float], form: Callable[[float], str] | None = None
+    scene: Scene,
+    values: Mapping[str, float],
+    form: Callable[[float], str] | Mapping[str, str] | None = None,
 ) -> str:
-    """``1.0e-03 (RK4) and 2.0e-05 (vpt)``; of many methods, the smallest and the largest."""
+    """``1.0e-03 (RK4) and 2.0e-05 (vpt)``; of many methods, the smallest and the largest.
+
+    ``form`` gives the text of a value, or the texts by method.
+    """
     form = form or _size
-    parts = {name: f"{form(value)} ({scene.runs[name].title})" for name, value in values.items()}
+    texts = {name: form(value) for name, value in values.items()} if callable(form) else form
+    parts = {name: f"{texts[name]} ({scene.runs[name].title})" for name in values}
     if len(parts) <= _LISTED:
         return _list(list(parts.values()))
     least = min(values, key=lambda name: abs(values[name]))
@@ -153,7 +160,11 @@ def _overview(scene: Scene) -> list[str]:
         *_error_numbers(scene),
         *([] if first is None else [f"{_capital(_INVARIANT_CURVES)}.", _invariant(scene, first)]),
         *(_volume_numbers(scene, "step") if "step" in volumes_measured(scene) else []),
-        *_closing(scene, ["error"] if first is None else ["error", first]),
+        *_closing(
+            scene,
+            _errors_drawn(scene),
+            *([] if first is None else [_invariant_drawn(scene, first)]),
+        ),
     ]
 
 
@@ -214,7 +225,7 @@ def _coordinates(scene: Scene) -> list[str]:
 
 def _errors(scene: Scene) -> list[str]:
     curves = _capital(_error_curves(scene))
-    return [f"{curves}.", *_error_numbers(scene), *_closing(scene, ["error"])]
+    return [f"{curves}.", *_error_numbers(scene), *_closing(scene, _errors_drawn(scene))]
 
 
 def _error_curves(scene: Scene) -> str:
@@ -258,12 +269,12 @@ def _invariants(scene: Scene) -> list[str]:
         *(_invariant(scene, name) for name in names),
         "Drift: the slope of a straight line fitted to the error at every step, with its standard "
         "error; the largest over the orbits.",
-        *_closing(scene, names),
+        *_closing(scene, *(_invariant_drawn(scene, name) for name in names)),
     ]
 
 
 def _invariant(scene: Scene, invariant: str) -> str:
-    largest, drift, uncertain, kinds = {}, {}, {}, set()
+    largest, drift, rates, kinds = {}, {}, {}, set()
     for name in scene.runs:
         summary = scene.report.summary(name)
         kinds.add(summary.invariant_kinds[invariant])
@@ -271,22 +282,18 @@ def _invariant(scene: Scene, invariant: str) -> str:
         slope = summary.drifts[invariant]
         if np.isfinite(slope) and not summary.diverged:
             drift[name] = slope
-            uncertain[slope] = summary.drift_errors[invariant]
+            rates[name] = f"{slope:+.1e} ± {summary.drift_errors[invariant]:.0e}"
     kind = kinds.pop() if len(kinds) == 1 else "mixed"
     kind = {"mixed": "relative, or absolute on orbits where it vanishes"}.get(kind, kind)
-
-    def rate(slope: float) -> str:
-        return f"{slope:+.1e} ± {uncertain[slope]:.0e}"
-
-    rates = f"; drift per unit of time {_by_method(scene, drift, rate)}" if drift else ""
-    return f"{spoken(invariant).capitalize()} ({kind}): {_by_method(scene, largest)}{rates}."
+    drifts = f"; drift per unit of time {_by_method(scene, drift, rates)}" if drift else ""
+    return f"{_capital(scene.labels[invariant])} ({kind}): {_by_method(scene, largest)}{drifts}."
 
 
 def _volume(scene: Scene) -> list[str]:
     kinds = volumes_measured(scene)
     return [
         *(sentence for kind in kinds for sentence in _volume_numbers(scene, kind)),
-        *_closing(scene, kinds),
+        *_closing(scene, *(_volume_drawn(scene, kind) for kind in kinds)),
     ]
 
 
@@ -361,26 +368,33 @@ def _work_precision(scene: Scene) -> list[str]:
 # ---------------------------------------------------------------- words and numbers
 
 
-def _closing(scene: Scene, drawn: Iterable[str]) -> list[str]:
+def _closing(scene: Scene, *drawn: Iterator[np.ndarray]) -> list[str]:
     """Methods, divergences, zeros on the curves of what is drawn, and the reference."""
-    zeros = any((curve == 0).any() for what in drawn for curve in _curves(scene, what))
+    zeros = any((curve == 0).any() for curves in drawn for curve in curves)
     floor = [f"Exact zeros are drawn at {SMALLEST:.0e}."] if zeros else []
     return [_methods(scene), *_divergence(scene, " (crosses)"), *floor, _reference(scene)]
 
 
-def _curves(scene: Scene, what: str) -> Iterator[np.ndarray]:
-    """The numbers behind the curves of an ``error``, a volume or an invariant."""
+def _errors_drawn(scene: Scene) -> Iterator[np.ndarray]:
+    """The numbers behind the curves of the errors."""
     for name, run in scene.runs.items():
-        if what == "error":
-            with np.errstate(all="ignore"):
-                known = run.error[:, scene.start[name] :]
-                yield np.nanmedian(known[:, ~np.isnan(known).all(axis=0)], axis=0)
-        elif what in VOLUMES:
-            if what in run.volume:
-                yield np.abs(run.volume[what].log_determinant).max(axis=0)
-        else:
-            start = scene.start[name]
-            yield np.abs(run.invariants[what].error[:, : start + 1]).max(axis=0)[start:]
+        with np.errstate(all="ignore"):
+            known = run.error[:, scene.start[name] :]
+            yield np.nanmedian(known[:, ~np.isnan(known).all(axis=0)], axis=0)
+
+
+def _invariant_drawn(scene: Scene, invariant: str) -> Iterator[np.ndarray]:
+    """The numbers behind the curves of an invariant."""
+    for name, run in scene.runs.items():
+        start = scene.start[name]
+        yield np.abs(run.invariants[invariant].error[:, : start + 1]).max(axis=0)[start:]
+
+
+def _volume_drawn(scene: Scene, kind: str) -> Iterator[np.ndarray]:
+    """The numbers behind the curves of a volume."""
+    for run in scene.runs.values():
+        if kind in run.volume:
+            yield np.abs(run.volume[kind].log_determinant).max(axis=0)
 
 
 def _capital(sentence: str) -> str:

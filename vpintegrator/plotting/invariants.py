@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from vpintegrator.plotting.curves import cut, draw_curve, time_axis
 from vpintegrator.plotting.layout import columns_that_fit, hide_unused, legend_lines, new_figure
-from vpintegrator.plotting.names import spoken
+from vpintegrator.plotting.names import shortened
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.series import thinned
 
@@ -39,7 +39,7 @@ def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:
     label = {"relative": "largest relative change", "absolute": "largest change"}
     time_axis(axes)
     axes.set(yscale="log", ylabel=label.get(kind, "largest change"))
-    axes.set_title(scene.text(spoken(invariant)))
+    axes.set_title(scene.text(shortened(scene.labels[invariant])))
     cut(axes)
 
 

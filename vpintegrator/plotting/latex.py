@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from vpintegrator.errors import printable
+
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -31,7 +33,10 @@ _INDEXED = re.compile(r"(?<![\w$\\])([A-Za-z])_(\w)(?!\w)")
 
 
 def latex(text: str) -> str:
-    """LaTeX of a plain text: ``2.0e-05`` becomes a power of ten, ``z_0`` an index."""
+    """LaTeX of a plain text: ``2.0e-05`` becomes a power of ten, ``z_0`` an index.
+
+    Whatever the text holds, it is typeset and never obeyed, and it is a single line.
+    """
     if _DETERMINANT in text:
         return r"$|\log|\det||$".join(map(latex, text.split(_DETERMINANT)))
     parts: list[str] = []
@@ -46,7 +51,12 @@ def latex(text: str) -> str:
 
 def escape(text: str) -> str:
     """LaTeX of a plain text that holds no mathematics."""
-    return "".join(_SPECIAL.get(character, character) for character in text)
+    return "".join(_SPECIAL.get(character, character) for character in printable(text))
+
+
+def label(text: str) -> str:
+    """A text as the key of a ``\\label``: letters, digits and hyphens of it."""
+    return "-".join(re.findall("[A-Za-z0-9]+", text))
 
 
 def _mathematics(match: re.Match[str]) -> str:

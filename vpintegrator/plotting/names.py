@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 
+from vpintegrator.errors import printable
+
 _LONGEST = 34
+_LONGEST_TITLE = 120
 
 
 def mathtext(component: str) -> str:
     """A component's name for a label: ``z1`` as z with index 1, ``q[0]`` as q with index 0."""
+    component = shortened(component)
     match = re.fullmatch(r"([A-Za-z])_?\[?(\d*)\]?", component)
     if match:
         return f"${match[1]}_{{{match[2]}}}$" if match[2] else f"${match[1]}$"
     match = re.fullmatch(r"([A-Za-z]\w*)\[(\d+)\]", component)
     word, index = (match[1], f"_{{{match[2]}}}") if match else (component, "")
     return rf"$\mathrm{{{word.replace('_', ' ')}}}{index}$".replace(" ", r"\ ")
+
+
+def plain(title: str) -> str:
+    """A title or a name as Matplotlib shows it: no mathematics, whatever characters are in it."""
+    title = printable(title, _LONGEST_TITLE).replace("$", r"\$")
+    return f" {title}" if title.startswith("_") else title  # a legend leaves out "_name"
 
 
 def shortened(title: str) -> str:

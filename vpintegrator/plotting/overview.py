@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from vpintegrator.plotting.errors import draw_all_errors, has_errors
 from vpintegrator.plotting.invariants import draw_invariant
 from vpintegrator.plotting.layout import columns_that_fit, legend_lines, new_figure
-from vpintegrator.plotting.names import grouped, spoken
+from vpintegrator.plotting.names import grouped, shortened
 from vpintegrator.plotting.phase import REFERENCE, draw_portrait, portrait_kind
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.volume import draw_volume_error, volumes_measured
@@ -31,16 +31,17 @@ def portraits_shown(scene: Scene) -> list[str]:
     return [*own, *scene.looks][:most]
 
 
-def panels_shown(scene: Scene) -> dict[str, Callable[[Axes], None]]:
-    """The panels of errors by their titles, and what draws each."""
-    panels: dict[str, Callable[[Axes], None]] = {}
+def panels_shown(scene: Scene) -> list[tuple[str, Callable[[Axes], None]]]:
+    """The titles of the panels of errors, and what draws each."""
+    panels: list[tuple[str, Callable[[Axes], None]]] = []
     if has_errors(scene):
-        panels["trajectory"] = lambda axes: draw_all_errors(axes, scene)
+        panels.append(("trajectory", lambda axes: draw_all_errors(axes, scene)))
     first = next(iter(scene.system.invariants), None)
     if first is not None:
-        panels[scene.text(spoken(first))] = lambda axes: draw_invariant(axes, scene, first)
+        title = scene.text(shortened(scene.labels[first]))
+        panels.append((title, lambda axes: draw_invariant(axes, scene, first)))
     if "step" in volumes_measured(scene):
-        panels["volume of one step"] = lambda axes: draw_volume_error(axes, scene, "step")
+        panels.append(("volume of one step", lambda axes: draw_volume_error(axes, scene, "step")))
     return panels
 
 
@@ -49,14 +50,15 @@ def overview(scene: Scene) -> matplotlib.figure.Figure:
     report, style = scene.report, scene.style
     names, panels = portraits_shown(scene), panels_shown(scene)
     columns = min(len(panels), columns_that_fit(scene, style.wide, _PANEL))
-    rows = -(-len(panels) // columns)
+    rows = -(-len(panels) // columns) if panels else 0
     plane = portrait_kind(scene) == "plane"
     width = style.wide / style.em
     above = min(0.95 * width / len(names), 17) + 3.5
     below = 18.5 * rows
     lines = legend_lines(scene, reference=plane)
     figure = new_figure(scene, style.wide, above + below, lines)
-    grid = figure.add_gridspec(2, 1, height_ratios=[above, below])
+    heights = [above, below] if panels else [above]
+    grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
     upper = grid[0].subgridspec(1, len(names))
     solid = {"projection": "3d"} if portrait_kind(scene) == "space" else {}
     for k, name in enumerate(names):
@@ -67,11 +69,12 @@ def overview(scene: Scene) -> matplotlib.figure.Figure:
         if plane and k:
             axes.set_ylabel("")
             axes.tick_params(labelleft=False)
-    lower = grid[1].subgridspec(rows, columns)
-    for place, (title, draw_panel) in zip(np.ndindex(rows, columns), panels.items(), strict=False):
-        axes = figure.add_subplot(lower[place])
-        draw_panel(axes)
-        axes.set_title(title)
+    if panels:
+        lower = grid[1].subgridspec(rows, columns)
+        for place, (title, draw_panel) in zip(np.ndindex(rows, columns), panels, strict=False):
+            axes = figure.add_subplot(lower[place])
+            draw_panel(axes)
+            axes.set_title(title)
     orbits = "orbit" if len(report.reference) == 1 else "orbits"
     title = f"{scene.text(report.system.title)}: {len(report.reference)} {orbits}"
     setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"

@@ -41,9 +41,7 @@ def find_engine() -> str:
         try:
             LatexManager._get_cached_or_new().get_width_height_descent("$t$", FontProperties())
         except (LatexError, RuntimeError) as error:
-            lines = [line for line in str(error).splitlines() if line.startswith("!")]
-            reason = lines[0].lstrip("! ") if lines else str(error).splitlines()[0]
-            raise InputError(f"PGF: {engine} cannot typeset labels: {reason}") from None
+            raise _refusal(engine, error) from None
     return engine
 
 
@@ -56,8 +54,25 @@ def pgf_settings(engine: str) -> Iterator[None]:
 
 
 def write_pgf(figure: matplotlib.figure.Figure, path: Path, engine: str) -> None:
-    """Write ``path``, and beside it ``-img0.png`` and so on for what is drawn as an image."""
+    """Write ``path``, and beside it ``-img0.png`` and so on for what is drawn as an image.
+
+    Raises
+    ------
+    InputError
+        If LaTeX cannot typeset a label: it has no such letter, say.
+    """
+    from matplotlib.backends.backend_pgf import LatexError
+
     with pgf_settings(engine):
-        figure.savefig(path, format="pgf")
+        try:
+            figure.savefig(path, format="pgf")
+        except LatexError as error:
+            raise _refusal(engine, error) from None
     # a command of Matplotlib's that it expects the document to define
     path.write_text(_COMMAND + path.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def _refusal(engine: str, error: Exception) -> InputError:
+    lines = str(error).splitlines()
+    reason = next((line.lstrip("! ") for line in lines if line.startswith("!")), lines[0])
+    return InputError(f"PGF: {engine} cannot typeset labels: {reason}")

@@ -16,7 +16,7 @@ from vpintegrator.data.inspection import Group, inspect_dataset
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
 from vpintegrator.plotting.looks import Look
-from vpintegrator.plotting.names import mathtext, spoken
+from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
 from vpintegrator.plotting.orbits import ORBITS
 from vpintegrator.plotting.plane import draw_plane, planes
 from vpintegrator.plotting.series import floored
@@ -97,8 +97,9 @@ def _figure(
         first.set_xlabel("time $t$")
     if invariants:
         _invariants(figure.add_subplot(grid[1]), drawn, invariants, style)
-    title = dataset.title.replace("$", r"\$")
-    figure.suptitle(f"{title}\n{dataset.description}", fontsize=1.1 * style.letters)
+    figure.suptitle(
+        f"{plain(dataset.title)}\n{plain(dataset.description)}", fontsize=1.1 * style.letters
+    )
     width = 2 * style.line
     handles = [Line2D([], [], color=_COLOURS[group], lw=width, label=group) for group in drawn]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
@@ -162,7 +163,14 @@ def _invariants(
     axes.set(yscale="log", xlabel="time $t$", ylabel="largest relative change")
     axes.set_title("invariants")
     shown = [
-        Line2D([], [], color=style.foreground, ls=line, lw=style.line, label=spoken(invariant))
+        Line2D(
+            [],
+            [],
+            color=style.foreground,
+            ls=line,
+            lw=style.line,
+            label=plain(shortened(spoken(invariant))),
+        )
         for invariant, line in zip(invariants, _LINES, strict=False)
     ]
     axes.legend(handles=shown, ncols=len(shown))

@@ -6,7 +6,7 @@ import numpy as np
 
 from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import looks
-from vpintegrator.plotting.names import shortened
+from vpintegrator.plotting.names import plain, shortened
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout import Report, Run
 
@@ -32,6 +32,8 @@ class Scene:
         As given.
     runs, looks, titles
         Of each method by its name.
+    labels
+        Of each invariant by its name, no two alike.
     referenced
         Whether there is a reference beyond the initial states.
     scale
@@ -56,6 +58,7 @@ class Scene:
         self.looks = {name: style.adapt(look) for name, look in given.items()}
         self._latex = latex
         self.titles = {name: self.text(shortened(run.title)) for name, run in report.runs.items()}
+        self.labels = report.invariant_labels
         # a model's first window is the reference's own, so its errors start after it
         self.start = {
             name: max(1, -(-run.window // report.every)) for name, run in report.runs.items()
@@ -66,9 +69,9 @@ class Scene:
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
 
-    def text(self, plain: str) -> str:
+    def text(self, text: str) -> str:
         """A plain text as a label, whatever characters are in it."""
-        return escape(plain) if self._latex else plain.replace("$", r"\$")
+        return escape(text) if self._latex else plain(text)
 
     def first_failure(self, name: str) -> float:
         """Time at which the first trajectory of a method diverges, NaN if none does."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
+from vpintegrator.errors import printable
 from vpintegrator.plotting.latex import escape, latex
 from vpintegrator.plotting.names import grouped
 
@@ -66,52 +68,71 @@ def full_rows(report: Report) -> list[dict[str, Any]]:
 def terminal_table(report: Report, width: int = _WIDTH) -> Table:
     """A table for a terminal ``width`` letters wide, learned methods first and in bold."""
     from rich.table import Column, Table
+    from rich.text import Text
 
     columns, rows = _cells(report, min(width, _WIDTH))
     table = Table(
         Column(columns[0], no_wrap=True),
-        *(Column("\n".join(_header(name)), justify="right", no_wrap=True) for name in columns[1:]),
+        *(
+            Column(Text("\n".join(_header(name))), justify="right", no_wrap=True)
+            for name in columns[1:]
+        ),
         box=None,
-        title=title(report),
+        title=Text(title(report)),
         title_justify="left",
         title_style="bold",
         header_style="dim",
     )
     for row, run in zip(rows, report.runs.values(), strict=True):
-        table.add_row(*row, style="bold" if run.kind == "learned" else "")
+        table.add_row(*map(Text, row), style="bold" if run.kind == "learned" else "")
     return table
 
 
 def csv_table(report: Report) -> str:
-    """All numbers at full precision; times in seconds."""
+    """All numbers at full precision; times in seconds.
+
+    A title that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
     rows = full_rows(report)
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer.writerow({key: _no_formula(key) for key in rows[0]})
+    writer.writerows({key: _no_formula(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return ("'" if value.startswith(("=", "+", "-", "@")) else "") + printable(value)
 
 
 def markdown_table(report: Report) -> str:
     """A GitHub-flavoured table."""
     columns, rows = _cells(report)
-    headers = [" ".join(_header(name)).strip() for name in columns]
+    headers = [markdown(" ".join(_header(name)).strip()) for name in columns]
     lines = [
         "| " + " | ".join(headers) + " |",
         "|" + "|".join(["---"] + ["---:"] * (len(columns) - 1)) + "|",
     ]
-    lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
-    return f"{title(report)}\n\n" + "\n".join(lines) + "\n"
+    lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in rows]
+    return f"{markdown(title(report))}\n\n" + "\n".join(lines) + "\n"
+
+
+def markdown(text: str) -> str:
+    """A plain text in Markdown: no links, images, HTML or code, and no further cells of a table."""
+    return re.sub(r"[|<`]|(?<=\])(?=\()|(?<=\])(?=\[)", r"\\\g<0>", text)
 
 
 def latex_table(report: Report) -> str:
     """A ``tabular`` with booktabs rules."""
     columns, rows = _cells(report)
     headers = zip(*(_header(name) for name in columns), strict=True)
-    body = [" & ".join([escape(row[0]), *map(latex, row[1:])]) + r" \\" for row in rows]
+    # an empty group, lest a bracket or star be taken for an argument of the line's end before it
+    body = [" & ".join(["{}" + escape(row[0]), *map(latex, row[1:])]) + r" \\" for row in rows]
     return "\n".join(
         [
-            f"% {title(report)}",
+            f"% {latex(title(report))}",
             r"\begin{tabular}{l" + "r" * (len(columns) - 1) + "}",
             r"\toprule",
             *(" & ".join(map(escape, line)) + r" \\" for line in headers),
@@ -132,7 +153,7 @@ def title(report: Report) -> str:
         known = "beside the states given"
     elif report.reference_time > 0:
         known = f"reference accurate to about {report.reference_error.max():.0e}"
-    return (
+    return printable(
         f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "
         f"t = {grouped(report.times[-1])}, step {report.step:g} ({known})"
     )
@@ -155,7 +176,7 @@ def _cells(report: Report, width: int = _WIDTH) -> tuple[list[str], list[list[st
         if name != "kind" and not name.endswith("±") and _telling(name, [row[name] for row in rows])
     ]
     cells = {name: [_cell(name, row, report) for row in rows] for name in columns}
-    invariants = [name.replace("_", " ") for name in report.system.invariants]
+    invariants = list(report.invariant_labels.values())
     later = [f"{name} {kind}" for kind in ("drift", "error") for name in reversed(invariants[1:])]
     for name in [*_LEAST_TELLING[:5], *later, *_LEAST_TELLING[5:]]:
         if sum(_width(column, cells[column]) + _GAP for column in columns) <= width:
@@ -192,7 +213,7 @@ def _cell(name: str, row: dict[str, Any], report: Report) -> str:
     if name == "diverged":
         return f"{value} of {len(report.reference)}" if value else _BLANK
     if isinstance(value, str | int):
-        return str(value)
+        return printable(str(value))
     if name.endswith("drift"):  # that of what has diverged means nothing
         return f"{value:+.1e}" if math.isfinite(value) and not row["diverged"] else _BLANK
     if name == "time per step":

@@ -19,6 +19,7 @@ from vpintegrator.rollout.diagnostics import (
     evaluations_per_step,
     log_determinant,
     reversibility_defect,
+    series_names,
     symplecticity_defect,
     tangent_propagation,
 )
@@ -122,13 +123,14 @@ class Measurement:
             ends, flow.window, min(trajectories, _SAMPLED_TRAJECTORIES), dim
         )
         self._sample_times = plan.step * ends
+        series = series_names(plan.system.invariants)
         self.invariants = {
             name: InvariantObserver(
                 invariant,
                 plan.initial,
                 plan.step,
                 plan.stored,
-                storage.array(f"{key}/invariant/{name}", (times, trajectories)),
+                storage.array(f"{key}/invariant/{series[name]}", (times, trajectories)),
             )
             for name, invariant in plan.system.invariants.items()
         }
@@ -142,7 +144,7 @@ class Measurement:
             "states": self.keeper,
             "error": self.error,
             "sampler": self.sampler,
-            **{f"invariant/{name}": observer for name, observer in self.invariants.items()},
+            **{f"invariant/{series[name]}": o for name, o in self.invariants.items()},
         }
         if self.section is not None:
             self._observers["section"] = self.section

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, printable
 from vpintegrator.rollout.diagnostics.invariants import InvariantError
 from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov
 from vpintegrator.rollout.diagnostics.poincare import Section
 from vpintegrator.rollout.storage import Storage
+
+# columns that an invariant's could be taken for
+_ERROR_COLUMNS = ("final error", "volume error", "phase-space volume error")
 
 
 @dataclass(frozen=True)
@@ -290,12 +293,30 @@ class Report:
             trajectories=len(run.states),
         )
 
+    @property
+    def invariant_labels(self) -> dict[str, str]:
+        """What the columns of each invariant are called in the table.
+
+        The name as words; where another column is called so, ``invariant`` and a number with it.
+        """
+        labels: dict[str, str] = {}
+        taken = {title.removesuffix(" error") for title in _ERROR_COLUMNS}
+        for name in self.system.invariants:
+            words = label = printable(name.replace("_", " ")).strip() or "invariant"
+            number = 1
+            while label in taken:
+                label = f"invariant {words}" + (f" {number}" if number > 1 else "")
+                number += 1
+            labels[name] = label
+            taken.add(label)
+        return labels
+
     def table(self) -> list[dict[str, Any]]:
-        """A row a method; the keys are the column titles, in order.
+        """A row a method; the keys are the column titles, in order, no two alike.
 
         ``vpintegrator.plotting.tables`` renders it for terminals, CSV, Markdown and LaTeX.
         """
-        rows = []
+        rows, labels = [], self.invariant_labels
         for name in self.runs:
             s = self.summary(name)
             row: dict[str, Any] = {
@@ -312,7 +333,7 @@ class Report:
             }
             row |= errors if self.is_compared(name) else dict.fromkeys(errors)
             for key, value in s.invariants.items():
-                label = key.replace("_", " ")
+                label = labels[key]
                 row[f"{label} error"] = value
                 row[f"{label} drift"] = s.drifts[key]
                 row[f"{label} drift ±"] = s.drift_errors[key]

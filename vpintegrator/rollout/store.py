@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.errors import printable
 from vpintegrator.files import replacing
 from vpintegrator.hdf5 import create_series, write_header, write_states
 from vpintegrator.rollout.diagnostics import (
@@ -25,6 +26,7 @@ from vpintegrator.rollout.diagnostics import (
     Lyapunov,
     Section,
     WorkPrecision,
+    series_names,
 )
 from vpintegrator.rollout.report import Report, Run, Volume
 from vpintegrator.stored import open_hdf5, reading
@@ -80,16 +82,17 @@ def _write_run(group: h5py.Group, run: Run, report: Report) -> None:
     _write(group, "divergence_time", run.failure_time, failure, each)
     passed = "first time at which the error passes the threshold"
     _write(group, "threshold_time", run.threshold_time, passed, each)
-    for name, record in run.invariants.items():
-        text = f"change of {name} {since}"
-        change = create_series(group, f"invariant_{name}", record.error, text)
+    for name, key in series_names(run.invariants).items():
+        record, word = run.invariants[name], printable(name)
+        text = f"change of {word} {since}"
+        change = create_series(group, f"invariant_{key}", record.error, text)
         change.attrs["kind"] = record.kind
-        relative = f"1 where the change of {name} is relative, 0 where it is absolute"
-        _write(group, f"relative_{name}", record.relative.astype(np.int8), relative, each)
-        drift = f"drift of {name} per unit of time"
-        _write(group, f"drift_{name}", record.drift.slope, drift, each)
+        relative = f"1 where the change of {word} is relative, 0 where it is absolute"
+        _write(group, f"relative_{key}", record.relative.astype(np.int8), relative, each)
+        drift = f"drift of {word} per unit of time"
+        _write(group, f"drift_{key}", record.drift.slope, drift, each)
         error = record.drift.standard_error
-        _write(group, f"drift_error_{name}", error, f"standard error of the {drift}", each)
+        _write(group, f"drift_error_{key}", error, f"standard error of the {drift}", each)
     for name, volume in run.volume.items():
         prefix = name.replace("-", "_")
         axes = (f"{prefix}_trajectory", f"{prefix}_time")
@@ -210,12 +213,12 @@ def _read_run(name: str, group: h5py.Group, system: System) -> Run:
         error=group["error"][...],
         root_mean_square_error=group["root_mean_square_error"][...],
         invariants={
-            key: InvariantError(
+            name: InvariantError(
                 error=group[f"invariant_{key}"][...],
                 relative=group[f"relative_{key}"][...].astype(bool),
                 drift=DriftFit(group[f"drift_{key}"][...], group[f"drift_error_{key}"][...]),
             )
-            for key in system.invariants
+            for name, key in series_names(system.invariants).items()
         },
         failure_time=group["divergence_time"][...],
         threshold_time=group["threshold_time"][...],

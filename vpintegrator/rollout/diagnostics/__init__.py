@@ -30,6 +30,7 @@ from vpintegrator.rollout.diagnostics.invariants import (
     InvariantError,
     invariant_errors,
     is_relative,
+    series_names,
 )
 from vpintegrator.rollout.diagnostics.lyapunov import (
     Lyapunov,
@@ -79,6 +80,7 @@ __all__ = [
     "poincare_section",
     "reversibility_defect",
     "root_mean_square_error",
+    "series_names",
     "step_log_determinant",
     "symplecticity_defect",
     "tangent_propagation",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +13,14 @@ from vpintegrator.dynamics import System
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.errors import infinite_where_nan
 
-__all__ = ["DriftAccumulator", "DriftFit", "InvariantError", "invariant_errors", "is_relative"]
+__all__ = [
+    "DriftAccumulator",
+    "DriftFit",
+    "InvariantError",
+    "invariant_errors",
+    "is_relative",
+    "series_names",
+]
 
 _VANISHING = 1e-10  # an invariant this much smaller than elsewhere in the ensemble counts as zero
 
@@ -74,3 +84,17 @@ def is_relative(first: np.ndarray) -> np.ndarray:
     """
     size = np.abs(first)
     return size > _VANISHING * size.max(initial=0.0)
+
+
+def series_names(invariants: Iterable[str]) -> dict[str, str]:
+    """What the series of each invariant are called in files: its name, or a number.
+
+    Some names cannot be those of arrays in a file; and the drift of ``error_x`` would have the name
+    of the error of the drift of ``x``.
+    """
+    names = list(invariants)
+    fit = {name for name in names if re.fullmatch(r"[^/\x00]{1,200}", name)}
+    fit -= {f"error_{name}" for name in fit}
+    numbers = map(str, itertools.count(1))
+    free = (number for number in numbers if not {number, f"error_{number}"} & fit)
+    return {name: name if name in fit else next(free) for name in names}

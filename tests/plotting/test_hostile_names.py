@@ -1,0 +1,163 @@
+"""A rollout from a stranger is drawn and typeset; nothing in its names is obeyed."""
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tests.plotting.conftest import only
+from vpintegrator.dynamics import load_system
+from vpintegrator.plotting import csv_table, draw, latex_table, markdown_table, terminal_table
+from vpintegrator.plotting.captions import latex_captions, markdown_captions
+from vpintegrator.plotting.draw import FIGURES
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.rollout import compare
+
+HOSTILE = [
+    r"\write18{rm -rf ~}",
+    r"\input{/etc/passwd}",
+    r"\immediate\write18{ls}}\end{tabular}",
+    "\n\\input{x}\n",
+    "\r\\input{x}",
+    "\x85\\input{x}\u2028\\input{y}",
+    "^^5cinput{x}",
+    "^^M\\input x",
+    "$\\sum_{",
+    "$x$",
+    "$",
+    "\\$",
+    "\\",
+    "{",
+    "}",
+    "%",
+    "&",
+    "#1",
+    "[2cm]",
+    "*",
+    "~^_",
+    "_hidden",
+    "$|log|det||$",
+    "1e5_z_\\x",
+    "![x](http://example.org/x.png)",
+    "<script>",
+    "[/b]",
+    "[bold",
+    "\x1b[31m",
+    "\u202eabc",
+    "\ud800",
+    "=1+1",
+    "|",
+    "`x`",
+    "x" * 3000,
+    "",
+]
+KNOWN = """
+    begin end centering includegraphics caption label toprule midrule bottomrule textbackslash
+    textasciitilde textasciicircum textdollar ldots mu pm times to leq infty dagger cdot log det
+    usepackage
+"""
+CAPTIONS = ["overview", "phase", "errors", "invariants", "volume"]
+names = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=8), max_size=4).map("".join)
+
+
+def obeyed(text):
+    """What TeX would obey in a text and this package never writes; empty if all is well."""
+    found = [c for c in re.findall(r"\\([A-Za-z]+|[^A-Za-z])", text) if len(c) > 1 or c.isalpha()]
+    found = [c for c in found if c not in KNOWN.split()]
+    rest = re.sub(r"\\([A-Za-z]+|[^A-Za-z])", "", text)
+    found += re.findall(
+        r"\^\^|\^(?!\{-?\d+\})|#|~|(?<!\A)(?<!\n)%|[\x00-\x09\x0b-\x1f\x7f-\x9f]", rest
+    )
+    if rest.count("$") % 2 or rest.count("{") != rest.count("}"):
+        found.append("unbalanced")
+    return found
+
+
+def renamed(report, title):
+    """A report whose every text is another."""
+    system = object.__new__(type(report.system))
+    system.__dict__.update(report.system.__dict__)
+    system.title = system.name = system.description = title
+    system.invariants = {
+        f"{name} {title}": function for name, function in report.system.invariants.items()
+    }
+    runs = {
+        name: replace(
+            run,
+            title=title,
+            description=title,
+            invariants={f"{key} {title}": error for key, error in run.invariants.items()},
+        )
+        for name, run in report.runs.items()
+    }
+    return replace(report, system=system, runs=runs)
+
+
+@pytest.fixture(scope="module")
+def rename(thinned):
+    """A report by its title (a function, as Hypothesis prints its arguments)."""
+    return lambda title=None: thinned if title is None else renamed(thinned, title)
+
+
+@given(names)
+def test_no_tex_is_obeyed(rename, title):
+    report = rename(title)
+    for text in (
+        latex_table(report),
+        latex_captions(Scene(report), CAPTIONS),
+        Scene(report, latex=True).text(title) + Scene(report, latex=True).titles["rk4"],
+    ):
+        assert obeyed(text) == []
+        text.encode()
+    rows = latex_table(report).splitlines()
+    assert not any(row.startswith(("[", "*")) for row in rows)
+    assert len(rows) == len(latex_table(rename()).splitlines())
+
+
+def test_the_test_sees_tex():
+    for title in HOSTILE[:9]:
+        assert obeyed(title), title
+    assert obeyed("% a comment\n50 % of it")
+
+
+@given(names)
+def test_other_tables_and_captions(rename, title):
+    report = rename(title)
+    assert len(markdown_table(report).splitlines()) == len(markdown_table(rename()).splitlines())
+    text = markdown_table(report) + markdown_captions(Scene(report), CAPTIONS)
+    assert not re.search(r"(?<!\\)[<`]|\]\(", text)
+    assert text.isprintable() or {c for c in text if not c.isprintable()} == {"\n"}
+    text.encode()
+    csv_table(report).encode()
+    for line in csv_table(report).splitlines()[1:]:
+        assert not re.match(r'"?[=+@-]', line)
+    out = io.StringIO()
+    Console(file=out, width=120).print(terminal_table(report, 120))
+    assert not {"\x1b", "\x07", "\u202e"} & set(out.getvalue())
+
+
+@pytest.mark.parametrize("title", ["$\\sum_{", "\\$x$ {", "x" * 3000, "_$a$ b\n\\frac", "\ud800 $"])
+def test_figures_show_the_names_as_they_are(thinned, title, tmp_path, monkeypatch):
+    only(monkeypatch, "overview", "errors")
+    paths = draw(renamed(thinned, title), tmp_path, formats=["png"])
+    assert {"overview.png", "errors.png"} <= {path.name for path in paths}
+
+
+def test_methods_whose_names_begin_with_an_underscore_are_in_the_legend(thinned):
+    figure = FIGURES["errors"](Scene(renamed(thinned, "_net")))
+    assert [text.get_text().strip() for text in figure.legends[0].get_texts()] == ["_net"] * 2
+
+
+def test_without_reference_invariants_and_volume(tmp_path):
+    """Nothing but portraits and components is left to draw."""
+    text = 'state = ["x"]\ndivergence_free = false\n[vector_field]\nx = "-x"\n'
+    options = {"steps": 20, "step": 0.1, "reference_time": 0, "tangent_steps": 0}
+    report = compare(None, ["dop853"], system=load_system(text), initial=[[1.0]], **options)
+    assert not report.runs["dop853"].volume
+    names = {path.name for path in draw(report, tmp_path, formats=["png"])}
+    assert {"overview.png", "phase.png", "coordinates.png"} <= names
+    assert "errors.png" not in names

@@ -1,0 +1,124 @@
+"""No name that an invariant may have meets another: not in the table, not in the file."""
+
+import csv
+import io
+import re
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+import vpintegrator as vp
+from tests.rollout.test_compare import same
+from tests.rollout.test_interruptions import Stop, stopping_at, without_cost
+from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
+from vpintegrator.plotting.captions import caption
+from vpintegrator.plotting.invariants import invariants
+from vpintegrator.plotting.overview import overview
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.rollout.diagnostics import series_names
+
+# energy is there as well
+NASTY = [
+    *("volume", "final", "phase-space volume", "worst RMSE", "RMSE", "error", "drift", "diverged"),
+    *("a_b", "a b", "x", "error_x", "error_error_x", "1", "", ".", "..", "/", "a/b", "a/", "step"),
+    *("trajectory", "phase-space", "kind", "method", "invariant a b", "n\\u0000ul", "line\\nend"),
+]
+
+
+@cache
+def report():
+    """Each invariant is another multiple of the energy, so that none is taken for another."""
+    values = "\n".join(f'"{name}" = "{k + 2}*(q**2 + p**2)/2"' for k, name in enumerate(NASTY))
+    text = f'state = ["q", "p"]\nhamiltonian = "(q**2 + p**2)/2"\n[invariants]\n{values}\n'
+    system = vp.System(text, "nasty")
+    return compare(system)
+
+
+def compare(system, **options):
+    # relative where energy is not zero; a start at rest makes the changes absolute
+    initial, against = [[1.0, 0.5], [0.0, 0.0]], ["explicit-euler"]
+    keywords = {"system": system, "initial": initial, "step": 0.1, "steps": 5, "tangent_steps": 0}
+    return vp.compare(None, against, **keywords, **options)
+
+
+def test_every_number_is_in_the_table():
+    (row,) = report().table()
+    summary = report().summary("explicit-euler")
+    assert row["volume error"] == summary.volume["step"]
+    assert row["final error"] == summary.final_error
+    labels = report().invariant_labels
+    assert list(labels) == ["energy", *map(eval_toml, NASTY)]
+    assert len(set(labels.values())) == len(labels)
+    for name, label in labels.items():
+        assert row[f"{label} error"] == summary.invariants[name]
+        assert row[f"{label} drift"] == summary.drifts[name]
+    assert labels["a_b"] == "a b"
+    assert labels["volume"] == "invariant volume"
+
+
+def eval_toml(name):
+    return name.replace("\\u0000", "\0").replace("\\n", "\n")
+
+
+def test_every_table_has_all_columns():
+    (row,) = csv.DictReader(io.StringIO(csv_table(report())))
+    assert len(row) == len(report().table()[0]) + 1
+    assert float(row["volume error"]) == report().summary("explicit-euler").volume["step"]
+    for text in (markdown_table(report()), latex_table(report())):
+        header = re.findall(r"^.*&.*$|^\|.*$", text, re.MULTILINE)
+        assert len({line.replace(r"\|", "").count("|") for line in header}) == 1
+    out = io.StringIO()
+    Console(file=out, width=200).print(terminal_table(report(), 200))
+    assert "final" in out.getvalue()
+
+
+def test_every_figure_and_caption_has_all_of_them():
+    scene = Scene(report())
+    titles = [axes.get_title() for axes in invariants(scene).axes if axes.axison]
+    assert len(set(titles)) == len(NASTY) + 1
+    for label in scene.labels.values():
+        assert f"{label[:1].upper()}{label[1:]} (" in caption(scene, "invariants")
+    values = '[invariants]\ntrajectory = "q**2 + p**2"\n[vector_field]\nq = "p"\np = "-q"\n'
+    system = vp.System(f'state = ["q", "p"]\n{values}', "one")
+    titles = [axes.get_title() for axes in overview(Scene(compare(system))).axes]
+    assert titles.count("trajectory") == 2
+
+
+def test_every_series_is_in_the_file(tmp_path):
+    report().save(tmp_path / "rollout.h5")
+    assert same(report(), vp.open_rollout(tmp_path / "rollout.h5"))
+
+
+NAMES = [
+    "x",
+    "error_x",
+    "error_error_x",
+    "1",
+    "error_1",
+    "2",
+    "a/b",
+    "error_a/b",
+    "",
+    "error_",
+    ".",
+]
+
+
+@given(st.lists(st.sampled_from(NAMES), unique=True))
+def test_series_have_names_of_their_own(names):
+    keys = series_names(names)
+    kinds = ("invariant", "drift", "drift_error")
+    series = [f"{kind}_{key}" for kind in kinds for key in keys.values()]
+    assert len(set(series)) == 3 * len(names)
+    assert not any("/" in name for name in series)
+
+
+def test_every_series_is_in_the_checkpoint(tmp_path):
+    folder = tmp_path / "checkpoint"
+    with pytest.raises(Stop):
+        compare(report().system, checkpoint=folder, progress=stopping_at("explicit-euler", 3))
+    again = compare(report().system, checkpoint=folder, resume=True)
+    assert same(without_cost(again), without_cost(report()))
