@@ -1,5 +1,7 @@
 """vp-rollout and vp-plot, and the whole road of four commands."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib.image
@@ -95,6 +97,17 @@ def test_classical_methods_alone(run):
     report = open_rollout("pendulum-rollout.h5")
     assert list(report.runs) == ["stoermer-verlet", "heun"]
     assert report.system.parameters["g"] == 4
+
+
+def test_classical_methods_need_no_pytorch(tmp_path):
+    code = """
+import sys
+from vpintegrator.cli.rollout import main
+main(["--system", "pendulum", "--steps", "5"], standalone_mode=False)
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 def test_models_without_metadata(run, model):

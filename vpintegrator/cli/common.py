@@ -6,6 +6,7 @@ Nothing slow is imported here or at the top of a command, so that ``--help`` ans
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -27,13 +28,16 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
     """Turn the user's mistakes into one sentence and exit code 2, and a full disk into one too.
 
-    The sentence may hold words of a file: what could steer the terminal is left out.
+    The sentence may hold words of a file: what could steer the terminal is left out. A warning is
+    one line, without the line of the program that gave it; of several for one reason, the first.
     """
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _one_line_a_reason()
+                return function(*args, **kwargs)
         except InputError as error:
             raise _BadInput(str(error)) from None
         except OSError as error:
@@ -41,6 +45,20 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
             raise _BadInput(printable(f"{error.strerror or error}{name}")) from None
 
     return wrapped
+
+
+def _one_line_a_reason() -> Callable[..., None]:
+    """A way to show warnings, such as "vpt runs in PyTorch, not compiled: no compiler"."""
+    told = set()
+
+    def show(message: Warning | str, *_: Any) -> None:
+        text = printable(str(message))
+        reason = text.partition(": ")[2] or text
+        if reason not in told:
+            click.echo(f"Warning: {text}", err=True)
+        told.add(reason)
+
+    return show
 
 
 class _BadInput(click.ClickException):

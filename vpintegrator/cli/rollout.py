@@ -199,13 +199,16 @@ def main(
 
     if output is not None:
         check_output(output, overwrite)
-    from vpintegrator.models import load
     from vpintegrator.plotting.names import grouped
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.arguments import check_agreement
 
-    loaded = {path.stem: load(path) for path in models}
+    loaded: dict[str, Integrator] = {}
+    if models:  # nothing else needs PyTorch, which takes seconds to import
+        from vpintegrator.models import load
+
+        loaded = {path.stem: load(path) for path in models}
     if len(loaded) < len(models):
         raise InputError("two of the model files have the same name; rename one")
     if given is not None:
