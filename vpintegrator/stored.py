@@ -24,8 +24,8 @@ from vpintegrator.errors import InputError, printable
 from vpintegrator.files import check_version
 
 _LARGEST_ATTRIBUTE = 1 << 22  # bytes
-_LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes of the file
-_COMPRESSION = 128  # beyond these, how many bytes of numbers for each byte of the file
+LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes of the file
+COMPRESSION = 128  # beyond these, how many bytes of numbers for each byte of the file
 _LARGEST_CHUNK = 1 << 26  # bytes; a chunk is read whole
 _DEEPEST = 64  # levels of JSON
 _LZF = 32000
@@ -335,7 +335,7 @@ def check_dataset(dataset: h5py.Dataset, where: str) -> None:
     size = _bytes(dataset.shape, dataset)
     if dataset.chunks is not None and _bytes(dataset.chunks, dataset) > _LARGEST_CHUNK:
         raise InputError(f"{where}: its chunks are too large to be read")
-    if size > _LARGEST_UNSTORED + _COMPRESSION * dataset.id.get_storage_size():
+    if size > LARGEST_UNSTORED + COMPRESSION * dataset.id.get_storage_size():
         raise InputError(
             f"{where}: {dataset.shape} numbers are out of proportion to the "
             f"{dataset.id.get_storage_size()} bytes that the file stores of them"

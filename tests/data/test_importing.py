@@ -1,5 +1,8 @@
 """One's own trajectories: every kind of file, shape and time axis, and plain words for mistakes."""
 
+import io
+import zipfile
+
 import h5py
 import numpy as np
 import pytest
@@ -313,3 +316,91 @@ def test_packed_values_of_netcdf(tmp_path):
     options = {"step": 1.0, "missing": True, "fractions": (1, 0, 0)}
     dataset = import_dataset(tmp_path / "a.nc", tmp_path / "a.h5", **options)
     np.testing.assert_array_equal(dataset.states("train"), [[[10.5], [11], [np.nan]]])
+
+
+def write_matlab(path, variables):
+    """A file as MATLAB 7.3 writes it: a header of 512 bytes, arrays by columns, vectors 2-D."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, (values, kind) in variables.items():
+            values = np.atleast_2d(values)
+            file[name] = values.T
+            file[name].attrs["MATLAB_class"] = np.bytes_(kind)
+    with path.open("r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64, Created on: Mon Jan  1 2024".ljust(116))
+        raw.write(bytes(8) + b"\x00\x02IM")
+
+
+def test_matlab_arrays_keep_the_axes_that_matlab_shows(tmp_path):
+    states = np.random.default_rng(0).normal(size=(6, 9, 2))
+    times = 0.5 * np.arange(9)
+    note = np.array([ord(c) for c in "swing"], dtype=np.uint16), "char"
+    for name, column in (("row", times[None]), ("column", times[:, None])):
+        path = tmp_path / f"{name}.mat"
+        write_matlab(
+            path, {"X": (states, "double"), "t": (column, "double"), "note": note, "k": note}
+        )
+        dataset = import_dataset(path, tmp_path / f"{name}.h5", split="time")
+        assert dataset.step == 0.5
+        both = np.concatenate([dataset.states(g) for g in dataset.shapes], axis=1)
+        np.testing.assert_array_equal(both, states)
+
+
+def test_matlab_vectors_are_components(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(2, 9))
+    vectors = {"x": (x[:, None], "double"), "y": (y[:, None], "single"), "dt": (0.1, "double")}
+    write_matlab(tmp_path / "a.mat", vectors)
+    dataset = import_dataset(tmp_path / "a.mat", tmp_path / "a.h5", variable="x,y")
+    assert dataset.step == 0.1
+    both = np.concatenate([dataset.states(g) for g in dataset.shapes], axis=1)[0]
+    np.testing.assert_array_equal(both, np.stack([x, y], axis=-1))
+
+
+def test_octave_arrays_keep_the_axes_that_octave_shows(tmp_path):
+    states = np.random.default_rng(0).normal(size=(6, 9, 2))
+    with h5py.File(tmp_path / "octave.h5", "w") as file:
+        file["X/value"] = states.T
+        file["X"].attrs["OCTAVE_NEW_FORMAT"] = np.uint8(1)
+    dataset = import_dataset(tmp_path / "octave.h5", tmp_path / "a.h5", step=1, split="time")
+    assert dataset.shapes["train"][::2] == (6, 2)
+
+
+def test_an_older_matlab_file_is_told_what_to_do(tmp_path):
+    (tmp_path / "a.mat").write_bytes(b"MATLAB 5.0 MAT-file".ljust(200))
+    with pytest.raises(InputError, match=r"with -v7\.3"):
+        import_dataset(tmp_path / "a.mat", tmp_path / "a.h5", step=1)
+
+
+def test_arrays_that_lie_elsewhere_or_nowhere_are_refused(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secretly" * 200)
+    with h5py.File(tmp_path / "external.h5", "w") as file:
+        file.create_dataset("x", (20, 2), dtype="f8", external=[(secret, 0, 320)])
+    with h5py.File(tmp_path / "link.h5", "w") as file:
+        file["x"] = h5py.ExternalLink("external.h5", "x")
+    with h5py.File(tmp_path / "bomb.h5", "w") as file:
+        file.create_dataset("x", (10**9, 2), chunks=(1000, 2), dtype="f8", compression="gzip")
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", array_bytes(np.zeros((10**7, 2))))
+    (tmp_path / "lie.npy").write_bytes(array_bytes(np.zeros(2)).replace(b"(2,)", b"(9**99,)"))
+    huge = array_bytes(np.zeros((2, 2))).replace(b"(2, 2), }          ", b"(20000000000, 2), }")
+    assert b"000" in huge
+    (tmp_path / "huge.npy").write_bytes(huge)
+    (tmp_path / "objects.npy").write_bytes(array_bytes(np.array([{}, {}], dtype=object)))
+    for name, said in {
+        "external.h5": "its numbers lie in other files",
+        "link.h5": "holds no array",
+        "bomb.h5": "out of proportion",
+        "bomb.npz": "out of proportion",
+        "lie.npy": "cannot be read as NumPy arrays",
+        "huge.npy": "not as many numbers as its shape",
+        "objects.npy": "Python objects, which are not read",
+    }.items():
+        with pytest.raises(InputError, match=said):
+            import_dataset(tmp_path / name, tmp_path / "a.h5", step=1)
+    assert not (tmp_path / "a.h5").exists()
+
+
+def array_bytes(values):
+    stream = io.BytesIO()
+    np.save(stream, values, allow_pickle=True)
+    return stream.getvalue()

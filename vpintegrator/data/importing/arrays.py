@@ -87,6 +87,8 @@ def choose(
         chosen = [_only_state(shapes, where)]
     columns = [numbers(arrays[name], f"{where}, {name}") for name in chosen]
     dimensions = axes(chosen[0]) or ()
+    if len(chosen) > 1 and not any(dimensions):
+        columns = [_without_unit_axis(column) for column in columns]
     if names is None:
         states = _time_before_state(columns[0], dimensions, where)
     else:
@@ -97,8 +99,9 @@ def choose(
     times = _sibling(arrays, folder, TIMES, chosen)
     step = _sibling(arrays, folder, STEPS, chosen)
     found = None if times is None else numbers(times[1], f"{where}, {times[0]}")
-    if found is not None and found.ndim == 0:
-        found = None
+    if found is not None:
+        found = _without_unit_axis(found)
+        found = found if found.ndim else None
     length = None if step is None else numbers(step[1], f"{where}, {step[0]}")
     return Arrays(
         states,
@@ -120,6 +123,11 @@ def numbers(values: Any, where: str) -> np.ndarray:
         what = kinds.get(found.dtype.kind, "text")
         raise InputError(f"{where}: expected real numbers, found {what}")
     return found.astype(np.float64)
+
+
+def _without_unit_axis(values: np.ndarray) -> np.ndarray:
+    """A vector where it is stored as a matrix of one row or column, as MATLAB does it."""
+    return values.ravel() if values.ndim == 2 and 1 in values.shape else values
 
 
 def _only_state(shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
