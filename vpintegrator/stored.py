@@ -61,6 +61,10 @@ class StoredGroup:
         inside = str(group.name).strip("/")
         self._where = f"{path}, {inside}" if inside else str(path)
 
+    def __str__(self) -> str:
+        """The file and the place in it, for messages."""
+        return self._where
+
     @property
     def raw(self) -> h5py.Group:
         """The group itself, of which nothing is checked."""
@@ -95,8 +99,15 @@ class StoredGroup:
             raise InputError(f"{self._where}: the attribute '{key}' is not UTF-8") from None
         return str(value)
 
-    def number(self, key: str, default: Any = _REQUIRED, *, positive: bool = False) -> float:
-        """An attribute that is a finite number."""
+    def number(
+        self,
+        key: str,
+        default: Any = _REQUIRED,
+        *,
+        positive: bool = False,
+        finite: bool = True,
+    ) -> float:
+        """An attribute that is a finite number; any number if it need not be ``finite``."""
         value = self._attribute(key, default)
         if value is default:
             return default
@@ -105,7 +116,7 @@ class StoredGroup:
         if found.shape not in ((), (1,)) or found.dtype.kind not in "fiu":
             self._refuse(key, what, value)
         number = float(found.reshape(()))
-        if not np.isfinite(number) or (positive and number <= 0):
+        if (finite and not np.isfinite(number)) or (positive and number <= 0):
             self._refuse(key, what, number)
         return number
 
@@ -203,6 +214,10 @@ class StoredGroup:
         with reading(f"{self._where}, {name}"):
             values: np.ndarray = np.asarray(found[...])
             return values.astype(np.float64 if kind == "f" else np.int64)
+
+    def labelled(self, name: str) -> StoredGroup:
+        """A dataset as what holds its attributes."""
+        return StoredGroup(self._child(name, h5py.Dataset, "dataset"), self._path)
 
     def _child(self, name: str, kind: type, word: str) -> Any:
         if name not in self:

@@ -221,8 +221,10 @@ def _rollouts(folder: Path) -> list[Path]:
         against=["rk4", "implicit-midpoint"],
         system=vp.load_system("harmonic-oscillator"),
         step=0.1,
-        steps=8,
+        steps=40,
         trajectories=2,
+        section="q = 0",
+        work_precision=True,
     )
     report.save(folder / "rollout.h5")
     return [folder / "rollout.h5"]
@@ -230,9 +232,17 @@ def _rollouts(folder: Path) -> list[Path]:
 
 @reader("rollouts", ".h5", _rollouts, m.mutate_hdf5)
 def _read_rollout(path: Path) -> None:
+    from vpintegrator.plotting import tables
+    from vpintegrator.plotting.captions import latex_captions
+    from vpintegrator.plotting.scene import Scene
+
     report = vp.open_rollout(path)
     repr(report)
-    report.table()
+    with np.errstate(all="ignore"):
+        for render in (tables.csv_table, tables.markdown_table, tables.latex_table):
+            render(report)
+        tables.terminal_table(report)
+        latex_captions(Scene(report), ["overview", "phase", "coordinates", "errors", "invariants"])
 
 
 def _checkpoints(folder: Path) -> list[Path]:

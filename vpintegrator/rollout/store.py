@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.errors import printable
+from vpintegrator.errors import InputError, printable
 from vpintegrator.files import replacing
 from vpintegrator.hdf5 import create_series, write_header, write_states
 from vpintegrator.rollout.diagnostics import (
@@ -29,13 +29,14 @@ from vpintegrator.rollout.diagnostics import (
     series_names,
 )
 from vpintegrator.rollout.report import Report, Run, Volume
-from vpintegrator.stored import open_hdf5, reading
+from vpintegrator.stored import StoredGroup, open_hdf5
 
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 2
 REFERENCE = "reference"
 WORK_PRECISION = "work-precision"
 RESERVED = (REFERENCE, WORK_PRECISION)
+_LARGEST = 1e300  # value of a component
 _OPTIONAL = ("order", "symplecticity", "reversibility", "evaluations_per_step")
 
 
@@ -151,92 +152,172 @@ def open_rollout(path: str | os.PathLike[str]) -> Report:
     Raises
     ------
     InputError
-        If there is no such file, or it is not a rollout, or damaged.
+        If there is no such file, or it is not a rollout, or damaged: something in it is missing,
+        of another kind, or does not fit the rest.
     """
     path = Path(path)
-    with (
-        open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root,
-        reading(str(path), (KeyError, OSError)),
-    ):
-        f = root.raw
+    with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root:
         system = System(
-            str(f.attrs["system"]),
-            str(f.attrs["system_name"]),
-            json.loads(f.attrs["parameters"]),
+            root.text("system"),
+            root.text("system_name"),
+            root.json("parameters"),
             source=f"system in {path}",
         )
-        methods = json.loads(f.attrs["methods"])
-        plane = json.loads(f.attrs["section"]) if "section" in f.attrs else None
-        studies = f.get(WORK_PRECISION, {})
+        methods = _read_methods(root, path)
+        times = _read_times(root.group(methods[0]), path)
+        reference = root.group(REFERENCE)
+        states = reference.array("state", (None, None, system.dim))
+        trajectories, known = states.shape[:2]
+        if not trajectories or not 1 <= known <= len(times):
+            raise InputError(
+                f"{path}: a reference of {trajectories} trajectories at {known} times does not fit "
+                f"methods of {len(times)} times"
+            )
+        shape = (trajectories, len(times), system.dim)
         return Report(
             system=system,
-            step=float(f.attrs["step"]),
-            every=int(f.attrs["every"]),
-            times=f[methods[0]]["time"][...],
-            reference=f[REFERENCE]["state"][...],
-            reference_error=f[REFERENCE]["estimated_error"][...],
-            threshold=float(f.attrs["threshold"]),
-            runs={name: _read_run(name, f[name], system) for name in methods},
-            seed=int(f.attrs["seed"]) if "seed" in f.attrs else None,
-            section_plane=None if plane is None else (plane[0], plane[1], plane[2]),
-            work_precision={name: _read_study(studies[name]) for name in studies},
+            step=root.number("step", positive=True),
+            every=root.whole("every", least=1),
+            times=times,
+            reference=states,
+            reference_error=reference.array("estimated_error", (trajectories,)),
+            threshold=root.number("threshold", finite=False),
+            runs={name: _read_run(name, root.group(name), system, shape) for name in methods},
+            seed=root.whole("seed", None),
+            section_plane=_read_plane(root, system, path),
+            work_precision=_read_studies(root, methods),
         )
 
 
-def _read_run(name: str, group: h5py.Group, system: System) -> Run:
-    attributes = group.attrs
-    volume = {}
-    for key in ("step", "phase-space"):
-        prefix = key.replace("-", "_")
-        if f"{prefix}_log_determinant" in group:
-            values = group[f"{prefix}_log_determinant"][...]
-            volume[key] = Volume(group[f"{prefix}_time"][...], values)
-    lyapunov = section = None
-    if "lyapunov_exponent" in group:
-        exponent = group["lyapunov_exponent"]
-        uncertainty = group["lyapunov_uncertainty"][...]
-        lyapunov = Lyapunov(exponent[...], uncertainty, float(exponent.attrs["time"]))
-    if "crossing" in group:
-        keys = ("section_state", "section_trajectory", "section_time")
-        section = Section(*(group[key][...] for key in keys))
+def _read_methods(root: StoredGroup, path: Path) -> list[str]:
+    methods = root.json("methods", list)
+    known = set(root.groups) - {*RESERVED}
+    if not methods or not all(isinstance(name, str) and name in known for name in methods):
+        raise InputError(f"{path}: the attribute 'methods' must name groups of the file")
+    if len(set(methods)) < len(methods):
+        raise InputError(f"{path}: the attribute 'methods' names a group twice")
+    return list(methods)
+
+
+def _read_times(group: StoredGroup, path: Path) -> np.ndarray:
+    times = group.array("time", (None,))
+    if not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+        raise InputError(f"{path}: the times must be numbers that increase")
+    return times
+
+
+def _read_plane(root: StoredGroup, system: System, path: Path) -> tuple[str, float, int] | None:
+    plane = root.json("section", list, None)
+    if plane is None:
+        return None
+    if (
+        len(plane) != 3
+        or plane[0] not in system.components
+        or not isinstance(plane[1], int | float)
+        or not -_LARGEST < plane[1] < _LARGEST
+        or plane[2] not in (-1, 0, 1)
+    ):
+        raise InputError(
+            f"{path}: the attribute 'section' must be a component, its value and a direction"
+        )
+    return plane[0], float(plane[1]), int(plane[2])
+
+
+def _read_run(name: str, group: StoredGroup, system: System, shape: tuple[int, int, int]) -> Run:
+    """A method's group; ``shape`` is (trajectory, time, dim)."""
+    each, series = shape[:1], shape[:2]
+    kind = group.text("kind")
+    if kind not in ("learned", "classical"):
+        raise InputError(f"{group}: the attribute 'kind' must be learned or classical")
+    structure = group.json("structure", list)
+    if not all(isinstance(trait, str) for trait in structure):
+        raise InputError(f"{group}: the attribute 'structure' must be a list of words")
+    window = group.whole("window", least=1)
     return Run(
         name=name,
-        kind=str(attributes["kind"]),
-        method=str(attributes["method"]),
-        title=str(attributes["title"]),
-        description=str(attributes["description"]),
-        order=int(attributes["order"]) if "order" in attributes else None,
-        structure=tuple(json.loads(attributes["structure"])),
-        window=int(attributes["window"]),
-        prediction_window=int(attributes["prediction_window"]),
-        states=group["state"][...],
-        error=group["error"][...],
-        root_mean_square_error=group["root_mean_square_error"][...],
+        kind=kind,
+        method=group.text("method"),
+        title=group.text("title"),
+        description=group.text("description"),
+        order=group.whole("order", None),
+        structure=tuple(structure),
+        window=window,
+        prediction_window=group.whole("prediction_window", least=1),
+        states=group.array("state", shape),
+        error=group.array("error", series),
+        root_mean_square_error=group.array("root_mean_square_error", each),
         invariants={
             name: InvariantError(
-                error=group[f"invariant_{key}"][...],
-                relative=group[f"relative_{key}"][...].astype(bool),
-                drift=DriftFit(group[f"drift_{key}"][...], group[f"drift_error_{key}"][...]),
+                error=group.array(f"invariant_{key}", series),
+                relative=group.array(f"relative_{key}", each, "i").astype(bool),
+                drift=DriftFit(
+                    group.array(f"drift_{key}", each), group.array(f"drift_error_{key}", each)
+                ),
             )
             for name, key in series_names(system.invariants).items()
         },
-        failure_time=group["divergence_time"][...],
-        threshold_time=group["threshold_time"][...],
-        volume=volume,
-        section=section,
-        symplecticity=_number(attributes, "symplecticity"),
-        reversibility=_number(attributes, "reversibility"),
-        lyapunov=lyapunov,
-        seconds_per_step=float(attributes["seconds_per_step_and_trajectory"]),
-        evaluations_per_step=_number(attributes, "evaluations_per_step"),
+        failure_time=group.array("divergence_time", each),
+        threshold_time=group.array("threshold_time", each),
+        volume=_read_volumes(group),
+        section=_read_section(group, shape),
+        symplecticity=group.number("symplecticity", None, finite=False),
+        reversibility=group.number("reversibility", None, finite=False),
+        lyapunov=_read_lyapunov(group),
+        seconds_per_step=group.number("seconds_per_step_and_trajectory", finite=False),
+        evaluations_per_step=group.number("evaluations_per_step", None, finite=False),
     )
 
 
-def _read_study(group: h5py.Group) -> WorkPrecision:
-    keys = ("step", "seconds", "evaluations", "jacobian_evaluations", "error")
-    values = {key: group[key][...] for key in keys if key in group}
-    return WorkPrecision(**values, order=_number(group.attrs, "order"))
+def _read_volumes(group: StoredGroup) -> dict[str, Volume]:
+    volumes = {}
+    for key in ("step", "phase-space"):
+        prefix = key.replace("-", "_")
+        if f"{prefix}_log_determinant" in group:
+            times = group.array(f"{prefix}_time", (None,))
+            values = group.array(f"{prefix}_log_determinant", (None, len(times)))
+            if not len(values):
+                raise InputError(f"{group}: the {key} volume is that of no trajectory")
+            volumes[key] = Volume(times, values)
+    return volumes
 
 
-def _number(attributes: Any, key: str) -> float | None:
-    return float(attributes[key]) if key in attributes else None
+def _read_lyapunov(group: StoredGroup) -> Lyapunov | None:
+    if "lyapunov_exponent" not in group:
+        return None
+    exponent = group.array("lyapunov_exponent", (None,))
+    return Lyapunov(
+        exponent,
+        group.array("lyapunov_uncertainty", exponent.shape),
+        group.labelled("lyapunov_exponent").number("time"),
+    )
+
+
+def _read_section(group: StoredGroup, shape: tuple[int, int, int]) -> Section | None:
+    if "crossing" not in group:
+        return None
+    points = group.array("section_state", (None, shape[2]))
+    trajectory = group.array("section_trajectory", points.shape[:1], "i")
+    if len(points) and (trajectory.min() < 0 or trajectory.max() >= shape[0]):
+        raise InputError(f"{group}: the section has points of trajectories that are not there")
+    return Section(points, trajectory, group.array("section_time", points.shape[:1]))
+
+
+def _read_studies(root: StoredGroup, methods: Sequence[str]) -> dict[str, WorkPrecision]:
+    if WORK_PRECISION not in root:
+        return {}
+    parent = root.group(WORK_PRECISION)
+    unknown = set(parent.groups) - {*methods}
+    if unknown:
+        raise InputError(f"{parent}: '{printable(min(unknown))}' is none of the methods")
+    return {name: _read_study(parent.group(name)) for name in parent.groups}
+
+
+def _read_study(group: StoredGroup) -> WorkPrecision:
+    step = group.array("step", (None,))
+    if not len(step):
+        raise InputError(f"{group}: there are no steps")
+    keys = ["seconds", "evaluations", "error"]
+    if "jacobian_evaluations" in group:
+        keys.append("jacobian_evaluations")
+    values = {key: group.array(key, step.shape) for key in keys}
+    return WorkPrecision(step=step, **values, order=group.number("order", None, finite=False))
