@@ -2,7 +2,7 @@
 
 import pytest
 
-from vpintegrator.data import list_recipes, load_recipe
+from vpintegrator.data import generate, list_recipes, load_recipe
 from vpintegrator.errors import InputError
 
 SYSTEM = """
@@ -84,6 +84,44 @@ def test_a_recipe_file_finds_its_system_beside_it(tmp_path, monkeypatch):
 def test_mistakes(text, message):
     with pytest.raises(InputError, match=message):
         load_recipe(text + "\n")
+
+
+OWN = """
+title = "Own 'pendulum', of \\"two\\" lengths"  # ways of quoting
+state = ["q", "p"]
+hamiltonian = "p**2/2 - g*cos(q) + sum(m[i]*q**2 for i in range(2))"
+[parameters]
+g = 2.0
+m = [0.1, "1/3"]
+[initial_conditions]
+distribution = "uniform"
+low = [-1, -1]
+high = [1, 1]
+[defaults]
+step = 0.1
+steps = 5
+"""
+
+
+@pytest.mark.parametrize(
+    "change", [str, lambda text: text + "# '''\n", lambda t: t + "#\u2028\t\n"]
+)
+def test_the_recipe_in_a_file_makes_the_same_numbers_without_the_own_system(tmp_path, change):
+    path = tmp_path / "pendulum.toml"  # the catalogue has another one of this name
+    path.write_text(change(OWN), encoding="utf-8")
+    first = generate(path, tmp_path / "a.h5", count=6, parameters={"g": 3.0})
+    path.unlink()
+    (tmp_path / "recipe.toml").write_text(first.recipe, encoding="utf-8")
+    for source in (first.recipe, tmp_path / "recipe.toml"):
+        again = generate(source, tmp_path / "b.h5", overwrite=True)
+        assert again.fingerprint == first.fingerprint
+        assert again.recipe == first.recipe
+        assert again.system.name == "pendulum"
+        assert again.system.text == first.system.text
+    assert again.system.definitions["g"] == 3.0
+    catalogue = generate("pendulum", tmp_path / "c.h5", count=6)
+    assert 'system = "pendulum"' in catalogue.recipe
+    assert "system_name" not in catalogue.recipe
 
 
 def test_unknown_names():

@@ -27,6 +27,7 @@ _KEYS = (
     "title",
     "reference",
     "system",
+    "system_name",
     "parameters",
     "step",
     "steps",
@@ -222,7 +223,7 @@ class Recipe:
         lines = [f"title = {_toml(self.title)}"] if self.title else []
         lines += [f"reference = {_toml(self.reference)}"] if self.reference else []
         lines += [
-            f"system = {_toml(self.system.name)}",
+            *self._system_lines(),
             f"step = {_toml(self.step)}",
             f"steps = {self.steps}",
             f"seed = {self.seed}",
@@ -241,6 +242,16 @@ class Recipe:
                 lines += ["", f"[{name}]"]
                 lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
         return "\n".join(lines) + "\n"
+
+    def _system_lines(self) -> list[str]:
+        """The system, by name where the catalogue's is meant; one's own travels as its text."""
+        name, text = self.system.name, self.system.text
+        known = catalogue(SYSTEMS).get(name)
+        if known is not None and known.read_text(encoding="utf-8") == text:
+            return [f"system = {_toml(name)}"]
+        if "\n" not in text:
+            text += "\n"  # by this it is told from a name
+        return [f"system_name = {_toml(name)}", f"system = {_toml(text)}"]
 
 
 def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) -> Recipe:
@@ -315,7 +326,7 @@ def _read(
     for key in ("parameters", "trajectories", "initial_conditions", "solver", *_TABLES):
         if not isinstance(table.get(key, {}), Mapping):
             raise InputError(f"{label}: '{key}' must be a table, written [{key}]")
-    for key in ("title", "reference", "system"):
+    for key in ("title", "reference", "system", "system_name"):
         if not isinstance(table.get(key, ""), str):
             raise InputError(f"{label}, {key}: expected text in quotes, found {table[key]!r}")
     solver = table.get("solver", {})
@@ -323,14 +334,17 @@ def _read(
         if key not in ("method", "rtol", "atol"):
             raise InputError(f"{label}, [solver]: unknown key '{key}'; use method, rtol, atol")
     name = table["system"]
+    values = {**table.get("parameters", {}), **parameters}
     # a path in a recipe is meant from the recipe's own folder
     target: str | Path = folder / name if folder is not None and is_path(name) else name
-    if is_path(name) or name in list_systems():
-        system = load_system(target, **{**table.get("parameters", {}), **parameters})
+    if "\n" in name:
+        system = System(name, table.get("system_name") or None, values, source=f"{label}, system")
+    elif is_path(name) or name in list_systems():
+        system = load_system(target, **values)
     else:
         hint = nearest(name, list_systems()) or f"; there are {', '.join(list_systems())}"
         raise InputError(f"{label}, system: there is no system '{name}' in the catalogue{hint}")
-    values: dict[str, Any] = {
+    values = {
         "title": table.get("title", ""),
         "reference": table.get("reference", ""),
         "step": table.get("step", system.defaults.get("step")),
@@ -393,7 +407,13 @@ def _require_whole(value: Any, where: str, least: int) -> None:
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        entries = (f"{json.dumps(key)} = {_toml(entry)}" for key, entry in value.items())
+        entries = (f"{_toml(key)} = {_toml(entry)}" for key, entry in value.items())
         return f"{{ {', '.join(entries)} }}"
-    # TOML writes numbers, text and lists of them as JSON does
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if not isinstance(value, str):
+        return json.dumps(value)  # TOML writes numbers as JSON does
+    lines = value.split("\n")
+    if len(lines) > 1 and "'''" not in value and all(map(str.isprintable, lines)):
+        return f"'''\n{value}'''"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
