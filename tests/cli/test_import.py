@@ -105,6 +105,14 @@ def test_inspect(run, lab, tmp_path):
     ):
         assert text in result.output, text
     assert (tmp_path / "a.png").stat().st_size > 10_000
+    (tmp_path / "a.png").write_bytes(b"mine")
+    result = run(main, "--inspect", "a.h5")  # says all of it again, and leaves the picture alone
+    assert result.exit_code == 0 and "energy: train" in result.output
+    assert "preview        a.png exists already; " in result.output
+    assert "--overwrite" in result.output
+    assert (tmp_path / "a.png").read_bytes() == b"mine"
+    run(main, "--inspect", "a.h5", "--overwrite")
+    assert (tmp_path / "a.png").stat().st_size > 10_000
     run(main, "--from", lab, "--missing")
     result = run(main, "--inspect", "lab.h5", "-o", "look.pdf")
     assert "imported from  lab.csv, q,p (seed 0)" in result.output
@@ -155,6 +163,8 @@ def test_inspect_other_files(run):
         (["--inspect", "lab.csv"], "lab.csv"),
         (["--inspect", "none.h5"], "there is no file none.h5"),
         (["--inspect", "."], "is a folder"),
+        (["pendulum", "--step", "0"], "step: expected a positive number, found 0.0"),
+        (["pendulum", "--rtol", "0"], "rtol: expected a positive number, found 0.0"),
         (["--inspect", "a.h5", "pendulum"], "leave out 'pendulum'"),
     ],
 )

@@ -146,7 +146,8 @@ def main(
         show_system(show, read_parameters(parameters))
     if list_ or show is not None:
         return
-    overrides = {key: value for key, value in overrides.items() if value not in (None, False)}
+    # an option that was not given is None, a flag False; a 0 that was given stays to be judged
+    overrides = {k: v for k, v in overrides.items() if v is not None and v is not False}
     if inspect is not None or from_ is not None:
         option = "--inspect" if inspect is not None else "--from"
         if source is not None:

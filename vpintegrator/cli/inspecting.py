@@ -33,17 +33,13 @@ def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
 def _kind(path: Path) -> str:
     import h5py
 
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file to inspect")
-    if path.exists() and not h5py.is_hdf5(path):
-        return "model"
     from vpintegrator.rollout.store import FORMAT as ROLLOUT
+    from vpintegrator.stored import StoredGroup, open_any
 
-    if path.exists():
-        with h5py.File(path, "r") as file:
-            if file.attrs.get("format") == ROLLOUT:
-                return "rollout"
-    return "dataset"
+    if path.is_file() and not h5py.is_hdf5(path):
+        return "model"
+    with open_any(path, "a dataset, a rollout or a model") as file:
+        return "rollout" if StoredGroup(file, path).text("format", None) == ROLLOUT else "dataset"
 
 
 def _say(heading: str, text: str) -> None:
@@ -60,8 +56,13 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     from vpintegrator.files import check_output
     from vpintegrator.plotting.preview import draw_preview
 
-    target = figure or path.with_suffix(".png")
-    check_output(target, overwrite or figure is None)  # an old preview is no loss
+    target, left_out = figure or path.with_suffix(".png"), None
+    try:
+        check_output(target, overwrite)
+    except InputError as error:
+        if figure is not None:
+            raise
+        left_out = str(error)  # nobody asked for it by name, and all else can be said
     dataset = open_dataset(path)
     groups = inspect_dataset(dataset)
     _title(dataset.title)
@@ -76,9 +77,10 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     _say("states", ", ".join(_unusual(groups)) or "all observed and finite")
     _ranges(dataset, groups)
     _invariants(dataset, groups)
-    _versions(dataset.attributes)
-    draw_preview(dataset, target, overwrite or figure is None, groups=groups)
-    _say("preview", str(target))
+    _versions(dataset)
+    if left_out is None:
+        draw_preview(dataset, target, overwrite, groups=groups)
+    _say("preview", left_out or str(target))
 
 
 def _number(count: int, what: str) -> str:
@@ -95,26 +97,29 @@ def _system(system: Any) -> str:
 
 def _origin(dataset: Dataset) -> None:
     """Where the states come from, and how accurate they are."""
-    import tomllib
+    from vpintegrator.catalogue import read_toml
 
     attributes, accuracy = dataset.attributes, dataset.accuracy
-    recipe = tomllib.loads(dataset.recipe)
+    recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
     imported = recipe.get("imported")
-    if imported is not None:
+    if isinstance(imported, dict):
         variable = f", {imported['variable']}" if imported.get("variable") else ""
-        _say("imported from", f"{imported['source']}{variable} (seed {dataset.seed})")
+        source = imported.get("source", "an unknown file")
+        _say("imported from", f"{source}{variable} (seed {dataset.seed})")
     else:
         _say("seed", str(dataset.seed))
-        tolerances = f"rtol {attributes['rtol']:g}, atol {attributes['atol']:g}"
-        _say("solver", f"{attributes['solver']}, {tolerances}")
+        known = (
+            f"{key} {_short(attributes[key])}" for key in ("rtol", "atol") if key in attributes
+        )
+        _say("solver", ", ".join([_short(attributes.get("solver", "not known")), *known]))
     if "estimated_error" in accuracy:
         _say(
             "accuracy",
-            f"error about {accuracy['estimated_error']:.1e} ({accuracy['sample']} trajectories "
-            "integrated again, more tightly)",
+            f"error about {_short(accuracy['estimated_error'], '.1e')} "
+            f"({accuracy.get('sample', '?')} trajectories integrated again, more tightly)",
         )
     for key in ("split", "stratified", "initial_conditions", "observation"):
-        if key in recipe:
+        if isinstance(recipe.get(key), dict):
             table = ", ".join(f"{k} {_plain(v)}" for k, v in recipe[key].items())
             _say(key.replace("_", " "), table)
     if dataset.noise is not None and np.any(dataset.noise):
@@ -124,6 +129,11 @@ def _origin(dataset: Dataset) -> None:
 def _plain(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _short(value: Any, digits: str = "g") -> str:
+    """A number with few digits; whatever else stands in a file in its place as it is."""
+    return format(value, digits) if isinstance(value, float | np.floating) else _plain(str(value))
 
 
 def _unusual(groups: dict[str, Group]) -> list[str]:
@@ -167,11 +177,15 @@ def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
         _say("", "(largest relative change" + (", noise included)" if noisy else ")"))
 
 
-def _versions(attributes: dict[str, Any]) -> None:
-    versions = json.loads(attributes["versions"])
+def _versions(dataset: Dataset) -> None:
+    from vpintegrator.stored import read_json
+
+    attributes = dataset.attributes
+    where = f"{dataset.path}: the attribute 'versions'"
+    versions = read_json(str(attributes.get("versions", "{}")), where)
     _say("made with", ", ".join(f"{name} {number}" for name, number in versions.items()))
     _say("format", f"{attributes['format']}, version {attributes['format_version']}")
-    _say("fingerprint", str(attributes.get("fingerprint", "none")))
+    _say("fingerprint", dataset.fingerprint)
 
 
 def _inspect_rollout(path: Path) -> None:
@@ -193,6 +207,7 @@ def _inspect_rollout(path: Path) -> None:
 
 def _inspect_model(path: Path) -> None:
     from vpintegrator.models import load
+    from vpintegrator.stored import read_json
 
     model = load(path)
     metadata = model.metadata
@@ -207,12 +222,10 @@ def _inspect_model(path: Path) -> None:
         "reversible": len(model.reversing_symmetries) > 0,
     }
     _say("structure", ", ".join(name for name, holds in traits.items() if holds) or "none")
-    if "system" in metadata:
-        _say("system", metadata["system_name"])
-        _say("step", f"{float(metadata['step']):g}")
-    if "dataset" in metadata:
-        _say("dataset", metadata["dataset"])
-    training = json.loads(metadata.get("training", "{}"))
+    for key, heading in (("system_name", "system"), ("step", "step"), ("dataset", "dataset")):
+        if key in metadata:
+            _say(heading, _plain(str(metadata[key])))
+    training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")
     told = [
         f"{key.replace('_', ' ')} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
         for key, value in training.items()
