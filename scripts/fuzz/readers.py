@@ -181,12 +181,16 @@ def _datasets(folder: Path) -> list[Path]:
 
 @reader("datasets", ".h5", _datasets, m.mutate_hdf5)
 def _read_dataset(path: Path) -> None:
+    from vpintegrator.cli.inspecting import inspect
+
     dataset = vp.open_dataset(path)
     repr(dataset)
     _ = dataset.system, dataset.dim, dataset.description
     for group in dataset.shapes:
         dataset.states(group)
     dataset.sample_windows(4, 2)
+    path.with_suffix(".png").touch()  # so that all is said and nothing is drawn
+    inspect(path, None, overwrite=False)
 
 
 def _models(folder: Path) -> list[Path]:
@@ -321,7 +325,17 @@ def _hdf5(folder: Path) -> list[Path]:
         group = file.create_group("run")
         packed = group.create_dataset("state", data=states, chunks=(1, 3, 2), compression="gzip")
         packed.attrs["units"] = "m"
-    return [folder / "plain.h5", folder / "packed.h5"]
+    with h5py.File(folder / "matlab.h5", "w", userblock_size=512) as file:
+        for name, values in {
+            "x": states.T,
+            "t": 0.1 * np.arange(9)[None],
+            "note": [[104, 105]],
+        }.items():
+            file[name] = values
+            file[name].attrs["MATLAB_class"] = np.bytes_("char" if name == "note" else "double")
+        file["t"].make_scale("time")
+        file["x"].dims[1].attach_scale(file["t"])
+    return [folder / "plain.h5", folder / "packed.h5", folder / "matlab.h5"]
 
 
 reader("imports-hdf5", ".h5", _hdf5, m.mutate_hdf5)(_import)

@@ -404,3 +404,20 @@ def array_bytes(values):
     stream = io.BytesIO()
     np.save(stream, values, allow_pickle=True)
     return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", ["DIMENSION_LIST", "DIMENSION_LABELS"])
+def test_attributes_that_end_the_process_in_the_library_are_not_given_to_it(tmp_path, name):
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["x"] = STATES
+        file["x"].attrs[name] = np.array([10**13, 2, 3])
+    dataset = import_dataset(tmp_path / "in.h5", tmp_path / "a.h5", step=1, split="time")
+    assert dataset.shapes["train"][::2] == (6, 2)
+
+
+def test_labels_of_axes_are_their_names(tmp_path):
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["x"] = STATES.transpose(0, 2, 1)
+        file["x"].dims[2].label = "time"
+    dataset = import_dataset(tmp_path / "in.h5", tmp_path / "a.h5", step=1, split="time")
+    assert dataset.shapes["train"][::2] == (6, 2)

@@ -5,27 +5,23 @@ Nothing in a file is executed or unpickled.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import h5py
 import numpy as np
 
-from vpintegrator.data.importing.arrays import STEPS, TIMES, Arrays, choose
+from vpintegrator.data.importing.arrays import Arrays, choose, with_step
+from vpintegrator.data.importing.hdf5_arrays import read_hdf5
 from vpintegrator.data.importing.tables import read_table
 from vpintegrator.errors import InputError
-from vpintegrator.stored import COMPRESSION, LARGEST_UNSTORED, check_dataset, open_any, reading
-
-_MOST_ARRAYS = 10_000
-_OCTAVE = ("OCTAVE_NEW_FORMAT", "OCTAVE_GLOBAL")
+from vpintegrator.stored import COMPRESSION, LARGEST_UNSTORED, reading
 
 
 def read_arrays(path: str | os.PathLike[str], variable: str | None = None) -> Arrays:
@@ -60,10 +56,10 @@ def read_arrays(path: str | os.PathLike[str], variable: str | None = None) -> Ar
         ".tsv": read_table,
         ".txt": read_table,
         ".dat": read_table,
-        ".h5": _read_hdf5,
-        ".hdf5": _read_hdf5,
-        ".he5": _read_hdf5,
-        ".mat": _read_hdf5,
+        ".h5": read_hdf5,
+        ".hdf5": read_hdf5,
+        ".he5": read_hdf5,
+        ".mat": read_hdf5,
         ".nc": _read_netcdf,
         ".nc4": _read_netcdf,
         ".cdf": _read_netcdf,
@@ -136,131 +132,10 @@ def _damage_told(path: Path, what: str) -> Iterator[None]:
         raise InputError(f"{path} cannot be read as {what}, it may be damaged: {error}") from None
 
 
-def _read_hdf5(path: Path, variable: str | None) -> Arrays:
-    if path.suffix.lower() == ".mat" and not h5py.is_hdf5(path):
-        raise InputError(
-            f"{path} is not a MATLAB file of version 7.3; save it in MATLAB with -v7.3"
-        )
-    with open_any(path) as file:
-        arrays = _find_arrays(file, path)
-        with reading(str(path)):
-            axes = {name: _axes(array) for name, array in arrays.items()}
-        found = _with_step(choose(arrays, str(path), variable, axes.get), _attributes(file))
-        first = arrays[found.variable.split(",")[0]]
-        with reading(f"{path}, {first.name}"):
-            if found.names is None:
-                found = replace(found, names=_component_names(first, found.states.shape[-1]))
-            if found.times is None:
-                found = replace(found, times=_time_scale(first))
-        return found
-
-
-def _find_arrays(file: h5py.File, path: Path) -> dict[str, _Lazy]:
-    """All arrays of real numbers in a file, by name. Links to other files are not followed."""
-    arrays: dict[str, _Lazy] = {}
-
-    def visit(name: str, item: Any) -> None:
-        if not isinstance(item, h5py.Dataset) or item.shape is None or name.startswith("#"):
-            return  # MATLAB keeps what is no variable under # names
-        if item.dtype.kind in "fiu" and _matlab_class(item) not in ("char", "logical"):
-            if len(arrays) == _MOST_ARRAYS:
-                raise InputError(f"{path} holds more than {_MOST_ARRAYS} arrays; copy a few out")
-            arrays[name] = _Lazy(item, str(path))
-
-    with reading(str(path)):
-        file.visititems(visit)
-    return arrays
-
-
-class _Lazy:
-    """A dataset of a file that becomes an array when it is asked for, missing values as NaN.
-
-    MATLAB and Octave store arrays by columns, and HDF5 tells the axes in the order of the bytes:
-    they are turned round again.
-    """
-
-    def __init__(self, dataset: h5py.Dataset, where: str) -> None:
-        self.dataset, self.name = dataset, str(dataset.name).strip("/")
-        self._where = f"{where}, {self.name}"
-        self.by_columns = _matlab_class(dataset) is not None or any(
-            mark in holder.attrs for holder in (dataset, dataset.parent) for mark in _OCTAVE
-        )
-        self.shape = dataset.shape[::-1] if self.by_columns else dataset.shape
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        with reading(self._where):
-            check_dataset(self.dataset, self._where)
-            values = np.asarray(self.dataset[...])
-            result = values.astype(np.float64)
-        attributes = _attributes(self.dataset)
-        for key in ("_FillValue", "missing_value"):
-            if key in attributes:
-                result[values == attributes[key]] = np.nan
-        for key, apply in (("scale_factor", np.multiply), ("add_offset", np.add)):
-            if key in attributes:
-                result = apply(result, np.float64(attributes[key]))
-        return result.T if self.by_columns else result
-
-
-def _attributes(item: h5py.Group | h5py.Dataset) -> dict[str, Any]:
-    """Those attributes of use here that are single numbers."""
-    found: dict[str, Any] = {}
-    for key in (*STEPS, "_FillValue", "missing_value", "scale_factor", "add_offset"):
-        with contextlib.suppress(Exception):  # one that cannot be read says nothing
-            if key in item.attrs and item.attrs.get_id(key).shape in ((), (1,)):
-                value = np.asarray(item.attrs[key]).reshape(())
-                if value.dtype.kind in "fiu":
-                    found[key] = value[()]
-    return found
-
-
-def _matlab_class(dataset: h5py.Dataset) -> str | None:
-    """What MATLAB says that an array is, ``double``, ``char``, ...; None where it did not write."""
-    kind = dataset.attrs.get("MATLAB_class")
-    return kind.decode("ascii", "replace") if isinstance(kind, bytes) else kind
-
-
-def _axes(array: _Lazy) -> tuple[str, ...]:
-    """Names of an array's dimensions, empty where they have none."""
-    names = tuple(
-        axis.label or (axis[0].name.rpartition("/")[2] if len(axis) else "")
-        for axis in array.dataset.dims
-    )
-    return names[::-1] if array.by_columns else names
-
-
-def _time_scale(array: _Lazy) -> np.ndarray | None:
-    """The values along the dimension that is named for the time."""
-    names = _axes(array)[::-1] if array.by_columns else _axes(array)
-    for axis, name in zip(array.dataset.dims, names, strict=True):
-        if name.lower() in TIMES and len(axis) and axis[0].dtype.kind in "fiu":
-            check_dataset(axis[0], f"{axis[0].name}")
-            return np.asarray(axis[0][...], dtype=np.float64)
-    return None
-
-
-def _component_names(array: _Lazy, count: int) -> tuple[str, ...] | None:
-    """Words that are attached to one of the dimensions."""
-    for axis in array.dataset.dims:
-        if len(axis) and axis[0].dtype.kind in "OS" and axis[0].shape == (count,):
-            check_dataset(axis[0], f"{axis[0].name}")
-            words = axis[0][...]
-            return tuple(w.decode() if isinstance(w, bytes) else str(w) for w in words)
-    return None
-
-
-def _with_step(found: Arrays, attributes: Mapping[str, Any]) -> Arrays:
-    """With the step that is an attribute of the file, if none was found before."""
-    for key in STEPS:
-        if found.step is None and key in attributes:
-            return replace(found, step=float(attributes[key]))
-    return found
-
-
 def _read_netcdf(path: Path, variable: str | None) -> Arrays:
     """netCDF-4 is HDF5; the classic format is read by SciPy."""
     if h5py.is_hdf5(path):
-        return _read_hdf5(path, variable)
+        return read_hdf5(path, variable)
     from scipy.io import netcdf_file
 
     with (
@@ -279,7 +154,7 @@ def _read_netcdf(path: Path, variable: str | None) -> Arrays:
             for key, value in file._attributes.items()
             if np.size(value) == 1 and np.asarray(value).dtype.kind in "fiu"
         }
-    return _with_step(choose(arrays, str(path), variable, axes.get), attributes)
+    return with_step(choose(arrays, str(path), variable, axes.get), attributes)
 
 
 class _Clamped(io.BufferedReader):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,14 @@ def choose(
         names,
         variable=",".join(chosen),
     )
+
+
+def with_step(found: Arrays, attributes: Mapping[str, Any]) -> Arrays:
+    """With the step that is an attribute of the file, if none was found before."""
+    for key in STEPS:
+        if found.step is None and key in attributes:
+            return replace(found, step=float(attributes[key]))
+    return found
 
 
 def numbers(values: Any, where: str) -> np.ndarray:
