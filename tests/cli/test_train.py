@@ -49,6 +49,52 @@ def test_options_reach_the_model(run, body):
     assert len(model.reversing_symmetries) == 0
 
 
+@pytest.mark.parametrize(
+    ("option", "argument", "value"),
+    [
+        ("stiefel=false", "stiefel", False),
+        ("residual=No", "residual", False),
+        ("positions=1", "positions", True),
+        ("attention_scale=1", "attention_scale", 1.0),
+        ("attention_scale=none", "attention_scale", None),
+        ("blocks=2", "blocks", 2),
+    ],
+)
+def test_options_have_the_types_of_the_architecture(run, body, option, argument, value):
+    options = ["--model", "transformer", "--option", option, "--epochs", "1", "-o", "a.safetensors"]
+    result = run(main, body, *options)
+    assert result.exit_code == 0, result.output
+    stored = load("a.safetensors").arguments[argument]
+    assert (stored, type(stored)) == (value, type(value))
+
+
+def test_blocks_of_a_split_are_an_option(run, body):
+    options = ["--model", "vpff", "--option", "split=0,1|2", "--epochs", "1", "-o", "a.safetensors"]
+    result = run(main, body, *options)
+    assert result.exit_code == 0, result.output
+    assert load("a.safetensors").arguments["split"] == [[0, 1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("options", "weighting", "symmetries", "message"),
+    [
+        ([], "coupled", 3, "the coupled weighting was chosen"),
+        (["--weighting", "coupled"], "coupled", 3, "(coupled weighting)"),
+        (["--weighting", "skew"], "skew", 2, "2 of the system's 3 reversing symmetries"),
+        (["--weighting", "arbitrary"], "arbitrary", 0, "none of the system's 3"),
+        (["--feed-forward", "triangular"], "skew", 2, "never move the components [1]"),
+        (["--no-reversible"], "skew", 0, "(skew weighting)"),
+    ],
+)
+def test_what_is_chosen_is_said(run, body, options, weighting, symmetries, message):
+    result = run(main, body, *options, "--depth", "1", "--epochs", "1", "-o", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    assert message in result.output
+    model = load("a.safetensors")
+    assert model.arguments["weighting"] == model.weighting == weighting
+    assert len(model.reversing_symmetries) == symmetries
+
+
 def test_training_goes_on_from_a_model(run, body):
     run(main, body, "--model", "vpff", "--width", "4", "--epochs", "2", "-o", "a.safetensors")
     result = run(main, body, "--start", "a.safetensors", "--epochs", "2", "-o", "b.safetensors")
@@ -62,6 +108,19 @@ def test_training_goes_on_from_a_model(run, body):
     [
         (["--model", "vptt"], "there is no model 'vptt'; did you mean 'vpt'"),
         (["--model", "vpff", "--heads", "2"], "the model vpff has no option --heads"),
+        (["--option", "dim=5"], "dim is no option"),
+        (["--option", "dtype=float32"], "give --dtype"),
+        (["--option", "reversing_symmetries=1"], "--no-reversible leaves them out"),
+        (["--option", "attention_scale=abc"], "attention_scale must be a number or none"),
+        (["--option", "time_mixing=maybe"], "time_mixing must be true or false, not 'maybe'"),
+        (["--option", "depht=2"], "vpt has no option 'depht'; did you mean 'depth'?"),
+        (["--option", "depth"], "give NAME=VALUE"),
+        (["--option", "depth=2", "--depth", "3"], "depth is given twice"),
+        (["--option", "split=0|1"], "each of the component indices 0 ... 2 once"),
+        (["--option", "split=0,a"], "blocks of indices such as 0,1|2"),
+        (["--weighting", "arbitrary", "--reversible"], "or leave out --reversible"),
+        (["--weighting", "skew", "--reversible"], 'use "coupled"'),
+        (["--width", str(10**13)], "does not fit into memory"),
         (["--optimizer", "sgd"], "optimizer = 'sgd'"),
         (["--seconds", "-1"], "seconds = -1"),
         (["--window", "5"], "need trajectories of 10 states"),

@@ -2,7 +2,9 @@
 
 import copy
 import json
+import warnings
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -89,6 +91,74 @@ def test_the_attention_that_survives():
     assert (
         VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS).weighting == "coupled"
     )
+
+
+def test_the_chosen_weighting_is_what_a_model_says_everywhere():
+    model = VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS)
+    assert model.arguments["weighting"] == "coupled"
+    assert "weighting='coupled'" in repr(model)
+    assert "coupled weighting" in model.description
+    plain = VolumePreservingTransformer(dim=3, feed_forward="triangular")
+    assert "skew weighting" in plain.description
+    assert "triangular" in plain.description
+    published = VolumePreservingTransformer(dim=3, weighting="arbitrary")
+    assert "does not preserve volume" in published.description
+
+
+def test_a_skew_weighting_that_is_asked_for_is_not_replaced():
+    with pytest.raises(InputError, match='use "coupled"'):
+        VolumePreservingTransformer(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS)
+    VolumePreservingTransformer(dim=3, weighting="skew", reversing_symmetries=SIGN_FLIPS[:2])
+
+
+@pytest.mark.parametrize("flips", [SIGN_FLIPS, SIGN_FLIPS[:2], SIGN_FLIPS[1:], SIGN_FLIPS[:1]])
+def test_components_that_triangular_layers_cannot_move(flips):
+    """The warning names those that never move, whatever the weights, and no others."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = VolumePreservingFeedForward(
+            dim=3, feed_forward="triangular", reversing_symmetries=flips
+        )
+    randomise(model, 0.5, 1)
+    X = sample(20, 1, 3)
+    rest = [i for i in range(3) if (model(X) - X)[..., i].abs().max() < 1e-12]
+    assert rest == ([1] if len(flips) == 3 else [])
+    assert [f"components {rest}" in str(w.message) for w in caught] == [True] * (3 * bool(rest))
+
+
+def test_numbers_of_numpy_are_arguments():
+    model = VolumePreservingTransformer(
+        dim=np.int64(3),
+        window=np.int32(4),
+        initial_scale=np.float32(0.5),
+        time_mixing=np.bool_(True),
+        split=[np.arange(2), (np.int64(2),)],
+        attention_scale=1,
+    )
+    stored = json.loads(json.dumps(model.arguments))
+    assert stored["split"] == [[0, 1], [2]]
+    assert [stored[key] for key in ("window", "initial_scale", "time_mixing")] == [4, 0.5, True]
+    assert model.window + 1 == 5
+
+
+@pytest.mark.parametrize(
+    ("architecture", "argument", "value", "message"),
+    [
+        (StandardTransformer, "stiefel", "false", "stiefel must be true or false, not 'false'"),
+        (StandardTransformer, "residual", 0, "residual must be true or false, not 0"),
+        (StandardTransformer, "positions", None, "positions must be true or false"),
+        (StandardTransformer, "heads", 1.0, "heads must be an integer or None, not 1.0"),
+        (VolumePreservingTransformer, "width", True, "width must be an integer, not True"),
+        (VolumePreservingTransformer, "attention_scale", "abc", "a finite number or None"),
+        (VolumePreservingTransformer, "initial_scale", float("nan"), "a finite number, not nan"),
+        (VolumePreservingTransformer, "weighting", 3, "weighting must be a text"),
+        (VolumePreservingFeedForward, "split", ["01", "2"], "split must be an integer"),
+        (VolumePreservingFeedForward, "split", 3, "list of lists"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(architecture, argument, value, message):
+    with pytest.raises(InputError, match=message):
+        architecture(dim=3, **{argument: value})
 
 
 def test_published_size():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vpintegrator.cli.architecture import build, find_architecture, flag, read_options
 from vpintegrator.cli.common import (
     SETTINGS,
     compiled_option,
@@ -16,7 +16,6 @@ from vpintegrator.cli.common import (
     overwrite_option,
     plain_errors,
     progress_bar,
-    read_parameters,
     version_option,
 )
 from vpintegrator.errors import InputError
@@ -78,7 +77,11 @@ class _Command(click.Command):
 @click.option("--depth", type=int, help="Blocks.")
 @click.option("--width", type=int, help="Hidden units.")
 @click.option("--heads", type=int, help="Attention heads.")
-@click.option("--weighting", help="Attention weighting: skew, coupled, arbitrary.")
+@click.option(
+    "--weighting",
+    help="Attention weighting: skew, coupled, arbitrary, or auto, which is skew where the "
+    "symmetries allow it, else coupled.",
+)
 @click.option("--feed-forward", help="Feed-forward layers: coupling, triangular.")
 @click.option("--activation", help="Activation function, such as tanh.")
 @click.option(
@@ -86,12 +89,14 @@ class _Command(click.Command):
     "extra",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any other argument of the architecture's class, such as split=halves.",
+    help="Any other argument of the architecture's class, such as stiefel=true; "
+    "split=halves, or blocks of components that couplings update in turn: split=0,1|2 or "
+    "split=0-2|3-5.",
 )
 @click.option(
     "--reversible/--no-reversible",
-    default=True,
-    help="Build in the system's reversing symmetries.  [default: yes, where the model can]",
+    default=None,
+    help="Build in the system's reversing symmetries.  [default: as many as the model can respect]",
 )
 @click.option(
     "--optimizer",
@@ -163,7 +168,7 @@ def main(
     model: str,
     start: Path | None,
     extra: tuple[str, ...],
-    reversible: bool,
+    reversible: bool | None,
     seed: int,
     dtype: str,
     device: str,
@@ -190,18 +195,21 @@ def main(
     path = output or Path(f"{data.system.name}-{model}.safetensors")
     check_output(path, overwrite or resume)
     sizes = {key: options.pop(key) for key in _SIZES}
-    given = {key: value for key, value in sizes.items() if value is not None}
-    given |= read_parameters(extra)
+    notes: list[str] = []
     if start is not None:
+        given = [flag(key) for key, value in sizes.items() if value is not None]
+        given += [f"--option {entry}" for entry in extra]
         if given:
-            raise InputError(f"--start takes the sizes from {start}; leave out {_flags(given)}")
+            raise InputError(f"--start takes the sizes from {start}; leave out {', '.join(given)}")
         network = load(start)
     else:
-        network = build(data, model, given, reversible, seed, dtype)
+        architecture = find_architecture(model)
+        given_options = read_options(architecture, sizes, extra)
+        network, notes = build(data, architecture, given_options, reversible, seed, dtype)
     device = processes.start(_device(device))
     first = processes.rank() == 0
     if first:
-        _announce(network, data)
+        _announce(network, data, notes)
     signal.signal(signal.SIGTERM, _interrupt)
     history = _with_bar(
         lambda progress: train(
@@ -225,36 +233,6 @@ def main(
     processes.stop()
 
 
-def build(
-    data: Dataset, name: str, sizes: dict[str, Any], reversible: bool, seed: int, dtype: str
-) -> Integrator:
-    """The untrained network for a dataset, with the reversing symmetries of its system."""
-    import torch
-
-    from vpintegrator.dynamics.expression import nearest
-    from vpintegrator.models import ARCHITECTURES
-
-    if name not in ARCHITECTURES:
-        hint = nearest(name, ARCHITECTURES) or f"; there are {', '.join(ARCHITECTURES)}"
-        raise InputError(f"there is no model '{name}'{hint}")
-    architecture = ARCHITECTURES[name]
-    accepted = inspect.signature(architecture).parameters
-    for key in sizes:
-        if key not in accepted:
-            raise InputError(f"the model {name} has no option {_flags([key])}")
-    options: dict[str, Any] = dict(sizes)
-    if reversible and "reversing_symmetries" in accepted:
-        options["reversing_symmetries"] = data.system.reversing_symmetries
-    if "split" in accepted and data.system.is_hamiltonian:
-        options.setdefault("split", "halves")  # positions and momenta
-    torch.manual_seed(seed)
-    return architecture(dim=data.dim, dtype=getattr(torch, dtype), **options)
-
-
-def _flags(names: Any) -> str:
-    return ", ".join("--" + name.replace("_", "-") for name in names)
-
-
 def _device(name: str) -> str:
     import torch
 
@@ -271,13 +249,15 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _announce(model: Integrator, data: Dataset) -> None:
+def _announce(model: Integrator, data: Dataset, notes: list[str]) -> None:
     count = sum(p.numel() for p in model.parameters())
     traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
     if len(model.reversing_symmetries):
         traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
     out = console()
     out.print(f"{model.name}: {', '.join(traits)}; {count} parameters", soft_wrap=True)
+    for line in (model.description, *notes):
+        out.print(f"  {line}", soft_wrap=True)
     out.print(
         f"  window {model.window}, predicting {model.prediction_window}; step {data.step:g}; "
         f"{data.shapes['train'][0]} training trajectories of {data.system.title}",

@@ -44,7 +44,8 @@ class Integrator(nn.Module):
     Attributes
     ----------
     name, description : str
-        Name on the command line and one line about the architecture.
+        Name on the command line, and one line about the architecture; that of a model may say more
+        than that of its class.
     metadata : dict of str to str
         What a saved model says about its origin; training fills it in.
 
@@ -55,7 +56,7 @@ class Integrator(nn.Module):
     """
 
     name: ClassVar[str] = ""
-    description: ClassVar[str] = ""
+    description: str = ""
     shift: torch.Tensor
     scale: torch.Tensor
 
@@ -183,6 +184,11 @@ class Integrator(nn.Module):
         connected = (connected | connected.mT | torch.eye(self.dim, dtype=torch.bool)).double()
         component = torch.linalg.matrix_power(connected, self.dim) > 0
         return torch.stack([scale[members].log().mean().exp() for members in component])
+
+    @classmethod
+    def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Stored arguments, of earlier versions too, as they are to be given now."""
+        return arguments
 
     def extra_repr(self) -> str:
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.nn.checks import as_dtype, divisible, last_size, one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import Norm
@@ -69,6 +70,7 @@ class ClassificationTransformer(nn.Module):
 
     volume_preserving = False
 
+    @checked_arguments
     def __init__(
         self,
         *,

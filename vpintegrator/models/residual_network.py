@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.checks import positive
 from vpintegrator.nn.composition import Composition
@@ -44,6 +45,7 @@ class ResidualNetwork(Integrator):
     name = "resnet"
     description = "residual network: the plain baseline, no structure"
 
+    @checked_arguments
     def __init__(
         self,
         *,

@@ -135,6 +135,7 @@ def _build(path: Path, architecture: type[Integrator], header: dict[str, str]) -
             raise InputError(f"arguments must be among {', '.join(sorted(known))}")
         if not isinstance(metadata, dict):
             raise InputError("metadata must be an object of strings")
+        arguments = architecture.arguments_of_file(arguments)
         model = architecture(**arguments, dtype=as_dtype(header.get("dtype", "")))
     except (ValueError, TypeError) as error:
         raise InputError(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.checks import as_dtype, positive
 from vpintegrator.nn.composition import Composition
@@ -75,6 +76,7 @@ class StandardTransformer(Integrator):
     name = "transformer"
     description = "standard transformer: multihead attention and residual layers, no structure"
 
+    @checked_arguments
     def __init__(
         self,
         *,
@@ -119,8 +121,10 @@ class StandardTransformer(Integrator):
             if norm != "none":
                 layers.append(Norm(inside, norm, dtype))
             layers += [
-                ResidualLayer(inside, activation=function, dtype=dtype)
-                for function in [activation] * blocks + ["identity"]
+                ResidualLayer(
+                    inside, activation=activation if block < blocks else "identity", dtype=dtype
+                )
+                for block in range(blocks + 1)
             ]
             if norm != "none":
                 layers.append(Norm(inside, norm, dtype))

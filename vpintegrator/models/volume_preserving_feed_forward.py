@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling
 from vpintegrator.nn.split import Split, as_argument
 from vpintegrator.nn.symmetry import symmetry_group
-from vpintegrator.nn.triangular import TriangularFeedForward
+from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
 FEED_FORWARDS = ["coupling", "triangular"]
 
@@ -43,6 +45,15 @@ def volume_preserving_feed_forward(
             activation=activation,
             initial_scale=initial_scale,
             dtype=dtype,
+        )
+    idle = idle_components(symmetries, dim)
+    if idle:
+        warnings.warn(
+            f"triangular layers that respect all of the reversing symmetries never move the "
+            f'components {idle} (counted from 0); use couplings (feed_forward="coupling") or '
+            "fewer reversing_symmetries",
+            IdleComponents,
+            stacklevel=3,
         )
     return TriangularFeedForward(
         dim,
@@ -80,8 +91,8 @@ class VolumePreservingFeedForward(Integrator):
     reversing_symmetries : sequence of (dim, dim)
         Makes the map reversible for each of them; couplings are averaged over the group of
         their products. Triangular layers only respect diagonal matrices, and in few components
-        little of them survives the average (of three, under all sign flips, one never moves):
-        use couplings where there are several.
+        little of them survives the average (of three, under all sign flips, one never moves, and
+        a warning says so): use couplings where there are several.
     initial_scale : float
         Size of the initial outer weights of couplings.
     shift, scale : (dim,), optional
@@ -102,6 +113,7 @@ class VolumePreservingFeedForward(Integrator):
         "volume-preserving feed-forward network: one step by couplings or triangular layers"
     )
 
+    @checked_arguments
     def __init__(
         self,
         *,
@@ -165,3 +177,5 @@ class VolumePreservingFeedForward(Integrator):
             scale=scale,
             dtype=dtype,
         )
+        layers_ = "couplings" if feed_forward == "coupling" else "triangular layers"
+        self.description = f"volume-preserving feed-forward network: one step by {layers_}"

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.attention_coupling import AttentionCoupling
 from vpintegrator.nn.checks import positive
@@ -64,6 +65,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
     name = "vpmt"
     description = "volume-preserving multihead transformer: softmax attention inside couplings"
 
+    @checked_arguments
     def __init__(
         self,
         *,

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.volume_preserving_feed_forward import volume_preserving_feed_forward
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
@@ -35,10 +36,11 @@ class VolumePreservingTransformer(Integrator):
         Number of units.
     width : int
         Hidden units of each coupling.
-    weighting : {"skew", "coupled", "arbitrary"}
+    weighting : {"auto", "skew", "coupled", "arbitrary"}
         The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
-        Where several reversing symmetries leave no skew weighting but zero (the sign flips
-        of the rigid body), "skew" becomes "coupled"; the attribute ``weighting`` tells.
+        "auto" is "skew", or "coupled" where several reversing symmetries leave no skew weighting
+        but zero (the sign flips of the rigid body). The attribute ``weighting``, the arguments and
+        the description say which it is.
     attention_scale : float, optional
         Factor of the correlations, for "skew" and "arbitrary"; 1 by default.
     features : int
@@ -64,8 +66,8 @@ class VolumePreservingTransformer(Integrator):
     Raises
     ------
     InputError
-        For sizes that do not fit, symmetries that mix blocks of the split, or reversing symmetries
-        with the arbitrary weighting.
+        For sizes that do not fit, symmetries that mix blocks of the split, reversing symmetries
+        with the arbitrary weighting, or the skew weighting where they leave only zero.
 
     References
     ----------
@@ -76,6 +78,7 @@ class VolumePreservingTransformer(Integrator):
     name = "vpt"
     description = "volume-preserving transformer: attention by rotations, then couplings"
 
+    @checked_arguments
     def __init__(
         self,
         *,
@@ -84,7 +87,7 @@ class VolumePreservingTransformer(Integrator):
         prediction_window: int | None = None,
         depth: int = 2,
         width: int = 16,
-        weighting: str = "skew",
+        weighting: str = "auto",
         attention_scale: float | None = None,
         features: int = 0,
         time_mixing: bool = False,
@@ -103,15 +106,21 @@ class VolumePreservingTransformer(Integrator):
         positive("dim", dim, 2)
         positive("window", window, 2)
         group = symmetry_group(reversing_symmetries, dim)
-        one_of("weighting", weighting, ["skew", "coupled", "arbitrary"])
+        one_of("weighting", weighting, ["auto", "skew", "coupled", "arbitrary"])
         if weighting == "arbitrary" and len(reversing_symmetries):
             raise InputError(
                 'weighting = "arbitrary" has no explicit inverse, so it cannot be made reversible; '
                 "use skew or coupled, or no reversing_symmetries"
             )
-        self.weighting = weighting
-        if weighting == "skew" and len(group) > 1 and invariant_count("skew", group) == 0:
-            self.weighting = "coupled"
+        if weighting in ("auto", "skew") and not skew_weighting_exists(group):
+            if weighting == "skew":
+                raise InputError(
+                    'weighting = "skew": the reversing symmetries leave no skew weighting but '
+                    'zero; use "coupled" (or "auto", which chooses it), or fewer '
+                    "reversing_symmetries"
+                )
+            weighting = "coupled"
+        self.weighting = "skew" if weighting == "auto" else weighting
 
         def attention() -> nn.Module:
             if self.weighting == "coupled":
@@ -161,7 +170,7 @@ class VolumePreservingTransformer(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
-                "weighting": weighting,
+                "weighting": self.weighting,
                 "attention_scale": attention_scale,
                 "features": features,
                 "time_mixing": time_mixing,
@@ -178,3 +187,27 @@ class VolumePreservingTransformer(Integrator):
             scale=scale,
             dtype=dtype,
         )
+        kind = f"{self.weighting} weighting"
+        if not self.volume_preserving:
+            kind += ", which does not preserve volume"
+        others = "couplings" if feed_forward == "coupling" else "triangular layers"
+        self.description = (
+            f"volume-preserving transformer: attention by rotations ({kind}), then {others}"
+        )
+
+    @classmethod
+    def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """In files of earlier versions "skew" stands for "auto"."""
+        if arguments.get("weighting") == "skew":
+            group = symmetry_group(arguments.get("reversing_symmetries", ()), arguments["dim"])
+            if not skew_weighting_exists(group):
+                return arguments | {"weighting": "coupled"}
+        return arguments
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, weighting={self.weighting!r}"
+
+
+def skew_weighting_exists(group: torch.Tensor) -> bool:
+    """Whether some skew matrix other than zero is invariant under a group (element, dim, dim)."""
+    return len(group) == 1 or invariant_count("skew", group) > 0

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 
 from vpintegrator.errors import InputError
 
+_WORDS = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text"}
+
+
+def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
+    """``value`` as one of the plain types bool, int, float, str and None, which JSON can store.
+
+    NumPy's numbers are taken for Python's, and integers for numbers where ``kinds`` asks for these;
+    nothing else is converted: a text is never a truth value, and a truth value never a number.
+
+    Raises
+    ------
+    InputError
+        If it is of none of these kinds, or a number that is not finite.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    kind = type(value)
+    if kind is int and int not in kinds and float in kinds and abs(value) < 2**1023:
+        return float(value)
+    if kind not in kinds or (kind is float and not math.isfinite(value)):
+        words = [word for type_, word in _WORDS.items() if type_ in kinds]
+        words += ["None"] if type(None) in kinds else []
+        raise InputError(f"{argument} must be {' or '.join(words)}, not {value!r}")
+    return value
+
 
 def positive(argument: str, value: int, least: int = 1) -> int:
     """The integer ``value`` if it is at least ``least``, else InputError naming the argument."""
+    if isinstance(value, np.integer):
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{argument} must be an integer of at least {least}, not {value!r}")
     return value

@@ -85,18 +85,15 @@ class AdditiveCoupling(nn.Module):
             self.register_buffer("group", group.to(dtype), persistent=False)
             self.register_buffer("back", back.to(dtype), persistent=False)
         # all W_a below one another; `place` says where their rows stand among all components
-        rows = [(a, index) for a, block in enumerate(self.blocks) for index in others(block, dim)]
-        self.register_buffer(
-            "place", torch.tensor([a * dim + index for a, index in rows]), persistent=False
-        )
+        counts = torch.tensor([dim - len(block) for block in self.blocks])
+        inner = torch.randn(int(counts.sum()), width, dtype=dtype)
+        fan_in = counts.repeat_interleave(counts).to(dtype).unsqueeze(1)
+        self.inner_weight = nn.Parameter(inner / fan_in.sqrt())
         mask = torch.zeros(len(self.blocks), dim, 1, dtype=dtype)
         for a, block in enumerate(self.blocks):
             mask[a, block] = 1
+        self.register_buffer("place", (mask == 0).flatten().nonzero().squeeze(1), persistent=False)
         self.register_buffer("mask", mask, persistent=False)
-        fan_in = torch.tensor([dim - len(self.blocks[a]) for a, _ in rows], dtype=dtype).unsqueeze(
-            1
-        )
-        self.inner_weight = nn.Parameter(torch.randn(len(rows), width, dtype=dtype) / fan_in.sqrt())
         self.inner_bias = nn.Parameter(2 * torch.rand(len(self.blocks), width, dtype=dtype) - 1)
         # every component is in one block, so one row each: the A_a below one another
         self.outer_weight = nn.Parameter(initial_scale * torch.randn(dim, width, dtype=dtype))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.checks import positive
+from vpintegrator.nn.checks import plain, positive
 from vpintegrator.nn.symmetry import TOLERANCE
 
 Split = str | Sequence[Sequence[int]]
@@ -47,6 +48,34 @@ def as_blocks(split: Split, dim: int) -> list[list[int]]:
     return blocks
 
 
+def parse_split(text: str) -> Split:
+    """A split written as text: its name, or blocks of indices such as ``0,1|2`` or ``0-30|31-61``.
+
+    ``|`` stands between blocks, ``,`` between indices, and ``0-30`` is short for 0,1,...,30.
+
+    Raises
+    ------
+    InputError
+        If the text is neither.
+    """
+    text = text.strip()
+    if text in ("coordinates", "halves"):
+        return text
+    blocks = []
+    for block in text.split("|"):
+        matches = [
+            re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", p.strip()) for p in block.split(",")
+        ]
+        if None in matches:
+            raise InputError(
+                f"split must be coordinates, halves or blocks of indices such as 0,1|2 or 0-2|3-5, "
+                f"not {text!r}"
+            )
+        ranges = [(int(m[1]), int(m[2] or m[1])) for m in matches if m is not None]
+        blocks.append([index for first, last in ranges for index in range(first, last + 1)])
+    return blocks
+
+
 def as_argument(split: Split, dim: int) -> Split:
     """A split as it can be stored as JSON: its name, or lists of integers."""
     return split if isinstance(split, str) else as_blocks(split, dim)
@@ -54,10 +83,11 @@ def as_argument(split: Split, dim: int) -> Split:
 
 def _given_blocks(split: Any, dim: int) -> list[list[int]]:
     try:
-        blocks = [[int(index) for index in block] for block in split]
+        blocks = [[plain("split", index, (int,)) for index in block] for block in split]
     except (TypeError, ValueError):
         raise InputError(f"split must be a list of lists of indices, not {split!r}") from None
-    if sorted(index for block in blocks for index in block) != list(range(dim)) or [] in blocks:
+    indices = [index for block in blocks for index in block]
+    if len(indices) != dim or sorted(indices) != list(range(dim)) or [] in blocks:
         raise InputError(
             f"split = {blocks} must hold each of the component indices 0 ... {dim - 1} once, in "
             "blocks that are not empty"
@@ -67,7 +97,8 @@ def _given_blocks(split: Any, dim: int) -> list[list[int]]:
 
 def others(block: list[int], dim: int) -> list[int]:
     """The components that are not in the block, in order."""
-    return [index for index in range(dim) if index not in block]
+    members = set(block)
+    return [index for index in range(dim) if index not in members]
 
 
 def check_compatible(blocks: list[list[int]], group: torch.Tensor) -> None:
@@ -75,19 +106,22 @@ def check_compatible(blocks: list[list[int]], group: torch.Tensor) -> None:
 
     Only then does the average over the group of a coupling function remain a coupling.
     """
-    for block in blocks:
-        rest = others(block, group.shape[-1])
-        mixing = torch.cat(
-            [group[:, block][:, :, rest].flatten(), group[:, rest][:, :, block].flatten()]
+    if len(group) == 1:  # the identity
+        return
+    number = torch.empty(group.shape[-1], dtype=torch.long)
+    for index, block in enumerate(blocks):
+        number[block] = index
+    connected = (group.abs() > TOLERANCE).any(0)
+    mixed = (connected & (number.unsqueeze(0) != number.unsqueeze(1))).nonzero()
+    if len(mixed):
+        block = blocks[int(number[mixed].min())]
+        raise InputError(
+            f"the symmetries mix the components {block} with {others(block, group.shape[-1])}, so "
+            "couplings that update them in turn cannot respect the symmetries; choose a split "
+            "whose blocks every symmetry maps to themselves, or give fewer symmetries"
         )
-        if mixing.numel() and mixing.abs().max() > TOLERANCE:
-            raise InputError(
-                f"the symmetries mix the components {block} with {rest}, so couplings that update "
-                f"them in turn cannot respect the symmetries; choose a split whose blocks every "
-                f"symmetry maps to themselves, or give fewer symmetries"
-            )
 
 
 def placement(block: list[int], dim: int) -> torch.Tensor:
     """The 0/1 matrix (len(block), dim) that puts block components at their places in a state."""
-    return torch.eye(dim, dtype=torch.float64)[block]
+    return torch.nn.functional.one_hot(torch.tensor(block), dim).double()

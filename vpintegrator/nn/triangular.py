@@ -12,7 +12,7 @@ from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.cayley import lower_matrix, lower_places
 from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.symmetry import generated_group, is_diagonal
+from vpintegrator.nn.symmetry import TOLERANCE, generated_group, is_diagonal
 
 
 class TriangularLayer(nn.Module):
@@ -110,6 +110,27 @@ class TriangularLayer(nn.Module):
             f"dim={self.dim}, shape={self.shape!r}, activation={self.activation!r}, "
             f"bias={self.bias is not None}"
         )
+
+
+class IdleComponents(UserWarning):
+    """A map never moves some of the components, whatever its weights."""
+
+
+def idle_components(symmetries: Any, dim: int) -> list[int]:
+    """Components that triangular layers never move where they respect diagonal symmetries.
+
+    The shift of component i is a function of those before it (lower layers) or after it (upper
+    ones), averaged with the sign that each S gives to i. It is zero if some S leaves all that it is
+    a function of in place and turns the sign of i: under the sign flips of the rigid body, that is
+    so for the second of its three components.
+    """
+    signs = generated_group(symmetries, dim).diagonal(dim1=-2, dim2=-1)
+    fixed = (signs - 1).abs() < TOLERANCE
+
+    def idle(i: int, read: slice) -> bool:
+        return bool((fixed[:, read].all(-1) & ~fixed[:, i]).any())
+
+    return [i for i in range(dim) if idle(i, slice(i)) and idle(i, slice(i + 1, None))]
 
 
 class TriangularFeedForward(Composition):
