@@ -52,7 +52,7 @@ def test_a_length_from_the_command_line(run):
     assert run(main, "toda", "-p", "n=5", "--count", "5", "--steps", "3").exit_code == 0
     assert open_dataset("toda.h5").system.dim == 10
     assert refused(
-        run(main, "--show", "toda", "-p", "n=2.5"), "the length of 'q' is n, not a whole"
+        run(main, "--show", "toda", "-p", "n=2.5"), "the length of 'q' is 2.5, not a whole"
     )
 
 

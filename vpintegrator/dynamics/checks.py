@@ -2,28 +2,29 @@
 
 An identity is tried at random points with a hundred digits: an analytic function that vanishes at
 all of them to 30 digits vanishes everywhere, but for a coincidence nobody will live to see. No
-formula is differentiated or expanded for it, so that long ones are checked as quickly as they are
-computed. Where a logarithm or a root leaves the real numbers it is continued into the complex.
+formula is expanded for it, so that long ones are checked as quickly as they are computed. Where a
+logarithm or a root leaves the real numbers it is continued into the complex.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-import mpmath
-import numpy as np
-import sympy
-
-from vpintegrator.dynamics.compile import compile_expressions, high_precision
+from vpintegrator.dynamics.algebra import Expression, Symbol, Value, below
+from vpintegrator.dynamics.compile import evaluator
+from vpintegrator.dynamics.constants import HIGH, HIGH_FUNCTIONS, Number, high
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.errors import InputError
 
 _POINTS = 12
-_DIGITS = 100
-_TOLERANCE = mpmath.mpf(10) ** -30
-_STEP = mpmath.mpf(10) ** -30  # of a central difference, whose error is its square
+_FEWEST = 3  # points that must have finite values, and are tried however long the formulas are
+_OPERATIONS = 60_000  # at all points together, beyond which fewer points are taken
+_TOLERANCE = HIGH.mpf(10) ** -30
+_STEP = HIGH.mpf(10) ** -30  # of a central difference, whose error is its square
+_LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
 
 Point = list[Any]
 
@@ -38,132 +39,175 @@ def check_claims(equations: Equations, source: str) -> bool:
     """
     if not equations.vector_field:  # measured: what is said of it is believed
         return bool(equations.divergence_free)
-    field = _Formulas(equations, list(equations.vector_field))
-    with mpmath.workdps(_DIGITS):
-        _check_invariants(equations, field, source)
-        for number, rho in enumerate(equations.reversing_symmetries, start=1):
-            where = f"{source}, [[reversing_symmetry]] {number}"
-            _check_symmetry(rho, field, where)
-        free = equations.hamiltonian is not None or _divergence_vanishes(equations, source)
+    trial = _Trial(equations)
+    trial.check_invariants(source)
+    for number, rho in enumerate(equations.reversing_symmetries, start=1):
+        trial.check_symmetry(rho, f"{source}, [[reversing_symmetry]] {number}")
+    free = equations.hamiltonian is not None or trial.divergence_vanishes(source)
     if equations.divergence_free is False and free:
         raise InputError(f"{source}, divergence_free: the file says false, but the divergence is 0")
     return free
 
 
-class _Formulas:
-    """Expressions as a function of points, and points where all of them have finite values."""
+def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
+    """Whether a formula is zero wherever it has a value, as far as random points tell."""
+    if not isinstance(value, Expression):
+        return value == 0
+    formula = _Formula([value], symbols)
+    found = [formula.at(point) for point in _points(len(symbols))]
+    known = [entry[0] for entry in found if entry is not None]
+    # all digits but those that rounding may have taken, as the size of the terms is not known
+    return bool(known) and all(abs(entry) <= _TOLERANCE**2 for entry in known)
 
-    def __init__(self, equations: Equations, expressions: list[sympy.Expr]) -> None:
-        self.equations = equations
-        symbols, values = equations.symbols, equations.values
-        self._exact = high_precision(expressions, symbols, values)
-        self._estimate = compile_expressions(expressions, symbols, values, "numpy")
+
+def _points(dim: int, count: int = _POINTS) -> Iterator[Point]:
+    """The random points, always the same."""
+    generator = random.Random(20231219)
+    for _ in range(count):
+        yield [HIGH.mpf(generator.gauss(0.0, 1.0)) for _ in range(dim)]
+
+
+def _check_size(value: Any) -> None:
+    """Refuse values that a double cannot hold, in the middle of a formula too."""
+    parts = value._mpc_ if isinstance(value, HIGH.mpc) else (HIGH.convert(value)._mpf_,)
+    for _, mantissa, exponent, length in parts:
+        infinite = not mantissa and exponent
+        if infinite or exponent + length > _LARGEST_EXPONENT:
+            raise OverflowError
+
+
+_FUNCTIONS = {**HIGH_FUNCTIONS, "sqrt": HIGH.sqrt}
+
+
+class _Formula:
+    """Expressions as a function of points."""
+
+    def __init__(self, expressions: Sequence[Value], symbols: Sequence[Symbol]) -> None:
+        self._function = evaluator(expressions, symbols, _FUNCTIONS, high, _check_size)
+        self.operations = sum(len(node.parts) for node in below(expressions))
 
     def __call__(self, point: Point) -> Point:
-        return [mpmath.mpmathify(value) for value in self._exact(*point)]
+        return [HIGH.convert(value) for value in self._function(*point)]
 
-    def finite(self, point: Point) -> bool:
-        """Whether doubles hold the values: for exp(exp(...)), say, 100 digits take forever."""
-        with np.errstate(all="ignore"):
-            values = self._estimate(*[np.complex128(complex(z)) for z in point])
-        return bool(np.isfinite(np.array(values, dtype=np.complex128)).all())
-
-
-def _points(where: str, *formulas: _Formulas) -> Iterator[tuple[Point, list[Point]]]:
-    """Random points with the values of formulas at them.
-
-    Raises
-    ------
-    InputError
-        If hardly any have finite values.
-    """
-    generator = random.Random(20231219)
-    judged = 0
-    for _ in range(_POINTS):
-        symbols = formulas[0].equations.symbols
-        point = [mpmath.mpf(generator.gauss(0.0, 1.0)) for _ in symbols]
-        if not all(formula.finite(point) for formula in formulas):
-            continue
+    def at(self, point: Point) -> Point | None:
+        """Values at a point, or None where there are none."""
         try:
-            values = [formula(point) for formula in formulas]
-        except (ArithmeticError, ValueError, MemoryError):
-            continue  # outside the domain
-        judged += 1
-        yield point, values
-    if judged < 3:
-        raise InputError(
-            f"{where}: cannot be checked, the formula has no finite value at random points"
-        )
+            return self(point)
+        except (ArithmeticError, ValueError):
+            return None
 
 
-def _check_invariants(equations: Equations, field: _Formulas, source: str) -> None:
-    # a Hamiltonian is constant by the antisymmetry of Hamilton's equations
-    claims = {
-        name: invariant
-        for name, invariant in equations.invariants.items()
-        if invariant != equations.hamiltonian
-    }
-    for name, invariant in claims.items():
-        where = f"{source}, [invariants] {name}"
-        formula = _Formulas(equations, [invariant])
-        for point, (rates, (value,)) in _points(where, field, formula):
-            speed = 1 + max(map(abs, rates))
-            move = [_STEP / speed * rate for rate in rates]
-            ahead, behind = (
-                formula([z + sign * dz for z, dz in zip(point, move, strict=True)])[0]
-                for sign in (1, -1)
+class _Trial:
+    """The points at which the claims about a system are tried, with the vector field there."""
+
+    def __init__(self, equations: Equations) -> None:
+        self.equations = equations
+        self.field = _Formula(equations.vector_field, equations.symbols)
+
+    @cached_property
+    def points(self) -> list[tuple[Point, Point]]:
+        """Points where the vector field has a value, and that."""
+        e, cost = self.equations, self.field.operations
+        cost *= 1 + len(e.reversing_symmetries)
+        cost += 3 * sum(len(node.parts) for node in below([*e.invariants.values()]))
+        wanted = min(max(_OPERATIONS // (cost + 1), _FEWEST), _POINTS)
+        found: list[tuple[Point, Point]] = []
+        for point in _points(len(e.symbols)):
+            rates = self.field.at(point)
+            if rates is not None:
+                found.append((point, rates))
+            if len(found) == wanted:
+                break
+        return found
+
+    def require(self, judged: int, where: str) -> None:
+        """Raise InputError where hardly any point could be judged."""
+        if judged < _FEWEST:
+            raise InputError(
+                f"{where}: cannot be checked, the formula has no finite value at random points"
             )
+
+    def check_invariants(self, source: str) -> None:
+        """Whether they are constant along solutions."""
+        # a Hamiltonian is constant by the antisymmetry of Hamilton's equations
+        for name, invariant in self.equations.invariants.items():
+            if invariant is not self.equations.hamiltonian:
+                self._check_invariant(invariant, f"{source}, [invariants] {name}")
+
+    def _check_invariant(self, invariant: Value, where: str) -> None:
+        formula = _Formula([invariant], self.equations.symbols)
+        judged = 0
+        for point, rates in self.points:
+            speed = 1 + max(map(abs, rates))
+            values = [
+                formula.at([z + side * dz for z, dz in zip(point, rates, strict=True)])
+                for side in (0, _STEP / speed, -_STEP / speed)
+            ]
+            if any(value is None for value in values):
+                continue
+            judged += 1
+            value, ahead, behind = (entry[0] for entry in values if entry is not None)
             slope = (ahead - behind) / (2 * _STEP)
             if abs(slope) > _TOLERANCE * (1 + abs(value)):
                 raise InputError(
                     f"{where}: this is not constant along solutions: its time derivative "
-                    f"{_number(slope * speed)} at {_describe(equations, point)}"
+                    f"{_number(slope * speed)} at {_describe(self.equations, point)}"
                 )
+        self.require(judged, where)
 
+    def check_symmetry(self, rho: Sequence[Mapping[int, Number]], where: str) -> None:
+        """Whether f(rho z) = -rho f(z)."""
+        entries = [[(j, high(c)) for j, c in row.items()] for row in rho]
 
-def _check_symmetry(rho: sympy.ImmutableMatrix, field: _Formulas, where: str) -> None:
-    equations = field.equations
-    entries = [
-        [(j, mpmath.mpmathify(rho[i, j])) for j in range(rho.cols) if rho[i, j] != 0]
-        for i in range(rho.rows)
-    ]
+        def moved(vector: Point) -> Point:
+            return [HIGH.fsum(c * vector[j] for j, c in row) for row in entries]
 
-    def moved(vector: Point) -> Point:
-        return [mpmath.fsum(entry * vector[j] for j, entry in row) for row in entries]
-
-    for point, (rates,) in _points(where, field):
-        defects = [a + b for a, b in zip(field(moved(point)), moved(rates), strict=True)]
-        if (defect := max(map(abs, defects))) > _TOLERANCE * (1 + max(map(abs, rates))):
-            raise InputError(
-                f"{where}: this does not reverse the system, f(rho z) = -rho f(z) fails by "
-                f"{_number(defect)} at {_describe(equations, point)}"
-            )
-
-
-def _divergence_vanishes(equations: Equations, source: str) -> bool:
-    slopes = [f.diff(z) for f, z in zip(equations.vector_field, equations.symbols, strict=True)]
-    slopes = [slope for slope in slopes if slope != 0]
-    where = f"{source}, divergence_free"
-    for point, (values,) in _points(where, _Formulas(equations, slopes)) if slopes else ():
-        # rounding is judged against the size of the terms that ought to cancel
-        total, size = mpmath.fsum(values), mpmath.fsum(map(abs, values))
-        if abs(total) > _TOLERANCE * (1 + size):
-            if equations.divergence_free:
+        judged = 0
+        for point, rates in self.points:
+            images = self.field.at(moved(point))
+            if images is None:
+                continue
+            judged += 1
+            defects = [a + b for a, b in zip(images, moved(rates), strict=True)]
+            if (defect := max(map(abs, defects))) > _TOLERANCE * (1 + max(map(abs, rates))):
                 raise InputError(
-                    f"{where}: the divergence of the vector field is {_number(total)}, not zero, "
-                    f"at {_describe(equations, point)}"
+                    f"{where}: this does not reverse the system, f(rho z) = -rho f(z) fails by "
+                    f"{_number(defect)} at {_describe(self.equations, point)}"
                 )
-            return False
-    return True
+        self.require(judged, where)
+
+    def divergence_vanishes(self, source: str) -> bool:
+        """Whether the divergence is zero; raises InputError where the file says so in vain."""
+        slopes = [slope for slope in self.equations.own_slopes if slope != 0]
+        if not slopes:
+            return True
+        where = f"{source}, divergence_free"
+        formula = _Formula(slopes, self.equations.symbols)
+        judged = 0
+        for point, _ in self.points:
+            if (values := formula.at(point)) is None:
+                continue
+            judged += 1
+            # rounding is judged against the size of the terms that ought to cancel
+            total, size = HIGH.fsum(values), HIGH.fsum(map(abs, values))
+            if abs(total) > _TOLERANCE * (1 + size):
+                if self.equations.divergence_free:
+                    raise InputError(
+                        f"{where}: the divergence of the vector field is {_number(total)}, not "
+                        f"zero, at {_describe(self.equations, point)}"
+                    )
+                return False
+        self.require(judged, where)
+        return True
 
 
 def _number(value: Any) -> str:
-    return mpmath.nstr(value.real if not mpmath.im(value) else value, 3)
+    return HIGH.nstr(value.real if not HIGH.im(value) else value, 3)
 
 
 def _describe(equations: Equations, point: Point) -> str:
     shown = [
-        f"{name} = {mpmath.nstr(value, 3)}"
+        f"{name} = {HIGH.nstr(value, 3)}"
         for name, value in zip(equations.components[:4], point, strict=False)
     ]
     return ", ".join(shown) + (", ..." if len(point) > 4 else "")

@@ -1,26 +1,38 @@
-"""From SymPy expressions to vectorised functions of NumPy arrays or torch tensors.
+"""From formulas to vectorised functions of NumPy arrays or torch tensors.
 
 A function takes the components of the state one by one, each an array of any shape, and returns
-its values one by one; an entry that is constant comes back as a plain number. Common
-subexpressions are computed once.
+its values one by one; an entry that is constant comes back as a plain number. What occurs at
+several places is computed once.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import scipy  # loads scipy.special when it is used
-import sympy
 
-from vpintegrator.dynamics.expression import constant_value
-from vpintegrator.errors import InputError
+from vpintegrator.dynamics.algebra import (
+    Call,
+    Expression,
+    Power,
+    Product,
+    Sum,
+    Symbol,
+    Value,
+    below,
+)
+from vpintegrator.dynamics.constants import Number, size
 
 ComponentFunction = Callable[..., list[Any]]
-_DIGITS = 60
-_SIMPLE = (1, 2, 3, 4, 6)  # sines of pi over these are numbers with at most one root
+_HALF = Fraction(1, 2)
+_TERMS = 40  # of a sum in one line: Python's own parser has limits
+_LARGEST_MULTIPLIED = 16  # of powers
+_DEPTH = 20  # of parentheses in one line
+_LARGEST_COMPILED = 30_000  # formulas; for more, Python's compiler takes too much time and memory
 
 
 def _sigmoid(x: Any) -> Any:
@@ -48,10 +60,7 @@ def _torch_functions() -> dict[str, Any]:
 
 
 def compile_expressions(
-    expressions: Sequence[sympy.Expr],
-    symbols: Sequence[sympy.Symbol],
-    values: Mapping[sympy.Symbol, sympy.Expr],
-    library: str,
+    expressions: Sequence[Value], symbols: Sequence[Symbol], library: str
 ) -> ComponentFunction:
     """Make a function of the state's components.
 
@@ -61,51 +70,277 @@ def compile_expressions(
         What it computes.
     symbols
         The state's symbols, in the order of the function's arguments.
-    values
-        The parameters' values, put in as numbers.
     library
         ``"numpy"`` or ``"torch"``.
     """
     functions = _numpy_functions() if library == "numpy" else _torch_functions()
-    # generated code gets names of our own, so that no name in a file can meet one of Python's
-    arguments = [sympy.Symbol(f"component_{i}", real=True) for i in range(len(symbols))]
-    names = dict(zip(symbols, arguments, strict=True))
-    numeric = [_fold(put_in(e, values).xreplace(names)) for e in expressions]
-    return sympy.lambdify(arguments, numeric, modules=[functions], cse=True)
+    nodes = below(expressions)
+    if len(nodes) > _LARGEST_COMPILED:
+        return evaluator(expressions, symbols, functions, float)
+    names = {symbol: f"component_{i}" for i, symbol in enumerate(symbols)}
+    lines, values = _Printer(expressions, nodes, names).print()
+    # all names are our own, so that no name in a file can meet one of Python's
+    source = [f"def function({', '.join(names.values())}):", *lines]
+    source.append(f"    return [{', '.join(values)}]")
+    space: dict[str, Any] = {"__builtins__": {}, **functions}
+    exec(compile("\n".join(source), "<formulas of a system>", "exec"), space)
+    return space["function"]
 
 
-def put_in(expression: sympy.Expr, values: Mapping[sympy.Symbol, sympy.Expr]) -> sympy.Expr:
-    """Put in the parameters' values.
+_SUM, _PRODUCT, _POWER, _ATOM = range(4)  # how tightly a text is bound together
 
-    Sines, exponentials and other functions of constants become numbers of 60 digits. Exactly,
-    SymPy would write cos(pi/32) as nested roots, and take seconds over a sum of them.
+
+class _Printer:
+    """Writes formulas as lines of Python."""
+
+    def __init__(
+        self, expressions: Sequence[Value], nodes: Sequence[Expression], names: dict[Symbol, str]
+    ) -> None:
+        self.expressions = expressions
+        self.nodes = nodes
+        self.uses = Counter(e.number for e in expressions if isinstance(e, Expression))
+        for node in nodes:
+            self.uses.update(part.number for part in node.parts)
+        # multiples and powers of the same that occur in several formulas
+        self.repeated = Counter(
+            (type(node), part.number, size(factor))
+            for node in nodes
+            for part, factor in _factors(node)
+        )
+        self.known: dict[tuple[type, int, Number], str] = {}
+        self.lines: list[str] = []
+        # text, how tightly it is bound, how deep its parentheses are
+        self.texts: dict[Expression, tuple[str, int, int]] = {
+            symbol: (name, _ATOM, 0) for symbol, name in names.items()
+        }
+
+    def print(self) -> tuple[list[str], list[str]]:
+        """The lines, and what to return."""
+        for node in self.nodes:
+            if isinstance(node, Symbol):
+                continue
+            text, bound, depth = self.text(node)
+            if self.uses[node.number] > 1 or depth > _DEPTH:
+                name = f"value_{node.number}"
+                self.lines.append(f"    {name} = {text}")
+                text, bound, depth = name, _ATOM, 0
+            self.texts[node] = text, bound, depth
+        return self.lines, [self.within(value, _SUM)[0] for value in self.expressions]
+
+    def within(self, value: Value, bound: int) -> tuple[str, int]:
+        """A text that holds together at least so tightly, and its depth."""
+        if not isinstance(value, Expression):
+            return (number if (number := _number(value))[0] != "-" else f"({number})"), 0
+        text, own, depth = self.texts[value]
+        return (text, depth) if own >= bound else (f"({text})", depth + 1)
+
+    def text(self, node: Expression) -> tuple[str, int, int]:
+        match node:
+            case Sum():
+                return self.sum(node)
+            case Product():
+                return self.product(node)
+            case Power(base=base, exponent=exponent):
+                below_it, above = self.within(base, _ATOM), self.within(exponent, _ATOM)
+                return f"{below_it[0]}**{above[0]}", _POWER, max(below_it[1], above[1])
+            case Call(function=function, argument=argument):
+                text, depth = self.within(argument, _SUM)
+                return f"{function}({text})", _ATOM, depth + 1
+        raise NotImplementedError(type(node))
+
+    def sum(self, node: Sum) -> tuple[str, int, int]:
+        # what is added comes first, to save a change of sign
+        terms = sorted(node.terms, key=lambda entry: entry[1] < 0)
+        sign = -1 if terms[0][1] < 0 and node.constant <= 0 else 1
+        common = size(terms[0][1])
+        if node.constant or len(terms) == 1 or any(size(c) != common for _, c in terms):
+            common = 1
+        parts, depth = [], 0
+        for term, coefficient in terms:
+            text, inner = (
+                self.within(term, _PRODUCT)
+                if common != 1 or size(coefficient) == 1
+                else self.multiple(term, size(coefficient))
+            )
+            depth = max(depth, inner)
+            parts.append((" + " if coefficient * sign > 0 else " - ") + text)
+        if node.constant:
+            part = (" + " if node.constant * sign > 0 else " - ") + _number(size(node.constant))
+            parts.insert(0 if terms[0][1] < 0 else len(parts), part)
+        while len(parts) > _TERMS:
+            name = f"sum_{node.number}_{len(parts)}"
+            self.lines.append(f"    {name} = {_joined(parts[:_TERMS])}")
+            parts = [f" + {name}", *parts[_TERMS:]]
+        text = _joined(parts)
+        if common != 1:
+            text = f"{_number(common)}*({text})"
+        elif sign < 0 and len(parts) > 1:
+            text = f"({text})"
+        if sign < 0:
+            return f"-{text}", _SUM, depth + 1
+        return text, _SUM if common == 1 and len(parts) > 1 else _PRODUCT, depth + 1
+
+    def product(self, node: Product) -> tuple[str, int, int]:
+        above: list[str] = []
+        beneath: list[str] = []
+        depth = 0
+        for base, exponent in node.factors:
+            text, inner = self.raised(base, size(exponent))
+            (above if exponent > 0 else beneath).append(text)
+            depth = max(depth, inner)
+        if not beneath:
+            bound = _PRODUCT if len(above) > 1 else _POWER
+            return "*".join(above), bound, depth
+        divisor = beneath[0] if len(beneath) == 1 else f"({'*'.join(beneath)})"
+        return f"{'*'.join(above) or '1'}/{divisor}", _PRODUCT, depth + 1
+
+    def multiple(self, term: Expression, factor: Number) -> tuple[str, int]:
+        """A term times a positive number."""
+        text, depth = self.within(term, _PRODUCT)
+        return self.shared((Sum, term.number, factor), f"{_number(factor)}*{text}", depth)
+
+    def raised(self, base: Expression, exponent: Number) -> tuple[str, int]:
+        """A power with a positive exponent."""
+        if exponent == 1:
+            return self.within(base, _POWER)
+        key = Product, base.number, exponent
+        if key in self.known:
+            return self.known[key], 0
+        if exponent == _HALF:
+            text, depth = self.within(base, _SUM)
+            return self.shared(key, f"sqrt({text})", depth + 1)
+        whole = int(exponent)
+        if exponent > 2 and whole <= _LARGEST_MULTIPLIED and exponent - whole in (0, _HALF):
+            # by squares, which take a tenth of the time of a power
+            self.name(base)
+            if exponent != whole:
+                text = f"{self.raised(base, whole)[0]}*{self.raised(base, _HALF)[0]}"
+            elif whole % 2:
+                text = f"{self.raised(base, whole - 1)[0]}*{self.within(base, _ATOM)[0]}"
+            else:
+                text = f"({self.raised(base, whole // 2)[0]})**2"
+            return self.variable(key, text), 0
+        if exponent == 1 + _HALF:
+            self.name(base)
+            text = f"{self.within(base, _ATOM)[0]}*{self.raised(base, _HALF)[0]}"
+            return self.variable(key, text), 0
+        text, depth = self.within(base, _ATOM)
+        return self.shared(key, f"{text}**{_number(exponent)}", depth)
+
+    def name(self, node: Expression) -> None:
+        """Give a variable to a formula that is written more than once."""
+        text, _, _ = self.texts[node]
+        if not text.isidentifier():
+            self.lines.append(f"    value_{node.number} = {text}")
+            self.texts[node] = f"value_{node.number}", _ATOM, 0
+
+    def shared(self, key: tuple[type, int, Number], text: str, depth: int) -> tuple[str, int]:
+        """The text of a multiple or power, or a variable where it occurs several times."""
+        if key in self.known:
+            return self.known[key], 0
+        if self.repeated[key] < 2:
+            return text, depth
+        return self.variable(key, text), 0
+
+    def variable(self, key: tuple[type, int, Number], text: str) -> str:
+        name = self.known[key] = f"part_{len(self.known)}"
+        self.lines.append(f"    {name} = {text}")
+        return name
+
+
+def _factors(node: Expression) -> Sequence[tuple[Expression, Number]]:
+    if isinstance(node, Sum):
+        whole = node.constant == 0 and len({size(c) for _, c in node.terms}) == 1
+        return () if whole and len(node.terms) > 1 else node.terms
+    return node.factors if isinstance(node, Product) else ()
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Terms with their signs as one text."""
+    return "".join(parts).removeprefix(" + ")
+
+
+def _number(value: Number) -> str:
+    """A number as Python writes it: small whole ones as they are, the rest as doubles."""
+    return str(value) if isinstance(value, int) and abs(value) < 2**53 else repr(float(value))
+
+
+def evaluator(
+    expressions: Sequence[Value],
+    symbols: Sequence[Symbol],
+    functions: dict[str, Any],
+    number: Callable[[Number], Any],
+    check: Callable[[Any], None] | None = None,
+) -> ComponentFunction:
+    """A function that goes through the formulas one by one; slower, but there at once.
+
+    Parameters
+    ----------
+    expressions, symbols
+        As above.
+    functions
+        What the names of functions mean.
+    number
+        Makes a number of that arithmetic of a constant.
+    check
+        Called with every value of a function, power or product; may raise.
     """
-    if not expression.args or expression.is_Rational:
-        return values.get(expression, expression)
-    if isinstance(expression, sympy.Function) and expression.free_symbols <= values.keys():
-        argument = put_in(expression.args[0], values)
-        multiple = argument / sympy.pi
-        if argument.is_Rational or (multiple.is_Rational and multiple.q in _SIMPLE):
-            return expression.func(argument)
-        return expression.func(argument, evaluate=False).evalf(_DIGITS)
-    return expression.func(*(put_in(part, values) for part in expression.args))
+    nodes = [node for node in below(expressions) if not isinstance(node, Symbol)]
 
+    def simple(value: Number) -> Any:
+        return value if isinstance(value, int) and abs(value) < 2**53 else number(value)
 
-def _fold(expression: sympy.Expr) -> sympy.Expr:
-    """Replace constants such as pi or sqrt(2) by floating-point numbers."""
-    if expression.is_number:
-        # a fraction stays one unless it is too long for the quotient of two floats
-        if expression.is_Rational and (
-            max(int(expression.p).bit_length(), int(expression.q).bit_length()) < 1000
-        ):
-            return expression
-        value = constant_value(expression)
-        if not math.isfinite(value):
-            raise InputError(f"the constant {expression} is not a finite real number")
-        return sympy.Float(value, 17)
-    if not expression.args:
-        return expression
-    return expression.func(*(_fold(argument) for argument in expression.args))
+    sums = {
+        node: (simple(node.constant), [(term, simple(c)) for term, c in node.terms])
+        for node in nodes
+        if isinstance(node, Sum)
+    }
+    powers = {
+        node: [(base, simple(e), e == _HALF) for base, e in node.factors]
+        for node in nodes
+        if isinstance(node, Product)
+    }
+    sqrt = functions["sqrt"]
+
+    def function(*components: Any) -> list[Any]:
+        values: dict[Expression, Any] = dict(zip(symbols, components, strict=True))
+
+        def of(value: Value) -> Any:
+            return values[value] if isinstance(value, Expression) else number(value)
+
+        for node in nodes:
+            match node:
+                case Sum():
+                    total, terms = sums[node]
+                    for term, coefficient in terms:
+                        if coefficient == 1:
+                            total = total + values[term]
+                        elif coefficient == -1:
+                            total = total - values[term]
+                        else:
+                            total = total + coefficient * values[term]
+                    values[node] = total
+                    continue
+                case Product():
+                    result: Any = 1
+                    for base, exponent, is_root in powers[node]:
+                        value = values[base]
+                        if exponent == 1:
+                            result = result * value
+                        elif exponent == -1:
+                            result = result / value
+                        else:
+                            result = result * (sqrt(value) if is_root else value**exponent)
+                case Power(base=base, exponent=variable):
+                    result = of(base) ** of(variable)
+                case Call(function=name, argument=argument):
+                    result = functions[name](of(argument))
+            if check is not None:
+                check(result)
+            values[node] = result
+        return [of(value) for value in expressions]
+
+    return function
 
 
 def is_tensor(state: object) -> bool:
@@ -136,21 +371,3 @@ def stack_torch(values: Sequence[Any], like: Any) -> Any:
     return torch.stack(
         [v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in values], dim=-1
     )
-
-
-def high_precision(
-    expressions: Sequence[sympy.Expr],
-    symbols: Sequence[sympy.Symbol],
-    values: Mapping[sympy.Symbol, sympy.Expr],
-) -> ComponentFunction:
-    """The same function for mpmath numbers, at whatever precision mpmath works."""
-    import mpmath
-
-    names = [sympy.Symbol(f"component_{i}", real=True) for i in range(len(symbols))]
-    renamed = dict(zip(symbols, names, strict=True))
-    numeric = [put_in(e, values).xreplace(renamed) for e in expressions]
-
-    def sigmoid(x: Any) -> Any:
-        return 1 / (1 + mpmath.exp(-x))
-
-    return sympy.lambdify(names, numeric, modules=[{"sigmoid": sigmoid}, "mpmath"], cse=True)

@@ -1,19 +1,24 @@
-"""The equations of a system as SymPy objects, read from the tables of a system file."""
+"""The equations of a system as formulas, read from the tables of a system file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import sympy
 
+from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, Value
+from vpintegrator.dynamics.constants import Number, size, tidy
 from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse
 from vpintegrator.errors import InputError
 
 MAXIMUM_DIMENSION = 4096
+_MOST_SYMMETRIES = 64
+_ROUNDING = Fraction(1, 10**100)
 _KEYS = {
     "title",
     "subject",
@@ -33,27 +38,17 @@ _KEYS = {
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """One number of the system: its symbol, and its value as an exact or closed expression."""
-
-    symbol: sympy.Symbol
-    value: sympy.Expr
-
-
-@dataclass(frozen=True)
 class Equations:
-    """A system in symbols. States and parameters are symbols; ``values`` gives the parameters.
+    """A system in formulas; its parameters are numbers in them, exact or of 120 digits.
 
     Attributes
     ----------
     components
         Names of the state's components in order, ``z1`` or ``q[0]``.
     symbols
-        Their SymPy symbols (``q_0`` for ``q[0]``).
+        Their symbols (``q_0`` for ``q[0]``).
     arrays
         For a state of arrays, the indices of each array's components.
-    values
-        The parameters' values: expressions without symbols.
     vector_field
         Right-hand sides of z' = f(z), in the order of the components; none where the file says
         ``measured = true``.
@@ -62,67 +57,70 @@ class Equations:
     invariants
         Functions constant along every solution, by name.
     reversing_symmetries
-        Linear involutions rho with f(rho z) = -rho f(z), as matrices of exact numbers.
+        Linear involutions rho with f(rho z) = -rho f(z): rows of the matrices, each with its
+        entries that are not zero by their columns.
     divergence_free
         What the file claims, or None when it claims nothing.
+    scope
+        What the names mean, and the algebra of the formulas.
+    source, table, definitions
+        What this was read from: the file's name and tables, and the parameters as written.
     """
 
     components: tuple[str, ...]
-    symbols: tuple[sympy.Symbol, ...]
+    symbols: tuple[Symbol, ...]
     arrays: dict[str, tuple[int, ...]]
-    values: dict[sympy.Symbol, sympy.Expr]
-    vector_field: tuple[sympy.Expr, ...]
-    hamiltonian: sympy.Expr | None
-    invariants: dict[str, sympy.Expr]
-    reversing_symmetries: tuple[sympy.ImmutableMatrix, ...]
+    vector_field: tuple[Value, ...]
+    hamiltonian: Value | None
+    invariants: dict[str, Value]
+    reversing_symmetries: tuple[tuple[dict[int, Number], ...], ...]
     divergence_free: bool | None
     scope: Scope = field(repr=False)
+    source: str = field(repr=False)
+    table: Mapping[str, Any] = field(repr=False)
+    definitions: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def algebra(self) -> Algebra:
+        """What makes the formulas."""
+        return self.scope.algebra
 
     @cached_property
-    def divergence(self) -> sympy.Expr:
+    def exact(self) -> Equations:
+        """The same with names for the parameters and for pi, as one writes it down."""
+        algebra = Algebra(exact=True)
+        values: dict[str, Value | tuple[Value, ...]] = {
+            name: tuple(algebra.symbol(f"{name}_{i}", varies=False) for i in range(len(value)))
+            if isinstance(value, tuple)
+            else algebra.symbol(name, varies=False)
+            for name, value in self.scope.values.items()
+            if name in self.definitions
+        }
+        table = {key: entry for key, entry in self.table.items() if key != "reversing_symmetry"}
+        return _read_state_and_formulas(
+            table, self.source, values, dict(self.scope.integers), algebra, self.definitions
+        )
+
+    @cached_property
+    def own_slopes(self) -> tuple[Value, ...]:
+        """df_i/dz_i for every component, whose sum is the divergence."""
+        return tuple(self.jacobian.get((i, i), 0) for i in range(len(self.vector_field)))
+
+    @cached_property
+    def divergence(self) -> Value:
         """Sum of df_i/dz_i."""
-        return sympy.Add(*(f.diff(z) for f, z in zip(self.vector_field, self.symbols, strict=True)))
+        return self.algebra.add(*self.own_slopes)
 
     @cached_property
-    def jacobian(self) -> dict[tuple[int, int], sympy.Expr]:
+    def jacobian(self) -> dict[tuple[int, int], Value]:
         """The entries df_i/dz_j that are not identically zero."""
         index = {symbol: j for j, symbol in enumerate(self.symbols)}
-        entries = {}
-        for i, component in enumerate(self.vector_field):
-            for symbol in component.free_symbols & index.keys():
-                derivative = component.diff(symbol)
-                if derivative != 0:
-                    entries[i, index[symbol]] = derivative
-        return entries
-
-
-def gradient(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
-    """Derivatives of an expression with respect to symbols.
-
-    A sum is differentiated term by term, each with respect to the symbols that it holds: the
-    potential of a long chain has many terms of few symbols each.
-    """
-    parts: dict[sympy.Symbol, list[sympy.Expr]] = {symbol: [] for symbol in symbols}
-    for term in _terms(expression, parts.keys()):
-        for symbol in term.free_symbols & parts.keys():
-            parts[symbol].append(term.diff(symbol))
-    return [sympy.Add(*parts[symbol]) for symbol in symbols]
-
-
-def _terms(expression: sympy.Expr, symbols: Set[sympy.Symbol]) -> Iterator[sympy.Expr]:
-    """Terms of a sum, and of one that has a constant factor."""
-    if expression.is_Add:
-        for term in expression.args:
-            yield from _terms(term, symbols)
-        return
-    if expression.is_Mul:
-        moving = [factor for factor in expression.args if factor.free_symbols & symbols]
-        if len(moving) == 1 and moving[0].is_Add:
-            constant = sympy.Mul(*(f for f in expression.args if f is not moving[0]))
-            for term in _terms(moving[0], symbols):
-                yield constant * term
-            return
-    yield expression
+        self.algebra.allow_derivatives()
+        return {
+            (i, index[symbol]): slope
+            for i, component in enumerate(self.vector_field)
+            for symbol, slope in self.algebra.gradient(component).items()
+        }
 
 
 def plain_values(values: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -186,16 +184,30 @@ def read_equations(
     for key in table:
         if key not in _KEYS:
             raise InputError(f"{source}: unknown key '{key}'{nearest(key, _KEYS)}")
-    parameters = _read_parameters(table.get("parameters", {}), source, overrides)
-    values, integers = _known(parameters)
-    components, symbols, arrays = _read_state(table, source, values, integers)
+    algebra = Algebra()
+    parameters = _read_parameters(table.get("parameters", {}), source, overrides, algebra)
+    values: dict[str, Value | tuple[Value, ...]] = dict(parameters)
+    definitions = {**table.get("parameters", {}), **overrides}
+    integers = {name: value for name, value in parameters.items() if isinstance(value, int)}
+    equations = _read_state_and_formulas(table, source, values, integers, algebra, definitions)
+    return equations, {name: _plain(value) for name, value in parameters.items()}
+
+
+def _read_state_and_formulas(
+    table: Mapping[str, Any],
+    source: str,
+    values: dict[str, Value | tuple[Value, ...]],
+    integers: dict[str, int],
+    algebra: Algebra,
+    definitions: Mapping[str, Any],
+) -> Equations:
+    """All that comes after the parameters, given what their names stand for."""
+    components, symbols, arrays = _read_state(table, source, values, integers, algebra)
     for name, indices in arrays.items():
         values[name] = tuple(symbols[i] for i in indices)
     if not arrays:
         values |= dict(zip(components, symbols, strict=True))
-    numbers = {p.symbol: float(p.value) for p in _flatten(parameters)}
-    scope = Scope(values, integers, numbers)
-
+    scope = Scope(values, integers, algebra)
     hamiltonian, vector_field = _read_vector_field(
         table, source, scope, components, symbols, arrays
     )
@@ -208,55 +220,29 @@ def read_equations(
     claim = table.get("divergence_free")
     if claim is not None and not isinstance(claim, bool):
         raise InputError(f"{source}, divergence_free: expected true or false, found {claim!r}")
-    equations = Equations(
+    return Equations(
         components=components,
         symbols=symbols,
         arrays=arrays,
-        values={p.symbol: p.value for p in _flatten(parameters)},
         vector_field=vector_field,
         hamiltonian=hamiltonian,
         invariants=invariants,
         reversing_symmetries=_read_symmetries(table, source, scope, components, symbols, arrays),
         divergence_free=claim,
         scope=scope,
+        source=source,
+        table=table,
+        definitions=definitions,
     )
-    plain = {
-        name: [_plain(p.value) for p in parameter]
-        if isinstance(parameter, tuple)
-        else _plain(parameter.value)
-        for name, parameter in parameters.items()
-    }
-    return equations, plain
 
 
-def _known(
-    parameters: Mapping[str, Parameter | tuple[Parameter, ...]],
-) -> tuple[dict[str, sympy.Expr | tuple[sympy.Expr, ...]], dict[str, int]]:
-    """The parameters' symbols, and the values of those that are whole numbers."""
-    values: dict[str, sympy.Expr | tuple[sympy.Expr, ...]] = {
-        name: tuple(p.symbol for p in parameter)
-        if isinstance(parameter, tuple)
-        else parameter.symbol
-        for name, parameter in parameters.items()
-    }
-    integers = {
-        name: int(parameter.value)
-        for name, parameter in parameters.items()
-        if isinstance(parameter, Parameter) and parameter.value.is_Integer
-    }
-    return values, integers
+Parameter = Number | tuple[Number, ...]
 
 
-def _flatten(parameters: Mapping[str, Parameter | tuple[Parameter, ...]]) -> list[Parameter]:
-    return [
-        single
-        for parameter in parameters.values()
-        for single in (parameter if isinstance(parameter, tuple) else (parameter,))
-    ]
-
-
-def _plain(value: sympy.Expr) -> int | float:
-    return int(value) if value.is_Integer else float(value)
+def _plain(value: Parameter) -> int | float | list[int | float]:
+    if isinstance(value, tuple):
+        return [entry if isinstance(entry, int) else float(entry) for entry in value]
+    return value if isinstance(value, int) else float(value)
 
 
 def _table(table: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
@@ -267,8 +253,8 @@ def _table(table: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]
 
 
 def _read_parameters(
-    table: Any, source: str, overrides: Mapping[str, Any]
-) -> dict[str, Parameter | tuple[Parameter, ...]]:
+    table: Any, source: str, overrides: Mapping[str, Any], algebra: Algebra
+) -> dict[str, Parameter]:
     if not isinstance(table, Mapping):
         raise InputError(f"{source}: 'parameters' must be a table, written [parameters]")
     for name in overrides:
@@ -277,36 +263,33 @@ def _read_parameters(
             raise InputError(
                 f"{source} has no parameter '{name}'{nearest(name, table) or f' (it has: {known})'}"
             )
-    parameters: dict[str, Parameter | tuple[Parameter, ...]] = {}
-    known_values: dict[str, sympy.Expr | tuple[sympy.Expr, ...]] = {}
+    parameters: dict[str, Parameter] = {}
+    known_values: dict[str, Value | tuple[Value, ...]] = {}
+    integers: dict[str, int] = {}
+    # a parameter may be computed from those before it, as in I3 = "2/3"
+    scope = Scope(known_values, integers, algebra)
     for name, default in table.items():
         where = f"{source}, [parameters] {name}"
         check_name(name, where)
         text = overrides.get(name, default)
-        # a parameter may be computed from those before it, as in I3 = "2/3"
-        scope = Scope(
-            known_values,
-            {k: int(v) for k, v in known_values.items() if isinstance(v, sympy.Integer)},
-        )
         if isinstance(text, Sequence) and not isinstance(text, str):
-            entries = tuple(
-                Parameter(sympy.Symbol(f"{name}_{i}", real=True), _constant(entry, scope, where))
-                for i, entry in enumerate(text)
-            )
-            parameters[name] = entries
-            known_values[name] = tuple(p.value for p in entries)
+            parameters[name] = tuple(_constant(entry, scope, where) for entry in text)
         else:
-            single = Parameter(sympy.Symbol(name, real=True), _constant(text, scope, where))
-            parameters[name] = single
-            known_values[name] = single.value
+            parameters[name] = value = _constant(text, scope, where)
+            if isinstance(value, int):
+                integers[name] = value
+        known_values[name] = parameters[name]
     return parameters
 
 
-def _constant(text: Any, scope: Scope, where: str) -> sympy.Expr:
+def _constant(text: Any, scope: Scope, where: str) -> Number:
     value = parse(text, scope, where)
-    if not value.is_finite or not value.is_real:
-        raise InputError(f"{where}: the value {value} is not a finite real number")
+    assert not isinstance(value, Expression)  # it holds no variables
     return value
+
+
+def _shown(value: Value) -> str:
+    return "a formula" if isinstance(value, Expression) else f"{float(value):g}"
 
 
 def _read_state(
@@ -314,7 +297,8 @@ def _read_state(
     source: str,
     parameters: Mapping[str, Any],
     integers: Mapping[str, int],
-) -> tuple[tuple[str, ...], tuple[sympy.Symbol, ...], dict[str, tuple[int, ...]]]:
+    algebra: Algebra,
+) -> tuple[tuple[str, ...], tuple[Symbol, ...], dict[str, tuple[int, ...]]]:
     where = f"{source}, state"
     state = table.get("state")
     if state is None:
@@ -324,34 +308,36 @@ def _read_state(
     if isinstance(state, Mapping):
         for name, length in state.items():
             check_name(name, where)
-            # a parameter that is no whole number stays a symbol, which is refused below
-            known = {key: entry for key, entry in parameters.items() if key not in integers}
-            count = parse(length, Scope(known, integers), where)
-            if not count.is_Integer or not 1 <= count <= MAXIMUM_DIMENSION:
+            known = {key: integers.get(key, entry) for key, entry in parameters.items()}
+            count = parse(length, Scope(known, integers, algebra), where)
+            if not isinstance(count, int) or not 1 <= count <= MAXIMUM_DIMENSION:
+                found = count if isinstance(count, int) else _shown(count)
                 raise InputError(
-                    f"{where}: the length of '{name}' is {count}, not a whole number between "
+                    f"{where}: the length of '{name}' is {found}, not a whole number between "
                     f"1 and {MAXIMUM_DIMENSION}"
                 )
-            arrays[name] = tuple(range(len(components), len(components) + int(count)))
-            components += [f"{name}[{i}]" for i in range(int(count))]
+            if len(components) + count > MAXIMUM_DIMENSION:
+                raise InputError(f"{where}: more than {MAXIMUM_DIMENSION} components in all")
+            arrays[name] = tuple(range(len(components), len(components) + count))
+            components += [f"{name}[{i}]" for i in range(count)]
     elif isinstance(state, list) and state and all(isinstance(name, str) for name in state):
         components = [check_name(name, where) for name in state]
     else:
         raise InputError(
             f'{where}: expected names, as in ["z1", "z2"], or arrays, as in {{q = 2, p = 2}}'
         )
-    names = list(arrays) or components
-    for name in names:
-        if names.count(name) > 1 or name in parameters:
+    uses = Counter(list(arrays) or components)
+    for name, count in uses.items():
+        if count > 1 or name in parameters:
             raise InputError(f"{where}: the name '{name}' is used twice")
     if not 1 <= len(components) <= MAXIMUM_DIMENSION:
         raise InputError(f"{where}: {len(components)} components, not 1 to {MAXIMUM_DIMENSION}")
-    symbols = tuple(
-        sympy.Symbol(c.replace("[", "_").replace("]", ""), real=True) for c in components
-    )
-    taken = {str(symbol) for symbol in symbols} & set(parameters)
-    if len(set(symbols)) < len(symbols) or taken:
-        raise InputError(f"{where}: two names would be typeset alike; rename one of {components}")
+    names = [c.replace("[", "_").replace("]", "") for c in components]
+    if len(set(names)) < len(names) or set(names) & set(parameters):
+        raise InputError(
+            f"{where}: two names would be typeset alike; rename one of {', '.join(components[:12])}"
+        )
+    symbols = tuple(algebra.symbol(name) for name in names)
     return tuple(components), symbols, arrays
 
 
@@ -361,7 +347,7 @@ def read_components(
     scope: Scope,
     components: tuple[str, ...],
     arrays: Mapping[str, tuple[int, ...]],
-) -> dict[int, sympy.Expr]:
+) -> dict[int, Value]:
     """One expression a component: ``z1 = "..."``; for arrays ``q = "...i..."`` or a list.
 
     Returns
@@ -374,10 +360,10 @@ def read_components(
     InputError
         For a component that the state does not have, or that is given twice.
     """
-    found: dict[int, sympy.Expr] = {}
+    found: dict[int, Value] = {}
     for key, text in entries.items():
         here = f"{where} {key}"
-        new: dict[int, sympy.Expr] = {}
+        new: dict[int, Value] = {}
         if key in arrays:
             indices = arrays[key]
             if isinstance(text, list):
@@ -391,7 +377,7 @@ def read_components(
             if "i" in scope.values or "i" in scope.integers:
                 raise InputError(f"{here}: 'i' is the component's index; rename the parameter 'i'")
             for i, (index, entry) in enumerate(zip(indices, texts, strict=True)):
-                local = Scope(scope.values, {**scope.integers, "i": i}, scope.numbers)
+                local = Scope(scope.values, {**scope.integers, "i": i}, scope.algebra)
                 new[index] = parse(entry, local, here)
         elif key in components:
             new[components.index(key)] = parse(text, scope, here)
@@ -413,9 +399,9 @@ def _read_vector_field(
     source: str,
     scope: Scope,
     components: tuple[str, ...],
-    symbols: tuple[sympy.Symbol, ...],
+    symbols: tuple[Symbol, ...],
     arrays: Mapping[str, tuple[int, ...]],
-) -> tuple[sympy.Expr | None, tuple[sympy.Expr, ...]]:
+) -> tuple[Value | None, tuple[Value, ...]]:
     if (measured := table.get("measured", False)) is not False:
         if measured is not True or "hamiltonian" in table or "vector_field" in table:
             raise InputError(
@@ -436,8 +422,10 @@ def _read_vector_field(
             )
         hamiltonian = parse(table["hamiltonian"], scope, f"{source}, hamiltonian")
         half = len(symbols) // 2
-        slopes = gradient(hamiltonian, symbols)
-        return hamiltonian, (*slopes[half:], *(-slope for slope in slopes[:half]))
+        algebra = scope.algebra
+        slopes = algebra.gradient(hamiltonian)
+        field = [slopes.get(symbol, 0) for symbol in symbols]
+        return hamiltonian, (*field[half:], *(algebra.scale(-1, slope) for slope in field[:half]))
     where = f"{source}, [vector_field]"
     entries = _table(table, "vector_field", source)
     found = read_components(entries, where, scope, components, arrays)
@@ -452,27 +440,61 @@ def _read_symmetries(
     source: str,
     scope: Scope,
     components: tuple[str, ...],
-    symbols: tuple[sympy.Symbol, ...],
+    symbols: tuple[Symbol, ...],
     arrays: Mapping[str, tuple[int, ...]],
-) -> tuple[sympy.ImmutableMatrix, ...]:
+) -> tuple[tuple[dict[int, Number], ...], ...]:
     entries = table.get("reversing_symmetry", [])
-    if not isinstance(entries, list):
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise InputError(f"{source}: write each reversing symmetry as [[reversing_symmetry]]")
+    if len(entries) > _MOST_SYMMETRIES:
+        raise InputError(
+            f"{source}: {len(entries)} reversing symmetries are more than the {_MOST_SYMMETRIES} "
+            "allowed"
+        )
+    column = {symbol: j for j, symbol in enumerate(symbols)}
     matrices = []
     for number, entry in enumerate(entries, start=1):
         where = f"{source}, [[reversing_symmetry]] {number},"
-        images = dict(enumerate(symbols))  # a component that is not named stays as it is
+        images: dict[int, Value] = dict(enumerate(symbols))  # what is not named stays as it is
         images |= read_components(entry, where, scope, components, arrays)
-        matrix = sympy.Matrix(
-            [[images[i].diff(symbol) for symbol in symbols] for i in range(len(symbols))]
-        )
-        linear = all(
-            sympy.expand(images[i] - sum(matrix[i, j] * s for j, s in enumerate(symbols))) == 0
-            for i in range(len(symbols))
-        )
-        if not linear or matrix.free_symbols:
+        rows = [_linear(images[i], column, scope.algebra) for i in range(len(symbols))]
+        matrix = [row for row in rows if row is not None]
+        if len(matrix) < len(rows):
             raise InputError(f"{where[:-1]}: the map must be linear in the state, with constants")
-        if matrix * matrix != sympy.eye(len(symbols)):
+        if not _is_involution(matrix):
             raise InputError(f"{where[:-1]}: applied twice, the map must give the state back")
-        matrices.append(sympy.ImmutableMatrix(matrix))
+        matrices.append(tuple(matrix))
     return tuple(matrices)
+
+
+def _linear(
+    value: Value, column: Mapping[Symbol, int], algebra: Algebra
+) -> dict[int, Number] | None:
+    """Coefficients of a linear function by the number of the component, None for any other."""
+    row: dict[int, Number] = {}
+    stack: list[tuple[Value, Number]] = [(value, 1)]
+    while stack:
+        part, factor = stack.pop()
+        match part:
+            case Symbol():
+                row[column[part]] = tidy(row.get(column[part], 0) + factor)
+            case Sum(constant=0, terms=terms):
+                algebra.spend(len(terms))
+                stack.extend((term, tidy(factor * c)) for term, c in terms)
+            case int(0):
+                pass
+            case _:
+                return None
+    return {j: c for j, c in row.items() if c}
+
+
+def _is_involution(matrix: Sequence[Mapping[int, Number]]) -> bool:
+    """Whether a matrix is its own inverse, but for the rounding of irrational numbers."""
+    for i, row in enumerate(matrix):
+        square: dict[int, Number] = {i: -1}
+        for j, c in row.items():
+            for k, d in matrix[j].items():
+                square[k] = square.get(k, 0) + c * d
+        if any(size(entry) > _ROUNDING for entry in square.values()):
+            return False
+    return True

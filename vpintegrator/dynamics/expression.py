@@ -4,10 +4,10 @@
     "sum(p[i]**2/(2*m[i]) for i in range(len(m))) + k*sigmoid(q[0])"
     "sum(1/sqrt((x[i] - x[j])**2 + (y[i] - y[j])**2) for i in range(n) for j in range(i))"
 
-A text is parsed with :mod:`ast` and translated node by node into SymPy; only the nodes that this
-file names are understood, and nothing is ever evaluated as Python. So a file from a stranger can
-do nothing but describe mathematics; limits on lengths, sums and powers keep it from describing so
-much of it that memory runs out.
+A text is parsed with :mod:`ast` and translated node by node; only the nodes that this file names
+are understood, and nothing is ever evaluated as Python. So a file from a stranger can do nothing
+but describe mathematics; limits on lengths, sums, powers and numbers keep it from describing so
+much of it that time or memory run out.
 """
 
 from __future__ import annotations
@@ -16,86 +16,24 @@ import ast
 import difflib
 import keyword
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import islice
 from typing import Any, NoReturn
 
-import sympy
-
-from vpintegrator.errors import InputError
+from vpintegrator.dynamics import constants
+from vpintegrator.dynamics.algebra import Algebra, Expression, TooLong, Value
+from vpintegrator.dynamics.constants import NotFinite
+from vpintegrator.errors import InputError, printable
 
 MAXIMUM_LENGTH = 20_000  # characters of one expression
-MAXIMUM_NODES = 500_000  # nodes visited while sums are written out
-MAXIMUM_BITS = 4096  # of an exact number
-LARGEST_CONSTANT = 1e300
+_LONGEST_NAME = 100
+_QUOTED = 80  # characters of an expression in a message
+_COMPARED = 1000  # names among which the nearest is looked for
 
-
-class sigmoid(sympy.Function):
-    """The logistic function 1/(1 + exp(-x)), kept whole so that it is computed without overflow."""
-
-    nargs = 1
-
-    @classmethod
-    def eval(cls, argument: sympy.Expr) -> sympy.Expr | None:
-        return sympy.Rational(1, 2) if argument.is_zero else None
-
-    def fdiff(self, argindex: int = 1) -> sympy.Expr:
-        value = sigmoid(self.args[0])
-        return value * (1 - value)
-
-    def _eval_evalf(self, precision: int) -> sympy.Expr:
-        return self.rewrite(sympy.exp)._eval_evalf(precision)
-
-    def _eval_rewrite_as_exp(self, argument: sympy.Expr, **_: object) -> sympy.Expr:
-        return 1 / (1 + sympy.exp(-argument))
-
-    def _latex(self, printer: sympy.printing.latex.LatexPrinter, exp: str | None = None) -> str:
-        power = "" if exp is None else f"^{{{exp}}}"
-        return rf"\sigma{power}\left({printer._print(self.args[0])}\right)"
-
-
-FUNCTIONS: dict[str, Callable[[sympy.Expr], sympy.Expr]] = {
-    "sin": sympy.sin,
-    "cos": sympy.cos,
-    "tan": sympy.tan,
-    "exp": sympy.exp,
-    "log": sympy.log,
-    "sqrt": sympy.sqrt,
-    "tanh": sympy.tanh,
-    "sigmoid": sigmoid,
-}
+FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
 RESERVED = frozenset(FUNCTIONS) | {"pi", "sum", "range", "len", "t"}
-
-_FLOAT_FUNCTIONS: dict[Any, Callable[..., float]] = {
-    sympy.sin: math.sin,
-    sympy.cos: math.cos,
-    sympy.tan: math.tan,
-    sympy.exp: math.exp,
-    sympy.log: math.log,
-    sympy.tanh: math.tanh,
-    sigmoid: lambda x: 0.5 * (1 + math.tanh(0.5 * x)),
-    sympy.Pow: math.pow,
-    sympy.Add: lambda *terms: math.fsum(terms),
-    sympy.Mul: lambda *factors: math.prod(factors),
-}
-
-
-def constant_value(
-    expression: sympy.Expr, numbers: Mapping[sympy.Symbol, float] | None = None
-) -> float:
-    """Value of a constant in floating-point arithmetic; nan where it overflows or is not real."""
-    if numbers and expression in numbers:
-        return numbers[expression]
-    try:
-        if not expression.args or expression.is_Rational:
-            return float(expression)
-        function = _FLOAT_FUNCTIONS.get(expression.func)
-        if function is None:  # a form that SymPy chose itself, such as coth; it is small
-            return float(expression.xreplace(dict(numbers or {})))
-        return function(*(constant_value(argument, numbers) for argument in expression.args))
-    except (ArithmeticError, ValueError, TypeError):
-        return math.nan
-
 
 _WHOLE = "an index, % and // take whole numbers: loop indices, len(array), and + - * // % of them"
 _FORBIDDEN = {
@@ -124,12 +62,17 @@ def check_name(name: str, where: str) -> str:
         raise InputError(f"{where}: '{name}' is no valid name; use letters, digits and _")
     if keyword.iskeyword(name) or name in RESERVED:
         raise InputError(f"{where}: '{name}' is reserved; choose another name")
+    if len(name) > _LONGEST_NAME:
+        raise InputError(f"{where}: a name has at most {_LONGEST_NAME} characters")
     return name
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A clause such as ``; did you mean 'rigid-body'?``, or nothing when nothing is near."""
-    matches = difflib.get_close_matches(name, list(known), n=1)
+    if len(name) > _LONGEST_NAME:
+        return ""
+    candidates = [other for other in islice(known, _COMPARED) if len(other) <= _LONGEST_NAME]
+    matches = difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean '{matches[0]}'?" if matches else ""
 
 
@@ -140,20 +83,20 @@ class Scope:
     Attributes
     ----------
     values
-        A SymPy expression for a scalar, a tuple of them for an array.
+        A number or formula for a scalar, a tuple of them for an array.
     integers
         Names that may also stand in an index or a range: loop indices and integer parameters.
-    numbers
-        Values of the symbols that stand for parameters, to find constants that overflow.
+    algebra
+        What makes the formulas, and counts their operations.
     """
 
-    values: Mapping[str, sympy.Expr | tuple[sympy.Expr, ...]] = field(default_factory=dict)
+    values: Mapping[str, Value | tuple[Value, ...]] = field(default_factory=dict)
     integers: Mapping[str, int] = field(default_factory=dict)
-    numbers: Mapping[sympy.Symbol, float] = field(default_factory=dict)
+    algebra: Algebra = field(default_factory=Algebra)
 
 
-def parse(text: str | int | float, scope: Scope, where: str) -> sympy.Expr:
-    """Translate ``text`` into a SymPy expression; decimal numbers become exact fractions.
+def parse(text: str | int | float, scope: Scope, where: str) -> Value:
+    """Translate ``text`` into a formula; decimal numbers become exact fractions.
 
     Parameters
     ----------
@@ -170,12 +113,17 @@ def parse(text: str | int | float, scope: Scope, where: str) -> sympy.Expr:
         With the column of the first thing that is not understood.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise InputError(f"{where}: expected an expression in quotes or a number, found {text!r}")
+        raise InputError(
+            f"{where}: expected an expression in quotes or a number, found "
+            f"{printable(repr(text), _QUOTED)}"
+        )
     if not isinstance(text, str):
         try:
-            return sympy.Rational(repr(text))
-        except (ValueError, TypeError):
+            return constants.tidy(Fraction(repr(text) if isinstance(text, float) else text))
+        except (ValueError, OverflowError):
             raise InputError(f"{where}: {text} is not a finite number") from None
+        except NotFinite:
+            raise InputError(f"{where}: the number is too large") from None
     return _Parser(text, scope, where).parse()
 
 
@@ -184,13 +132,12 @@ class _Parser:
         flat = text.replace("\n", " ").replace("\t", " ")
         self.text = flat.strip()
         self.offset = len(flat) - len(flat.lstrip())
-        self.values = dict(scope.values)
+        self.values = scope.values
         self.integers = dict(scope.integers)
-        self.numbers = scope.numbers
+        self.algebra = scope.algebra
         self.where = where
-        self.visited = 0
 
-    def parse(self) -> sympy.Expr:
+    def parse(self) -> Value:
         if not self.text:
             raise InputError(f"{self.where}: the expression is empty")
         if len(self.text) > MAXIMUM_LENGTH:
@@ -199,13 +146,12 @@ class _Parser:
                 f"more than the {MAXIMUM_LENGTH} allowed"
             )
         try:
-            tree = ast.parse(self.text, mode="eval")
-            value = self.value(tree.body)
+            return self.value(ast.parse(self.text, mode="eval").body)
         except SyntaxError as error:
             column = (error.offset or len(self.text) + 1) + self.offset
             raise InputError(
-                f"{self.where}, column {column}: '{self.text}' is not a valid expression "
-                f"({error.msg})"
+                f"{self.where}, column {column}: '{printable(self.text, _QUOTED)}' is not a valid "
+                f"expression ({error.msg})"
             ) from None
         except (RecursionError, MemoryError, ValueError) as error:
             if isinstance(error, InputError):
@@ -214,45 +160,33 @@ class _Parser:
                 f"{self.where}: the expression cannot be read (nested too deeply, or with "
                 "numbers too long); write it more simply"
             ) from None
-        if value.has(sympy.I, sympy.zoo, sympy.oo, sympy.nan):
-            raise InputError(f"{self.where}: '{self.text}' is not real and finite")
-        self.finite(tree.body, value)
-        return value
 
     def fail(self, node: ast.AST, message: str) -> NoReturn:
         column = getattr(node, "col_offset", 0) + 1 + self.offset
         raise InputError(f"{self.where}, column {column}: {message}")
 
-    def visit(self, node: ast.AST) -> None:
-        self.visited += 1
-        if self.visited > MAXIMUM_NODES:
-            self.fail(node, f"the sums write out to more than {MAXIMUM_NODES} terms and operations")
+    def spend(self, node: ast.AST, operations: int = 1) -> None:
+        try:
+            self.algebra.spend(operations)
+        except TooLong as error:
+            self.too_long(node, error)
 
-    def value(self, node: ast.expr) -> sympy.Expr:
-        self.visit(node)
-        match node:
-            case ast.Constant(value=bool()):
-                self.fail(node, "True and False are not numbers")
-            case ast.Constant(value=int(number)):
-                return self.bounded(node, sympy.Integer(number))
-            case ast.Constant(value=float(number)):
-                # repr gives the shortest digits that mean this number, so 0.1 is one tenth
-                if not math.isfinite(number):
-                    self.fail(node, "the number is too large")
-                return sympy.Rational(repr(number))
-            case ast.Name(id=name):
-                return self.name(node, name)
-            case ast.Subscript():
-                return self.component(node)
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.value(operand)
-            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-                return self.value(operand)
-            case ast.BinOp(left=left, op=operator, right=right):
-                return self.binary(node, left, operator, right)
-            case ast.Call():
-                return self.call(node)
-        self.forbidden(node)
+    def too_long(self, node: ast.AST, error: TooLong) -> NoReturn:
+        self.fail(node, f"the formulas of the file write out to {error}")
+
+    def value(self, node: ast.expr) -> Value:
+        self.spend(node)
+        read = _READERS.get(type(node))
+        if read is None:
+            self.forbidden(node)
+        try:
+            return read(self, node)
+        except NotFinite:
+            self.fail(node, "this constant is too large, or no real number")
+        except ZeroDivisionError:
+            self.fail(node, "division by zero")
+        except TooLong as error:
+            self.too_long(node, error)
 
     def forbidden(self, node: ast.AST) -> NoReturn:
         what = _FORBIDDEN.get(type(node), "this")
@@ -264,29 +198,37 @@ class _Parser:
             f"indices, sum(... for i in range(n)), pi and {', '.join(FUNCTIONS)}",
         )
 
-    def bounded(self, node: ast.AST, value: sympy.Expr) -> sympy.Expr:
-        if value.is_Rational and max(int(value.p).bit_length(), int(value.q).bit_length()) > (
-            MAXIMUM_BITS
-        ):
-            self.fail(node, "the number is too long")
-        return value
+    def constant(self, node: ast.Constant) -> Value:
+        match node.value:
+            case bool():
+                self.fail(node, "True and False are not numbers")
+            case int(number):
+                return constants.tidy(number)
+            case float(number):
+                # repr gives the shortest digits that mean this number, so 0.1 is one tenth
+                if not math.isfinite(number):
+                    self.fail(node, "the number is too large")
+                return constants.tidy(Fraction(repr(number)))
+        self.forbidden(node)
 
-    def name(self, node: ast.AST, name: str) -> sympy.Expr:
-        if name in self.integers and name not in self.values:
-            return sympy.Integer(self.integers[name])
-        if name == "pi":
-            return sympy.pi
-        if name in FUNCTIONS or name in ("sum", "range", "len"):
-            self.fail(node, f"the function '{name}' needs its argument in parentheses")
-        if name not in self.values:
+    def name(self, node: ast.Name) -> Value:
+        name = node.id
+        value = self.values.get(name)
+        if value is None:
+            if name in self.integers:
+                return self.integers[name]
+            if name == "pi":
+                return self.algebra.pi
+            if name in FUNCTIONS or name in ("sum", "range", "len"):
+                self.fail(node, f"the function '{name}' needs its argument in parentheses")
             known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
             self.fail(node, f"unknown name '{name}'{nearest(name, known)}")
-        value = self.values[name]
         if isinstance(value, tuple):
-            self.fail(node, f"'{name}' is an array; write {name}[0] ... {name}[{len(value) - 1}]")
+            last = f"write {name}[0] ... {name}[{len(value) - 1}]" if value else "it has no entries"
+            self.fail(node, f"'{name}' is an array; {last}")
         return value
 
-    def component(self, node: ast.Subscript) -> sympy.Expr:
+    def component(self, node: ast.Subscript) -> Value:
         if not isinstance(node.value, ast.Name):
             self.forbidden(node.value)
         name = node.value.id
@@ -304,57 +246,63 @@ class _Parser:
             )
         return array[index]
 
-    def binary(
-        self, node: ast.BinOp, left: ast.expr, operator: ast.operator, right: ast.expr
-    ) -> sympy.Expr:
-        match operator:
-            case ast.Add():
-                return self.value(left) + self.value(right)
-            case ast.Sub():
-                return self.value(left) - self.value(right)
-            case ast.Mult():
-                return self.bounded(node, self.value(left) * self.value(right))
-            case ast.Div():
-                divisor = self.value(right)
-                if divisor.is_zero:
-                    self.fail(right, "division by zero")
-                return self.bounded(node, self.value(left) / divisor)
+    def unary(self, node: ast.UnaryOp) -> Value:
+        match node.op:
+            case ast.USub():
+                return self.algebra.scale(-1, self.value(node.operand))
+            case ast.UAdd():
+                return self.value(node.operand)
+        self.forbidden(node)
+
+    def binary(self, node: ast.BinOp) -> Value:
+        match node.op:
+            case ast.Add() | ast.Sub():
+                return self.algebra.combine(
+                    (self.value(part), 1 if isinstance(sign, ast.Add) else -1)
+                    for sign, part in _chain(node, (ast.Add, ast.Sub), ast.Add())
+                )
+            case ast.Mult() | ast.Div():
+                return self.algebra.raise_factors(
+                    (self.value(part), 1)
+                    if isinstance(sign, ast.Mult)
+                    else (self.divisor(part), -1)
+                    for sign, part in _chain(node, (ast.Mult, ast.Div), ast.Mult())
+                )
             case ast.Pow():
-                return self.power(node, self.value(left), self.value(right))
+                return self.power(node)
             case ast.BitXor():
                 self.fail(node, "for a power write ** instead of ^")
             case ast.Mod() | ast.FloorDiv():
-                return sympy.Integer(self.integer(node))
+                return self.integer(node)
         self.fail(node, "this operation is not allowed; allowed are + - * / **")
 
-    def power(self, node: ast.AST, base: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr:
-        if exponent.is_Rational:
-            bits = (
-                max(int(base.p).bit_length(), int(base.q).bit_length()) if base.is_Rational else 1
+    def divisor(self, node: ast.expr) -> Value:
+        value = self.value(node)
+        if value == 0:
+            self.fail(node, "division by zero")
+        return value
+
+    def power(self, node: ast.BinOp) -> Value:
+        base, exponent = self.value(node.left), self.value(node.right)
+        if (
+            not isinstance(exponent, Expression)
+            and constants.size(exponent) > constants.LARGEST_EXPONENT
+            and base not in (0, 1)
+        ):
+            self.fail(
+                node,
+                f"the exponent is too large; it may be up to {constants.LARGEST_EXPONENT}",
             )
-            if abs(exponent) * max(bits, 1) > MAXIMUM_BITS:
-                self.fail(node, f"the exponent {exponent} is too large")
-            if base.is_zero and exponent < 0:
-                self.fail(node, "division by zero")
-        self.finite(node, base, exponent)
-        return base**exponent
+        return self.algebra.power(base, exponent)
 
-    def finite(self, node: ast.AST, *arguments: sympy.Expr) -> None:
-        """Refuse constants that overflow: exact arithmetic would try to hold exp(exp(100))."""
-        for argument in arguments:
-            if argument.free_symbols <= self.numbers.keys():
-                size = constant_value(argument, self.numbers)
-                if not abs(size) <= LARGEST_CONSTANT:
-                    self.fail(node, f"the constant {argument} is too large, or no real number")
-
-    def call(self, node: ast.Call) -> sympy.Expr:
+    def call(self, node: ast.Call) -> Value:
         if not isinstance(node.func, ast.Name):
             self.forbidden(node.func)
         name = node.func.id
         if name == "sum":
             return self.sum(node)
         if name == "len":
-            return sympy.Integer(self.length(node))
+            return self.length(node)
         if name not in FUNCTIONS:
             self.fail(
                 node,
@@ -364,23 +312,21 @@ class _Parser:
             )
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"'{name}' takes one argument, as in {name}(x)")
-        argument = self.value(node.args[0])
-        self.finite(node, argument)
-        return FUNCTIONS[name](argument)
+        return self.algebra.call(name, self.value(node.args[0]))
 
-    def sum(self, node: ast.Call) -> sympy.Expr:
+    def sum(self, node: ast.Call) -> Value:
         if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.GeneratorExp):
             self.fail(node, "a sum is written sum(expression for i in range(n))")
         generator = node.args[0]
-        terms: list[sympy.Expr] = []
+        terms: list[tuple[Value, int]] = []
         self.terms(generator.elt, generator.generators, terms)
-        return sympy.Add(*terms)
+        return self.algebra.combine(terms)
 
     def terms(
-        self, element: ast.expr, loops: list[ast.comprehension], terms: list[sympy.Expr]
+        self, element: ast.expr, loops: list[ast.comprehension], terms: list[tuple[Value, int]]
     ) -> None:
         if not loops:
-            terms.append(self.value(element))
+            terms.append((self.value(element), 1))
             return
         loop = loops[0]
         if loop.ifs or loop.is_async or not isinstance(loop.target, ast.Name):
@@ -390,7 +336,7 @@ class _Parser:
             self.fail(loop.target, f"the index '{name}' has a meaning already; choose another")
         for index in self.range(loop.iter):
             self.integers[name] = index
-            self.visit(loop.target)
+            self.spend(loop.target)
             self.terms(element, loops[1:], terms)
         self.integers.pop(name, None)
 
@@ -418,7 +364,7 @@ class _Parser:
 
     def integer(self, node: ast.expr) -> int:
         """Value of an index expression: literals, loop indices, integer parameters, lengths."""
-        self.visit(node)
+        self.spend(node)
         match node:
             case ast.Constant(value=int(value)) if not isinstance(value, bool):
                 return self.bounded_integer(node, value)
@@ -459,3 +405,25 @@ class _Parser:
         if abs(value) > 2**53:
             self.fail(node, "the whole number is too large for an index")
         return value
+
+
+_READERS: dict[type[ast.AST], Any] = {
+    ast.Constant: _Parser.constant,
+    ast.Name: _Parser.name,
+    ast.Subscript: _Parser.component,
+    ast.UnaryOp: _Parser.unary,
+    ast.BinOp: _Parser.binary,
+    ast.Call: _Parser.call,
+}
+
+
+def _chain(
+    node: ast.expr, operators: tuple[type[ast.operator], ...], first: ast.operator
+) -> list[tuple[ast.operator, ast.expr]]:
+    """The operands of ``a + b - c + ...`` from left to right, each with the sign before it."""
+    parts = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, operators):
+        parts.append((node.op, node.right))
+        node = node.left
+    parts.append((first, node))
+    return parts[::-1]

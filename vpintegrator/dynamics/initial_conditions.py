@@ -26,8 +26,8 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sympy
 
+from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, Value
 from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
 from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, read_components
 from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse
@@ -59,6 +59,7 @@ _OPTIONAL: dict[str, set[str]] = {
 class _RandomNumbers:
     """A name that a formula draws: one number a state, or an array of ``length``."""
 
+    algebra: Algebra
     name: str
     length: int | None
     uniform: bool
@@ -66,11 +67,11 @@ class _RandomNumbers:
     second: float  # the upper bound, or the standard deviation
 
     @cached_property
-    def symbols(self) -> tuple[sympy.Symbol, ...]:
-        return tuple(sympy.Dummy(self.name, real=True) for _ in range(self.length or 1))
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(self.algebra.symbol(self.name) for _ in range(self.length or 1))
 
     @property
-    def value(self) -> sympy.Symbol | tuple[sympy.Symbol, ...]:
+    def value(self) -> Symbol | tuple[Symbol, ...]:
         return self.symbols[0] if self.length is None else self.symbols
 
     def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
@@ -169,9 +170,9 @@ class InitialConditions:
         parameter = check_name(str(self.table["parameter"]), f"{self.where} parameter")
         values = start + step * np.arange(int(np.ceil((stop - start) / step)))
         values = values[values < stop]
-        symbol = sympy.Symbol(parameter, real=True)
-        known = self._scope()
-        scope = Scope({**known.values, parameter: symbol}, known.integers, known.numbers)
+        symbol = self._algebra.symbol(parameter)
+        known = self._scope
+        scope = Scope({**known.values, parameter: symbol}, known.integers, known.algebra)
         curves = self.table["curves"]
         rows = []
         if not isinstance(curves, list) or not curves:
@@ -181,9 +182,12 @@ class InitialConditions:
             if not isinstance(curve, list) or len(curve) != self.system.dim:
                 raise InputError(f"{where}: expected {self.system.dim} expressions of {parameter}")
             expressions = [parse(text, scope, where) for text in curve]
-            numeric = [e.xreplace(self.system.equations.values) for e in expressions]
-            function = sympy.lambdify([symbol], numeric, "numpy")
-            rows.append(np.stack([np.broadcast_to(c, values.shape) for c in function(values)], -1))
+            function = compile_expressions(expressions, [symbol], "numpy")
+            with np.errstate(all="ignore"):
+                columns = [np.broadcast_to(c, values.shape) for c in function(values)]
+            rows.append(np.stack(columns, -1))
+            if not np.isfinite(rows[-1]).all():
+                raise InputError(f"{where}: a state is not finite")
         self._states = np.concatenate(rows).astype(np.float64)
 
     def _read_uniform(self) -> None:
@@ -247,18 +251,18 @@ class InitialConditions:
 
     def _read_formula(self) -> None:
         numbers = self._random_numbers()
-        known = self._scope()
+        known = self._scope
         symbols = [symbol for number in numbers for symbol in number.symbols]
         scope = Scope(
             {**known.values, **{number.name: number.value for number in numbers}},
             known.integers,
-            known.numbers,
+            known.algebra,
         )
         expressions = self._components(self.table["state"], "state", scope)
 
         @cache  # compiled when first needed: loading a system is to be quick
         def formulas() -> ComponentFunction:
-            return compile_expressions(expressions, symbols, self.system.equations.values, "numpy")
+            return compile_expressions(expressions, symbols, "numpy")
 
         def draw(count: int, generator: np.random.Generator) -> np.ndarray:
             columns = np.empty((len(symbols), count))
@@ -318,7 +322,7 @@ class InitialConditions:
                 raise InputError(
                     f"{here}: " + ("low is above high" if uniform else "std cannot be negative")
                 )
-            numbers.append(_RandomNumbers(name, length, uniform, first, second))
+            numbers.append(_RandomNumbers(self._algebra, name, length, uniform, first, second))
         return numbers
 
     def _box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -327,28 +331,26 @@ class InitialConditions:
             raise InputError(f"{self.where}: low is above high")
         return low, high
 
+    @cached_property
+    def _algebra(self) -> Algebra:
+        return Algebra()
+
+    @cached_property
     def _scope(self) -> Scope:
         scope = self.system.equations.scope
-        state = set(self.system.equations.symbols)
-        values = {
-            name: value
-            for name, value in scope.values.items()
-            if not state & set(value if isinstance(value, tuple) else (value,))
-        }
-        return Scope(values, scope.integers, scope.numbers)
+        state = {*self.system.equations.arrays, *self.system.components}
+        values = {name: value for name, value in scope.values.items() if name not in state}
+        return Scope(values, scope.integers, self._algebra)
 
     def _number(self, text: Any, key: str) -> float:
         where = f"{self.where} {key}"
-        return self._value(parse(text, self._scope(), where), where)
+        return self._value(parse(text, self._scope, where), where)
 
-    def _value(self, expression: sympy.Expr, where: str) -> float:
-        value = expression.xreplace(self.system.equations.values)
-        number = complex(value)
-        if number.imag or not np.isfinite(number.real):
-            raise InputError(f"{where}: {value} is not a finite real number")
-        return number.real
+    def _value(self, value: Value, where: str) -> float:
+        assert not isinstance(value, Expression)  # the scope holds no variables
+        return float(value)
 
-    def _components(self, table: Any, key: str, scope: Scope) -> list[sympy.Expr]:
+    def _components(self, table: Any, key: str, scope: Scope) -> list[Value]:
         """An expression for every component of the state, from a table by component or array."""
         where = f"{self.where} {key}"
         if not isinstance(table, Mapping):
@@ -363,7 +365,7 @@ class InitialConditions:
     def _vector(self, value: Any, key: str) -> np.ndarray:
         dim = self.system.dim
         if isinstance(value, Mapping):
-            expressions = self._components(value, key, self._scope())
+            expressions = self._components(value, key, self._scope)
             return np.array([self._value(e, f"{self.where} {key}") for e in expressions])
         if value is None or (isinstance(value, list) and len(value) != dim):
             raise InputError(f"{self.where} {key}: expected {dim} numbers")

@@ -15,7 +15,7 @@ from typing import Any
 
 import sympy
 
-from vpintegrator.dynamics.expression import FUNCTIONS
+from vpintegrator.dynamics.symbolic import FUNCTIONS
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

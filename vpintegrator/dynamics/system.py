@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-import sympy
 
 from vpintegrator.catalogue import read_toml
+from vpintegrator.dynamics.algebra import TooLong, Value
 from vpintegrator.dynamics.checks import check_claims
 from vpintegrator.dynamics.compile import (
     as_array,
@@ -19,6 +20,7 @@ from vpintegrator.dynamics.compile import (
     stack_numpy,
     stack_torch,
 )
+from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.initial_conditions import InitialConditions
@@ -54,7 +56,7 @@ class System:
     definitions
         The same as written, ``"2/3"`` and not 0.666...: with the text they make an equal system.
     equations
-        The same in SymPy.
+        The same as formulas.
     invariants
         Functions of the state that are constant along every solution, by name.
     divergence_free
@@ -85,19 +87,13 @@ class System:
         self.subject = _string(table, "subject", source)
         self.reference = _string(table, "reference", source)
         self.description = _string(table, "description", source)
-        try:
-            given = plain_values(parameters or {}, source)
+        given = plain_values(parameters or {}, source)
+        with _within_reach(source):
             self.equations, self.parameters = read_equations(table, source, given)
-            self.definitions = {**table.get("parameters", {}), **given}
+            self.definitions = dict(self.equations.definitions)
             self.divergence_free = check_claims(self.equations, source)
-            if not self.is_measured:
-                self._field("numpy")  # constants that are no numbers are found here
-        except RecursionError:
-            raise InputError(f"{source}: the equations are nested too deeply") from None
         self.defaults = _read_defaults(table, source)
-        self.reversing_symmetries = [
-            np.array(rho.tolist(), dtype=np.float64) for rho in self.equations.reversing_symmetries
-        ]
+        self.reversing_symmetries = [_matrix(rho) for rho in self.equations.reversing_symmetries]
         self.invariants: dict[str, Callable[[Any], Any]] = {
             name: _Scalar(self.equations, expression)
             for name, expression in self.equations.invariants.items()
@@ -238,19 +234,18 @@ class System:
     def _field(self) -> Callable[[str], Callable[..., list[Any]]]:
         self.require_equations("the vector field")
         e = self.equations
-        return cache(
-            lambda library: compile_expressions(e.vector_field, e.symbols, e.values, library)
-        )
+        return cache(lambda library: compile_expressions(e.vector_field, e.symbols, library))
 
     @cached_property
     def _jacobian(self) -> tuple[list[tuple[int, int]], Callable[..., Any], Callable[[], Any]]:
         self.require_equations("the Jacobian matrix")
         e = self.equations
-        positions, entries = list(e.jacobian), list(e.jacobian.values())
+        with _within_reach(self._source):
+            positions, entries = list(e.jacobian), list(e.jacobian.values())
         return (
             positions,
-            compile_expressions(entries, e.symbols, e.values, "numpy"),
-            cache(lambda: compile_expressions(entries, e.symbols, e.values, "torch")),
+            compile_expressions(entries, e.symbols, "numpy"),
+            cache(lambda: compile_expressions(entries, e.symbols, "torch")),
         )
 
     @cached_property
@@ -260,7 +255,8 @@ class System:
 
     @cached_property
     def _divergence(self) -> _Scalar:
-        return _Scalar(self.equations, self.equations.divergence)
+        with _within_reach(self._source):
+            return _Scalar(self.equations, self.equations.divergence)
 
 
 @lru_cache(8)
@@ -272,12 +268,10 @@ def _again(text: str, name: str, definitions: str, source: str) -> System:
 class _Scalar:
     """A scalar function of the state, compiled when first called."""
 
-    def __init__(self, equations: Equations, expression: sympy.Expr) -> None:
+    def __init__(self, equations: Equations, expression: Value) -> None:
         self.expression = expression
         self._compile = cache(
-            lambda library: compile_expressions(
-                [expression], equations.symbols, equations.values, library
-            )
+            lambda library: compile_expressions([expression], equations.symbols, library)
         )
 
     def __call__(self, state: Any) -> Any:
@@ -287,6 +281,30 @@ class _Scalar:
         state = as_array(state)
         values = self._compile("numpy")(*np.moveaxis(state, -1, 0))
         return stack_numpy(values, state[..., 0])[..., 0]
+
+
+@contextmanager
+def _within_reach(source: str) -> Iterator[None]:
+    """Tell in a sentence where formulas are too long, too deep or too large."""
+    try:
+        yield
+    except RecursionError:
+        raise InputError(f"{source}: the equations are nested too deeply") from None
+    except TooLong as error:
+        raise InputError(f"{source}: the equations write out to {error}") from None
+    except ArithmeticError:
+        raise InputError(
+            f"{source}: the derivatives of the equations have a constant that is too large, or no "
+            "real number"
+        ) from None
+
+
+def _matrix(rows: Sequence[Mapping[int, Number]]) -> np.ndarray:
+    matrix = np.zeros((len(rows), len(rows)))
+    for i, row in enumerate(rows):
+        for j, entry in row.items():
+            matrix[i, j] = float(entry)
+    return matrix
 
 
 def _string(table: Mapping[str, Any], key: str, source: str) -> str:

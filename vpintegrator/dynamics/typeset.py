@@ -15,7 +15,9 @@ from typing import Any
 
 import sympy
 
+from vpintegrator.dynamics.algebra import Symbol, Value, below
 from vpintegrator.dynamics.notation import as_written, in_a_line
+from vpintegrator.dynamics.symbolic import is_simple, to_sympy
 from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one
@@ -27,7 +29,7 @@ def equations_unicode(system: System, width: int = 100) -> str:
     """Hamiltonian and equations of motion in Unicode, for a terminal of ``width`` columns."""
     if _by_array(system):
         return "\n".join(_filled(name, line, width) for name, line in _lines(system))
-    e = system.equations
+    e = _Written(system)
     blocks = [] if e.hamiltonian is None else [_expression_unicode("H", e.hamiltonian, width)]
     blocks += [
         _expression_unicode(_dotted(name), f, width)
@@ -43,7 +45,7 @@ def equations_latex(system: System) -> str:
     if _by_array(system):
         rows = [f"{name} &= {right}" for name, right in _latex_rows(system)]
     else:
-        e = system.equations
+        e = _Written(system)
         rows = [] if e.hamiltonian is None else [f"H &= {sympy.latex(e.hamiltonian)}"]
         rows += [
             f"{sympy.latex(sympy.Symbol(_dotted(name)))} &= {sympy.latex(f)}"
@@ -61,7 +63,7 @@ def invariants_unicode(system: System, width: int = 100) -> str:
             for name, text in table.get("invariants", {}).items()
         ]
         return "\n".join([*(["energy = H"] if system.is_hamiltonian else []), *lines])
-    e = system.equations
+    e = _Written(system)
     return _stacked(
         [
             "energy = H"
@@ -74,8 +76,8 @@ def invariants_unicode(system: System, width: int = 100) -> str:
 
 def invariants_latex(system: System) -> dict[str, str]:
     """LaTeX of the invariants, by name; an energy that is the Hamiltonian is ``H``."""
-    e = system.equations
     if not _by_array(system):
+        e = _Written(system)
         return {
             name: "H" if expression == e.hamiltonian else sympy.latex(expression)
             for name, expression in e.invariants.items()
@@ -92,7 +94,10 @@ def divergence_unicode(system: System, width: int = 100) -> str:
     """The divergence in Unicode."""
     if system.divergence_free:
         return "div f = 0"
-    return _expression_unicode("div f", system.equations.divergence.expand(), width)
+    divergence = _Written(system).divergence
+    if divergence is None:
+        return "div f is too long to be shown"
+    return _expression_unicode("div f", divergence, width)
 
 
 def symmetries_unicode(system: System) -> list[str]:
@@ -109,6 +114,37 @@ def symmetries_unicode(system: System) -> list[str]:
         )
         for entry in table.get("reversing_symmetry", [])
     ]
+
+
+class _Written:
+    """The formulas of a system in SymPy, with names for parameters."""
+
+    def __init__(self, system: System) -> None:
+        self._exact = e = system.equations.exact
+        self.components = e.components
+        constants = [node for node in e.scope.values.values() for node in _symbols(node)]
+        self._names = {node: sympy.Symbol(node.name, real=True) for node in constants}
+        if isinstance(pi := e.algebra.pi, Symbol):
+            self._names[pi] = sympy.pi
+        self.hamiltonian = None if e.hamiltonian is None else self._sympy(e.hamiltonian)
+        self.invariants = {name: self._sympy(value) for name, value in e.invariants.items()}
+
+    def _sympy(self, value: Value) -> sympy.Expr:
+        return to_sympy([value], self._names)[0]
+
+    @property
+    def vector_field(self) -> list[sympy.Expr]:
+        return [self._sympy(value) for value in self._exact.vector_field]
+
+    @property
+    def divergence(self) -> sympy.Expr | None:
+        value = self._exact.divergence
+        return self._sympy(value).expand() if is_simple([value]) else None
+
+
+def _symbols(value: Value | tuple[Value, ...]) -> list[Symbol]:
+    entries = value if isinstance(value, tuple) else (value,)
+    return [entry for entry in entries if isinstance(entry, Symbol)]
 
 
 def _expression_unicode(name: str, expression: sympy.Expr, width: int) -> str:
@@ -148,8 +184,12 @@ def _by_array(system: System) -> bool:
     e = system.equations
     if not e.arrays or not e.vector_field:
         return False
-    long = e.hamiltonian is not None and e.hamiltonian.count_ops() > _LONG
+    long = e.hamiltonian is not None and _operations(e.exact.hamiltonian) > _LONG
     return long or system.dim > _LARGE or "sum(" in system.text
+
+
+def _operations(value: Value | None) -> int:
+    return 0 if value is None else sum(len(node.parts) for node in below([value]))
 
 
 def _file(system: System) -> tuple[dict[str, Any], dict[str, int]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
-import sympy
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.algebra import Value
+from vpintegrator.dynamics.checks import vanishes
 from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
@@ -57,10 +58,10 @@ class Boris(OneStepMethod):
                 "method, such as implicit-midpoint"
             )
         half, names = dim // 2, system.components
-        rates = [f.xreplace(system.equations.values) for f in system.equations.vector_field]
-        symbols = system.equations.symbols
+        e = system.equations
+        symbols = e.symbols
         for i in range(half):
-            if not _vanishes(rates[i] - symbols[half + i]):
+            if not vanishes(e.algebra.subtract(e.vector_field[i], symbols[half + i]), symbols):
                 raise InputError(
                     f"{self.name} needs a particle, x' = v and v' = E(x) + v x B(x), but in "
                     f"{system.name} the rate of {names[i]} is not {names[half + i]}; take another "
@@ -68,13 +69,14 @@ class Boris(OneStepMethod):
                 )
         matrix = _velocity_matrix(system)
         for i, j in np.ndindex(half, half):
-            if not all(_vanishes(matrix[i, j].diff(v)) for v in symbols[half:]):
+            slopes = e.algebra.gradient(matrix[i, j])
+            if not all(vanishes(slopes.get(v, 0), symbols) for v in symbols[half:]):
                 raise InputError(
                     f"{self.name} needs a force that is linear in the velocity, v' = E(x) + "
                     f"v x B(x), but in {system.name} the rate of {names[half + i]} is not linear "
                     f"in {names[half + j]}; take another method, such as implicit-midpoint"
                 )
-            if j <= i and not _vanishes(matrix[i, j] + matrix[j, i]):
+            if j <= i and not vanishes(e.algebra.add(matrix[i, j], matrix[j, i]), symbols):
                 problem = (
                     f"the rate of {names[half + i]} depends on {names[half + i]} itself"
                     if i == j
@@ -168,15 +170,10 @@ def _square(field: np.ndarray) -> np.ndarray:
     return total
 
 
-def _velocity_matrix(system: System) -> sympy.Matrix:
+def _velocity_matrix(system: System) -> dict[tuple[int, int], Value]:
     """The derivatives of the accelerations by the velocities."""
-    e = system.equations
-    half = system.dim // 2
-    return sympy.Matrix(
-        half,
-        half,
-        lambda i, j: e.jacobian.get((half + i, half + j), sympy.S.Zero).xreplace(e.values),
-    )
+    half, jacobian = system.dim // 2, system.equations.jacobian
+    return {(i, j): jacobian.get((half + i, half + j), 0) for i, j in np.ndindex(half, half)}
 
 
 @once_per_system
@@ -184,21 +181,19 @@ def _particle(system: System) -> Particle:
     e = system.equations
     half = system.dim // 2
     positions, velocities = e.symbols[:half], e.symbols[half:]
-    rest = dict.fromkeys(velocities, sympy.S.Zero)
+    matrix = _velocity_matrix(system)
+    magnetic = [(0, 1)] if half == 2 else [(1, 2), (2, 0), (0, 1)]
     # linear in the velocity, so each may be taken at rest
-    matrix = _velocity_matrix(system).xreplace(rest)
-    magnetic = [matrix[0, 1]] if half == 2 else [matrix[1, 2], matrix[2, 0], matrix[0, 1]]
-    fields: list[Any] = [f.xreplace(e.values).xreplace(rest) for f in e.vector_field[half:]]
-    fields += magnetic
-    derivatives = [f.diff(x) for f in fields for x in positions]
-    return Particle(
-        compile_expressions(fields, positions, e.values, "numpy"),
-        compile_expressions(derivatives, positions, e.values, "numpy"),
+    fields = e.algebra.substitute(
+        [*e.vector_field[half:], *(matrix[place] for place in magnetic)],
+        dict.fromkeys(velocities, 0),
     )
-
-
-def _vanishes(expression: sympy.Expr) -> bool:
-    return expression == 0 or bool(expression.simplify() == 0)
+    slopes = [e.algebra.gradient(f) for f in fields]
+    derivatives = [slope.get(x, 0) for slope in slopes for x in positions]
+    return Particle(
+        compile_expressions(fields, positions, "numpy"),
+        compile_expressions(derivatives, positions, "numpy"),
+    )
 
 
 BORIS = Boris(

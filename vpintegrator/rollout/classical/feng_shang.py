@@ -13,27 +13,25 @@ the implicit midpoint rule keeps areas there, and the composition keeps volume.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-import sympy
-from sympy.integrals.manualintegrate import manualintegrate
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.algebra import Symbol, TooLong, Value
+from vpintegrator.dynamics.antiderivative import antiderivative
+from vpintegrator.dynamics.checks import vanishes
 from vpintegrator.dynamics.compile import compile_expressions
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expression import FUNCTIONS, sigmoid
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages
 from vpintegrator.rollout.classical.per_system import once_per_system
 from vpintegrator.rollout.classical.splitting import is_separable
 
-_COMPUTABLE = {
-    *FUNCTIONS.values(),
-    *(sympy.sinh, sympy.cosh, sympy.asinh, sympy.atan, sympy.erf),
-}
+_SECONDS = 10.0  # that SymPy may take for all antiderivatives of a system
 _POINTS = 50  # at which an antiderivative is checked
 _TOLERANCE = 1e-9
 
@@ -49,22 +47,23 @@ class Plane:
         Whether the rates do not depend on what moves, so that no equation has to be solved.
     """
 
-    def __init__(self, equations: Equations, start: int, rates: list[sympy.Expr]) -> None:
+    def __init__(self, equations: Equations, start: int, rates: list[Value]) -> None:
         self.rows = slice(start, start + 2)
         symbols = equations.symbols
+        slopes = [equations.algebra.gradient(rate) for rate in rates]
         moving = [s for s, rate in zip(symbols[self.rows], rates, strict=True) if rate != 0]
-        self.explicit = not any(rate.has(s) for rate in rates for s in moving)
-        inner = [rate.diff(s) for rate in rates for s in symbols[self.rows]]
+        self.explicit = not any(s in slope for slope in slopes for s in moving)
+        inner = [slope.get(s, 0) for slope in slopes for s in symbols[self.rows]]
         outer = {
-            (i, j): rate.diff(s)
-            for i, rate in enumerate(rates)
+            (i, j): slope[s]
+            for i, slope in enumerate(slopes)
             for j, s in enumerate(symbols)
-            if rate.has(s)
+            if s in slope
         }
-        self._rates = compile_expressions(rates, symbols, {}, "numpy")
-        self._inner = compile_expressions(inner, symbols, {}, "numpy")
+        self._rates = compile_expressions(rates, symbols, "numpy")
+        self._inner = compile_expressions(inner, symbols, "numpy")
         self._places = list(outer)
-        self._outer = compile_expressions(list(outer.values()), symbols, {}, "numpy")
+        self._outer = compile_expressions(list(outer.values()), symbols, "numpy")
 
     def slopes(self, components: list[np.ndarray], step: float) -> np.ndarray:
         """The two rates in the middle of the step, (2, trajectory); NaN where it does not exist.
@@ -182,56 +181,57 @@ class FengShang(OneStepMethod):
 def _planes(system: System) -> tuple[Plane, ...] | str:
     """The planes in order, or why there are none."""
     e = system.equations
-    field = [f.xreplace(e.values) for f in e.vector_field]
-    symbols, names = e.symbols, e.components
+    e.algebra.allow_derivatives()
+    try:
+        return _find_planes(e)
+    except (TooLong, ArithmeticError):
+        return "its antiderivatives are too long, or have constants that are too large"
+
+
+def _find_planes(e: Equations) -> tuple[Plane, ...] | str:
+    algebra, symbols, names, dim = e.algebra, e.symbols, e.components, len(e.symbols)
+    deadline = time.monotonic() + _SECONDS
     planes = []
-    rate = field[0]
-    for k in range(system.dim - 1):
-        if k == system.dim - 2:
-            other = field[-1]
+    rate = e.vector_field[0]
+    for k in range(dim - 1):
+        if k == dim - 2:
+            other = e.vector_field[-1]
         else:
-            change = _simplify(rate.diff(symbols[k]))
-            integral = _antiderivative(change, symbols[k + 1])
-            if integral is None or not _agrees(integral.diff(symbols[k + 1]), change, symbols):
-                return (
-                    f"SymPy finds no antiderivative over {names[k + 1]} in closed form for the "
-                    f"field in the plane of {names[k]} and {names[k + 1]}"
-                )
-            other = -integral
+            change = algebra.gradient(rate).get(symbols[k], 0)
+            where = (
+                f"antiderivative over {names[k + 1]} in closed form for the field in the plane of "
+                f"{names[k]} and {names[k + 1]}"
+            )
+            try:
+                integral = _antiderivative(change, symbols[k + 1], e, deadline)
+            except TimeoutError:
+                return f"SymPy finds no {where} within {_SECONDS:g} s"
+            if integral is None:
+                return f"SymPy finds no {where}"
+            other = algebra.scale(-1, integral)
         if rate != 0 or other != 0:
             planes.append(Plane(e, k, [rate, other]))
-        rate = _simplify(field[k + 1] - other)
-    return tuple(planes) or (Plane(e, 0, [sympy.S.Zero, sympy.S.Zero]),)
+        rate = algebra.subtract(e.vector_field[k + 1], other)
+        if vanishes(rate, symbols):
+            rate = 0
+    return tuple(planes) or (Plane(e, 0, [0, 0]),)
 
 
-def _simplify(expression: sympy.Expr) -> sympy.Expr:
-    """Zero where SymPy sees that quickly, else the expression as it is."""
-    if expression == 0 or sympy.expand(expression) == 0:
-        return sympy.S.Zero
-    return sympy.S.Zero if expression.simplify() == 0 else expression
+def _antiderivative(change: Value, symbol: Symbol, e: Equations, deadline: float) -> Value | None:
+    """One in closed form that has been checked."""
+    if vanishes(change, e.symbols):
+        return 0
+    left = deadline - time.monotonic()
+    integral = antiderivative(change, symbol, e.algebra, e.symbols, left)
+    if integral is None:
+        return None
+    slope = e.algebra.gradient(integral).get(symbol, 0)
+    return integral if _agrees(slope, change, e.symbols) else None
 
 
-def _antiderivative(expression: sympy.Expr, symbol: sympy.Symbol) -> sympy.Expr | None:
-    """One in closed form, of functions that NumPy computes; None if SymPy finds none."""
-    if not expression.has(symbol):
-        return expression * symbol
-    expression = expression.replace(sigmoid, lambda x: 1 / (1 + sympy.exp(-x)))
-    for integrate in (manualintegrate, sympy.integrate):
-        integral = integrate(expression, symbol)
-        parts = integral.atoms(sympy.Function, sympy.Integral, sympy.Piecewise)
-        if all(part.func in _COMPUTABLE for part in parts) and not integral.has(sympy.I):
-            return integral.replace(sympy.log, _logarithm)
-    return None
-
-
-def _logarithm(argument: sympy.Expr) -> sympy.Expr:
-    """log |x|, which is an antiderivative of 1/x on both sides of 0."""
-    return sympy.log(argument) if argument.is_positive else sympy.log(argument**2) / 2
-
-
-def _agrees(first: sympy.Expr, second: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> bool:
+def _agrees(first: Value, second: Value, symbols: tuple[Symbol, ...]) -> bool:
     """Whether two expressions have the same values wherever both have one: SymPy may err."""
-    function = compile_expressions([first, second], symbols, {}, "numpy")
+    function = compile_expressions([first, second], symbols, "numpy")
     points = np.random.default_rng(0).normal(size=(len(symbols), _POINTS))
     with np.errstate(all="ignore"):
         a, b = _fill(function(*points), (_POINTS,))

@@ -17,13 +17,12 @@ from typing import Any, final
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.checks import vanishes
 from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.classical.per_system import once_per_system
-
-_LARGEST_SIMPLIFIED = 500  # operations of an expression that SymPy simplifies quickly
 
 
 class Part:
@@ -63,10 +62,10 @@ class Part:
 
     def _compile(self, expressions: Sequence[Any]) -> tuple[list[int], ComponentFunction]:
         e = self._equations
-        used = set[Any]().union(*(expression.free_symbols for expression in expressions))
+        used = {symbol for expression in expressions for symbol in e.algebra.symbols(expression)}
         needed = [j for j, symbol in enumerate(e.symbols) if symbol in used]
         symbols = [e.symbols[j] for j in needed]
-        return needed, compile_expressions(expressions, symbols, e.values, "numpy")
+        return needed, compile_expressions(expressions, symbols, "numpy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,16 +193,13 @@ def _coordinate_parts(system: System) -> tuple[Part, ...]:
 @once_per_system
 def dependence(system: System) -> frozenset[tuple[int, int]]:
     """Pairs i, j where the rate of component i depends on component j, for these parameters."""
-    values = system.equations.values
-    edges = set()
-    for place, entry in system.equations.jacobian.items():
-        entry = entry.xreplace(values)
+    e = system.equations
+    return frozenset(
+        place
+        for place, entry in e.jacobian.items()
         # a rate that depends on itself rules out a method: it is worth a closer look
-        if place[0] == place[1] and entry.count_ops() < _LARGEST_SIMPLIFIED:
-            entry = entry.simplify()
-        if entry != 0:
-            edges.add(place)
-    return frozenset(edges)
+        if place[0] != place[1] or not vanishes(entry, e.symbols)
+    )
 
 
 def is_separable(system: System) -> bool:

@@ -1,0 +1,154 @@
+"""Numbers of formulas: exact fractions, and 120 digits where there is no fraction.
+
+Whole numbers and fractions stay exact. What is irrational, such as pi or sqrt(2), becomes the
+nearest fraction of 400 binary digits, and so does a fraction that grows too long. So no constant
+takes long, whatever a file asks for: one that a double could not hold is refused.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+import mpmath
+
+# precision of constants and of checks: a context of our own, as that of mpmath is shared by all
+# threads and anyone may change it
+HIGH = mpmath.MPContext()
+HIGH.prec = 400
+
+Number = int | Fraction
+
+_LONGEST = 2048  # binary digits of an exact numerator or denominator
+LARGEST_EXPONENT = 4096
+_LARGEST = 10**300
+_SMALLEST = 1100  # smaller than 2 to minus this power is zero, as it is for doubles
+_NEARLY = Fraction(1, 2**380)
+_ROUND = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
+_PERIODIC = ("sin", "cos", "tan")
+
+
+class NotFinite(ArithmeticError):
+    """A constant is too large, or no real number."""
+
+
+def size(value: Number) -> Number:
+    """The absolute value."""
+    return -value if value < 0 else value
+
+
+def tidy(value: Number) -> Number:
+    """The same number as an int where it is whole, and not longer than it need be."""
+    numerator, denominator = value.numerator, value.denominator
+    if denominator == 1 and -_LARGEST <= numerator <= _LARGEST:
+        return numerator
+    digits = numerator.bit_length() - denominator.bit_length()
+    if abs(numerator) > _LARGEST * denominator:
+        raise NotFinite
+    if digits < -_SMALLEST:
+        return 0
+    if max(numerator.bit_length(), denominator.bit_length()) > _LONGEST:
+        return _rounded(HIGH.mpf(numerator) / HIGH.mpf(denominator))
+    return value
+
+
+def _rounded(value: Any) -> Number:
+    """The fraction that a number of mpmath is."""
+    if not isinstance(value, HIGH.mpf) or not HIGH.isfinite(value):
+        raise NotFinite
+    sign, mantissa, exponent, length = value._mpf_
+    if exponent + length > 1000:
+        raise NotFinite
+    if exponent + length < -_SMALLEST:
+        return 0
+    mantissa = -mantissa if sign else mantissa
+    return mantissa << exponent if exponent >= 0 else tidy(Fraction(mantissa, 1 << -exponent))
+
+
+def high(value: Number) -> Any:
+    """The number for mpmath."""
+    if isinstance(value, int):
+        return HIGH.mpf(value)
+    return HIGH.mpf(value.numerator) / value.denominator
+
+
+PI = _rounded(+HIGH.pi)
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + HIGH.exp(-x))
+
+
+HIGH_FUNCTIONS: dict[str, Any] = {
+    **{
+        name: getattr(HIGH, name)
+        for name in ("sin", "cos", "tan", "exp", "log", "tanh", "sinh", "cosh", "asinh", "erf")
+    },
+    "atan": HIGH.atan,
+    "sigmoid": _sigmoid,
+}
+
+
+def function_value(name: str, argument: Number) -> Number:
+    """A function of a constant.
+
+    Raises
+    ------
+    NotFinite
+        If the value is none that a double could hold.
+    """
+    if name == "log" and argument <= 0:
+        raise NotFinite
+    if name == "exp" and argument > 700:
+        raise NotFinite
+    if name in ("exp", "sigmoid") and argument < -800:
+        return 0
+    try:
+        value = _rounded(HIGH_FUNCTIONS[name](high(argument)))
+    except (ArithmeticError, ValueError):
+        raise NotFinite from None
+    if name in _PERIODIC and size(argument) > _NEARLY:
+        # pi was rounded, so cos(pi/3) is no more than nearly a half
+        tolerance = _NEARLY * (1 + size(argument))
+        for exact in _ROUND:
+            if size(value - exact) < tolerance:
+                return tidy(exact)
+        if name == "tan" and size(value) * tolerance > 1:
+            raise NotFinite
+    return value
+
+
+def power(base: Number, exponent: Number) -> Number:
+    """A constant to the power of another.
+
+    Raises
+    ------
+    NotFinite
+        If the value is none that a double could hold, or not real.
+    ZeroDivisionError
+        For a negative power of zero.
+    """
+    if base == 0:
+        if exponent < 0:
+            raise ZeroDivisionError
+        return 1 if exponent == 0 else 0
+    if base == 1:
+        return 1
+    if isinstance(exponent, int):
+        length = max(base.numerator.bit_length(), base.denominator.bit_length())
+        if length * size(exponent) <= _LONGEST:
+            return tidy(Fraction(base) ** exponent)
+    elif base < 0:
+        raise NotFinite
+    elif exponent.denominator == 2:
+        roots = isqrt(base.numerator), isqrt(base.denominator)
+        if (roots[0] ** 2, roots[1] ** 2) == (base.numerator, base.denominator):
+            return power(tidy(Fraction(*roots)), exponent.numerator)
+    try:
+        # the size first: to compute it may take forever
+        if size(exponent * (base.numerator.bit_length() - base.denominator.bit_length())) > 10**5:
+            raise NotFinite
+        return _rounded(high(base) ** high(exponent))
+    except (ArithmeticError, ValueError):
+        raise NotFinite from None

@@ -1,0 +1,156 @@
+"""Formulas in SymPy, which typesets them and finds integrals in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import sympy
+
+from vpintegrator.dynamics.algebra import (
+    Algebra,
+    Call,
+    Expression,
+    Power,
+    Product,
+    Sum,
+    Symbol,
+    Value,
+    below,
+)
+from vpintegrator.dynamics.constants import tidy
+
+LARGEST_SIMPLE = 400  # formulas within one that SymPy may simplify as it likes
+_DEEPEST_SIMPLE = 3  # functions of functions; what SymPy does grows fast with it
+
+
+class sigmoid(sympy.Function):
+    """The logistic function 1/(1 + exp(-x)), kept whole so that it is computed without overflow."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, argument: sympy.Expr) -> sympy.Expr | None:
+        return sympy.Rational(1, 2) if argument.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> sympy.Expr:
+        value = sigmoid(self.args[0])
+        return value * (1 - value)
+
+    def _latex(self, printer: sympy.printing.latex.LatexPrinter, exp: str | None = None) -> str:
+        power = "" if exp is None else f"^{{{exp}}}"
+        return rf"\sigma{power}\left({printer._print(self.args[0])}\right)"
+
+
+FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
+    "sin": sympy.sin,
+    "cos": sympy.cos,
+    "tan": sympy.tan,
+    "exp": sympy.exp,
+    "log": sympy.log,
+    "sqrt": sympy.sqrt,
+    "tanh": sympy.tanh,
+    "sigmoid": sigmoid,
+}
+# no file can name these, but antiderivatives of what it can name are made of them
+_FURTHER: dict[str, Callable[..., sympy.Expr]] = {
+    name: getattr(sympy, name) for name in ("sinh", "cosh", "asinh", "atan", "erf")
+}
+_NAMES = {function: name for name, function in (FUNCTIONS | _FURTHER).items() if name != "sqrt"}
+
+
+def is_simple(values: Sequence[Value]) -> bool:
+    """Whether SymPy can be given formulas without fear for time."""
+    nodes = below(values)
+    if len(nodes) > LARGEST_SIMPLE:
+        return False
+    depths: dict[int, int] = {}
+    for node in nodes:
+        depth = max((depths[part.number] for part in node.parts), default=0)
+        roots = isinstance(node, Product) and any(not isinstance(e, int) for _, e in node.factors)
+        depths[node.number] = depth + (roots or isinstance(node, Call | Power))
+    return max(depths.values(), default=0) <= _DEEPEST_SIMPLE
+
+
+def to_sympy(values: Sequence[Value], names: Mapping[Symbol, sympy.Expr]) -> list[sympy.Expr]:
+    """Formulas in SymPy; those that are not simple are left as they are.
+
+    Parameters
+    ----------
+    values
+        The formulas.
+    names
+        What stands for their symbols.
+    """
+    evaluate = is_simple(values)
+    made: dict[Expression, sympy.Expr] = {symbol: names[symbol] for symbol in names}
+
+    def new(value: Value) -> sympy.Expr:
+        if isinstance(value, Expression):
+            return made[value]
+        return sympy.Rational(value.numerator, value.denominator)
+
+    def product(factors: list[sympy.Expr]) -> sympy.Expr:
+        return factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=evaluate)
+
+    for node in below(values):
+        match node:
+            case Sum(constant=constant, terms=terms):
+                parts = [product([new(c), new(t)] if c != 1 else [new(t)]) for t, c in terms]
+                if constant:
+                    parts.append(new(constant))
+                made[node] = parts[0] if len(parts) == 1 else sympy.Add(*parts, evaluate=evaluate)
+            case Product(factors=factors):
+                made[node] = product(
+                    [
+                        new(base) if e == 1 else sympy.Pow(new(base), new(e), evaluate=evaluate)
+                        for base, e in factors
+                    ]
+                )
+            case Power(base=base, exponent=exponent):
+                made[node] = sympy.Pow(new(base), new(exponent), evaluate=evaluate)
+            case Call(function=function, argument=argument):
+                made[node] = (FUNCTIONS | _FURTHER)[function](new(argument), evaluate=evaluate)
+    return [new(value) for value in values]
+
+
+def from_sympy(
+    expression: sympy.Expr, names: Mapping[sympy.Expr, Value], algebra: Algebra
+) -> Value | None:
+    """A formula from SymPy's, or None if it has a part for which there is none.
+
+    Parameters
+    ----------
+    expression
+        The expression.
+    names
+        What SymPy's symbols stand for.
+    algebra
+        What makes the formula.
+    """
+
+    def new(part: Any) -> Value:
+        if part in names:
+            return names[part]
+        if part.is_Rational:
+            return tidy(Fraction(int(part.p), int(part.q)))
+        if part == sympy.pi:
+            return algebra.pi
+        if part == sympy.E:
+            return algebra.call("exp", 1)
+        arguments = [new(argument) for argument in part.args]
+        if part.is_Add:
+            return algebra.add(*arguments)
+        if part.is_Mul:
+            return algebra.multiply(*arguments)
+        if part.is_Pow:
+            return algebra.power(*arguments)
+        if part.func in _NAMES:
+            return algebra.call(_NAMES[part.func], *arguments)
+        raise LookupError
+
+    try:
+        return new(expression)
+    except (LookupError, ArithmeticError, RecursionError):
+        return None
