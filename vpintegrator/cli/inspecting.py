@@ -174,7 +174,11 @@ def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
         _say("invariants" if k == 0 else "", f"{invariant.replace('_', ' ')}: {changes}")
     if dataset.system.invariants:
         noisy = dataset.noise is not None and np.any(dataset.noise)
-        _say("", "(largest relative change" + (", noise included)" if noisy else ")"))
+        _say(
+            "",
+            "(largest change, relative to the group's largest value"
+            + (", noise included)" if noisy else ")"),
+        )
 
 
 def _versions(dataset: Dataset) -> None:

@@ -24,7 +24,10 @@ def report_generated(dataset: Dataset) -> None:
         soft_wrap=True,
     )
     if drift:
-        out.print(f"  invariants     largest relative change: {drift}", soft_wrap=True)
+        out.print(
+            f"  invariants     largest change, relative to the largest value: {drift}",
+            soft_wrap=True,
+        )
     if dataset.noise is not None and dataset.noise.any():
         noise = ", ".join(f"{value:.2g}" for value in dataset.noise)
         out.print(

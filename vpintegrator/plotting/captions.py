@@ -307,7 +307,7 @@ def _volume_numbers(scene: Scene, kind: str) -> list[str]:
     if not measured:
         return []
     orbits = max(len(runs[name].volume[kind].log_determinant) for name in measured)
-    end = max(runs[name].volume[kind].times[-1] for name in measured)
+    times = max((runs[name].volume[kind].times for name in measured), key=len)
     if kind == "step":
         what = "Volume error |log|det|| of the derivative of one step"
         windows = [f"{runs[n].title}: {runs[n].window}" for n in measured if runs[n].window > 1]
@@ -319,8 +319,8 @@ def _volume_numbers(scene: Scene, kind: str) -> list[str]:
     missing = [run.title for name, run in runs.items() if name not in measured]
     left = f"; not defined or not measured for {_list(missing)}" if missing else ""
     return [
-        f"{what}, the largest over {orbits} {_orbits(orbits)}, to t = {grouped(end)}: "
-        f"{_by_method(scene, measured)}{left}."
+        f"{what}, the largest over {orbits} {_orbits(orbits)} at {len(times)} times to "
+        f"t = {grouped(times[-1])}: {_by_method(scene, measured, _volume_size)}{left}."
     ]
 
 
@@ -403,6 +403,10 @@ def _capital(sentence: str) -> str:
 
 def _size(value: float) -> str:
     return f"{value:.1e}" if np.isfinite(value) else "diverged"
+
+
+def _volume_size(value: float) -> str:
+    return f"{value:.1e}" if np.isfinite(value) else "collapsed"
 
 
 def _time(value: float) -> str:

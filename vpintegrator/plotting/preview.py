@@ -160,7 +160,7 @@ def _invariants(
             changes = found.change_in_time[invariant]
             colour = style.adapt(Look(_COLOURS[group], "-", "")).colour
             axes.plot(found.change_times[1:], floored(changes[1:]), color=colour, ls=line)
-    axes.set(yscale="log", xlabel="time $t$", ylabel="largest relative change")
+    axes.set(yscale="log", xlabel="time $t$", ylabel="change / largest value")
     axes.set_title("invariants")
     shown = [
         Line2D(

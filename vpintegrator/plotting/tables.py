@@ -32,6 +32,7 @@ _HEADERS = {  # in two lines
     "time per step": ("time", "per step"),
     "Lyapunov exponent": ("Lyapunov", "exponent"),
 }
+_VOLUMES = ("volume error", "phase-space volume error")
 _LEAST_TELLING = (  # given up in this order where the row gets too long
     "worst RMSE",
     "structure",
@@ -51,15 +52,17 @@ def full_rows(report: Report) -> list[dict[str, Any]]:
     """A row a method with every number, as :meth:`Report.table`, and whether volume is preserved.
 
     That is what the method promises for this system, by its structure; how near it comes, the
-    volume error beside it says.
+    volume error beside it says. A model of windows promises it for these, and not for phase space.
     """
     rows = []
-    for row in report.table():
+    for row, run in zip(report.table(), report.runs.values(), strict=True):
         full: dict[str, Any] = {}
         for key, value in row.items():
             if key == "volume error":
                 kept = "volume-preserving" in row["structure"]
-                full["volume preserved"] = "yes" if kept else "no"
+                full["volume preserved"] = (
+                    ("windows" if run.window > 1 else "yes") if kept else "no"
+                )
             full[key] = value
         rows.append(full)
     return rows
@@ -220,8 +223,10 @@ def _cell(name: str, row: dict[str, Any], report: Report) -> str:
         return duration(value) if math.isfinite(value) else _BLANK
     if name == "time to failure":
         return f"{value:.4g}" if math.isfinite(value) else f"> {report.reference_time:.4g}"
+    if value == math.inf:
+        return "collapsed" if name in _VOLUMES else "diverged"
     if not math.isfinite(value):
-        return "diverged" if value == math.inf else _BLANK
+        return _BLANK
     if name == "evaluations per step":
         return f"{value:.3g}"
     return f"{value:.1e}"

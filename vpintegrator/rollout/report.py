@@ -37,8 +37,11 @@ class Volume:
 
     @property
     def largest(self) -> float | None:
-        """Largest |log|det|| that could be measured, None if none could."""
-        sizes = np.abs(self.log_determinant[np.isfinite(self.log_determinant)])
+        """Largest |log|det|| that could be measured, None if none could.
+
+        Infinite where a derivative is singular: then a volume collapses to nothing.
+        """
+        sizes = np.abs(self.log_determinant[~np.isnan(self.log_determinant)])
         return float(sizes.max()) if sizes.size else None
 
 

@@ -10,7 +10,11 @@ _CURVE_POINTS = 200
 
 @dataclass
 class History:
-    """How a training went. Errors are relative, one window ahead.
+    """How a training went. Errors are relative, ||predicted - true|| / ||true|| over new states.
+
+    Those of validation and test are one window ahead, of exact windows. That of training is what
+    the optimizer sees: on its windows, with the horizon and the noise of the loss; of Adam while
+    the weights change.
 
     Attributes
     ----------

@@ -1,0 +1,87 @@
+"""What is drawn, read back from the lines of the figures, against the arrays of the report."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from vpintegrator.plotting.coordinates import draw_component
+from vpintegrator.plotting.errors import draw_all_errors
+from vpintegrator.plotting.invariants import draw_invariant
+from vpintegrator.plotting.poincare import draw_section, plane_of_section
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.volume import draw_volume_error
+from vpintegrator.plotting.work_precision import COSTS, draw_work_precision
+
+
+def drawn(draw, *arguments):
+    """The axes that a function has drawn into, and the points of each of its lines."""
+    axes = Figure().subplots()
+    draw(axes, *arguments)
+    return axes, [np.array(line.get_data(), dtype=float) for line in axes.lines]
+
+
+def median(values):
+    """By sorting."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def test_curves_and_bands_of_errors(body):
+    axes, lines = drawn(draw_all_errors, Scene(body))
+    for run, line, band in zip(body.runs.values(), lines, axes.collections, strict=False):
+        distance = np.linalg.norm(run.states - body.reference, axis=-1)[:, run.window :]
+        np.testing.assert_array_equal(line[0], body.times[run.window :])
+        expected = [median(column) for column in distance.T]
+        np.testing.assert_allclose(line[1], np.maximum(expected, 1e-17), rtol=1e-12)
+        heights = band.get_paths()[0].vertices[:, 1]
+        assert heights.min() == pytest.approx(max(distance.min(), 1e-17), rel=1e-12)
+        assert heights.max() == pytest.approx(distance.max(), rel=1e-12)
+    np.testing.assert_array_equal(lines[-1][1], body.threshold)
+
+
+def test_curves_of_invariants(body):
+    for name, invariant in body.system.invariants.items():
+        _, lines = drawn(draw_invariant, Scene(body), name)
+        for run, line in zip(body.runs.values(), lines, strict=True):
+            values = invariant(run.states)
+            change = np.abs((values - values[:, :1]) / values[:, :1])
+            expected = [change[:, : k + 1].max() for k in range(run.window, len(body.times))]
+            np.testing.assert_array_equal(line[0], body.times[run.window :])
+            np.testing.assert_allclose(line[1], np.maximum(expected, 1e-17), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["step", "phase-space"])
+def test_curves_of_volumes(body, kind):
+    _, lines = drawn(draw_volume_error, Scene(body), kind)
+    for run, line in zip(body.runs.values(), lines, strict=True):
+        volume = run.volume[kind]
+        size = dict(zip(volume.times, np.abs(volume.log_determinant).T.tolist(), strict=True))
+        assert len(line[0]) >= len(size) - 1
+        expected = [max(max(size[t]), 1e-17) for t in line[0]]
+        np.testing.assert_array_equal(line[1], expected)
+
+
+def test_curves_of_components(body):
+    _, lines = drawn(draw_component, Scene(body), 1, slice(5, 40))
+    np.testing.assert_array_equal(lines[0], [body.times[5:40], body.reference[0, 5:40, 1]])
+    for run, line in zip(body.runs.values(), lines[1:], strict=True):
+        shown = np.isfinite(line[1])
+        np.testing.assert_array_equal(line[1][shown], run.states[0, 5:40, 1][shown])
+
+
+def test_curves_of_work_and_precision(thinned):
+    for cost in COSTS:
+        _, lines = drawn(draw_work_precision, Scene(thinned), cost)
+        for study, line in zip(thinned.work_precision.values(), lines, strict=False):
+            points = sorted(zip(getattr(study, cost), study.error, strict=True))
+            np.testing.assert_array_equal(line.T, points)
+
+
+def test_points_of_a_section(oscillators):
+    scene = Scene(oscillators)
+    name = "stoermer-verlet"
+    axes, _ = drawn(draw_section, scene, name, plane_of_section(scene))
+    points = oscillators.runs[name].section.points
+    expected = points[:, list(plane_of_section(scene))]
+    np.testing.assert_array_equal(np.asarray(axes.collections[0].get_offsets()), expected)

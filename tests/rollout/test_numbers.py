@@ -1,0 +1,308 @@
+"""Every number of a report once more, by plain NumPy from the stored states or in closed form.
+
+docs/numbers.md says of each printed or drawn quantity which test checks it.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import linregress
+
+import vpintegrator as vp
+from tests.rollout.systems import system
+from tests.rollout.test_compare import trained
+from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
+from vpintegrator.plotting.tables import full_rows
+from vpintegrator.rollout.report import Volume
+
+
+@pytest.fixture(scope="module", params=["rigid-body", "coupled-oscillators"])
+def report(request):
+    """Every state stored, so that every number can be computed again from the states."""
+    torch.manual_seed(3)
+    dim = system(request.param).dim
+    step = 0.2
+    models = {
+        "window": trained(
+            VolumePreservingTransformer(dim=dim, window=3, prediction_window=2, width=4),
+            request.param,
+            step,
+        ),
+        "single": trained(
+            VolumePreservingFeedForward(dim=dim, width=4, depth=1), request.param, step
+        ),
+    }
+    return vp.compare(
+        models,
+        ["heun", "implicit-midpoint"],
+        steps=90,
+        trajectories=5,
+        seed=11,
+        compiled=False,
+        section="none",
+    )
+
+
+def rows(report):
+    return zip(report.runs.values(), report.table(), strict=True)
+
+
+def test_errors_of_trajectories(report):
+    exact = report.reference
+    for run, row in rows(report):
+        distance = np.array(
+            [
+                [math.dist(z, y) for z, y in zip(*orbits, strict=True)]
+                for orbits in zip(run.states, exact, strict=True)
+            ]
+        )
+        np.testing.assert_allclose(run.error, distance, rtol=1e-12, atol=1e-16)
+        dim = exact.shape[2]
+        mean = np.sqrt((distance**2).sum(axis=1) / (dim * distance.shape[1]))
+        assert row["RMSE"] == pytest.approx(np.median(mean), rel=1e-12)
+        assert row["worst RMSE"] == pytest.approx(max(mean), rel=1e-12)
+        assert row["final error"] == pytest.approx(np.median(distance[:, -1]), rel=1e-12)
+        first = [
+            next(
+                (t for t, d in zip(report.times, orbit, strict=True) if d > report.threshold), None
+            )
+            for orbit in distance
+        ]
+        found = np.array([math.inf if t is None else t for t in first])
+        assert row["time to failure"] == np.median(found)
+    spread = exact - exact.mean(axis=(0, 1))
+    expected = 0.1 * np.sqrt((spread**2).sum(axis=-1).mean())
+    assert report.threshold == pytest.approx(expected, rel=1e-12)
+
+
+def test_errors_of_invariants(report):
+    for run, row in rows(report):
+        for name, invariant in report.system.invariants.items():
+            label = name.replace("_", " ")
+            values = np.array([[float(invariant(z)) for z in orbit] for orbit in run.states])
+            change = (values - values[:, :1]) / np.abs(values[:, :1])
+            assert row[f"{label} error"] == pytest.approx(np.abs(change).max(), rel=1e-12)
+            slopes = [linregress(report.times, series).slope for series in change]
+            worst = int(np.argmax(np.abs(slopes)))
+            assert row[f"{label} drift"] == pytest.approx(slopes[worst], rel=1e-9)
+            # its standard error by batches, spelled out
+            error = standard_error(report.times, change[worst])
+            assert row[f"{label} drift ±"] == pytest.approx(error, rel=1e-9)
+
+
+def standard_error(times, series):
+    """That of the slope, by the formulas in the docstring of diagnostics/drift.py, two a batch."""
+    count, length = len(times), 1
+    while count > 64 * length:
+        length *= 2
+    offset = times - times.mean()
+    line = np.polyfit(times, series, 1)
+    residual = series - np.polyval(line, times)
+    whole = (offset**2).sum()
+    batches = [slice(k, k + length) for k in range(0, count, length)]
+    u = np.array([(offset[b] * residual[b]).sum() for b in batches])
+    inside = [
+        ((times[b] - times[b].mean()) * (series[b] - line[0] * times[b])).sum() for b in batches
+    ]
+    largest = 0.0
+    for size in (1, 2, 4):
+        groups = [u[k : k + size].sum() for k in range(0, len(u), size)]
+        g = len(groups)
+        if g >= (3 if size == 1 else 8):
+            largest = max(largest, g / (g - 2) * sum(x**2 for x in groups))
+    return math.sqrt(largest + np.abs(inside).sum() ** 2) / whole
+
+
+def differences(function, point, size=1e-6):
+    """Jacobian matrix by central differences, (out, in)."""
+    return np.stack(
+        [
+            (function(point + size * e) - function(point - size * e)).ravel() / (2 * size)
+            for e in np.eye(point.size).reshape(-1, *point.shape)
+        ],
+        axis=1,
+    )
+
+
+def the_map(report, run):
+    """A run's map of one window, (window, dim), by the public functions alone."""
+    if run.kind == "learned":
+        torch.manual_seed(3)
+        window = VolumePreservingTransformer(
+            dim=report.system.dim, window=3, prediction_window=2, width=4
+        )
+        single = VolumePreservingFeedForward(dim=report.system.dim, width=4, depth=1)
+        model = {"window": window, "single": single}[run.name]
+        return lambda z: model(torch.from_numpy(z[None])).detach().numpy()[0]
+    return lambda z: vp.integrate(report.system, run.method, z, report.step, 1)[:, 1]
+
+
+def test_volume_of_a_step_by_differences(report):
+    for run, row in rows(report):
+        function, volume = the_map(report, run), run.volume["step"]
+        found = []
+        for k, time in enumerate(volume.times):
+            last = round(time / report.step)
+            for trajectory in range(2 if k % 20 == 0 else 0):
+                window = run.states[trajectory, last - run.window + 1 : last + 1]
+                matrix = differences(function, np.ascontiguousarray(window))
+                expected = math.log(abs(np.linalg.det(matrix)))
+                assert volume.log_determinant[trajectory, k] == pytest.approx(expected, abs=1e-8)
+                found.append(expected)
+        assert len(found) >= 6
+        assert row["volume error"] == np.abs(volume.log_determinant).max()
+
+
+def test_volume_of_phase_space_by_differences(report):
+    """Of z_0 -> z_t: neighbouring initial states rolled out from first windows of their own."""
+    steps = 12
+    for run, row in rows(report):
+        volume = run.volume["phase-space"]
+        centre, size = report.reference[0, 0], 1e-5
+        offsets = size * np.concatenate([np.eye(len(centre)), -np.eye(len(centre))])
+        starts = centre + offsets
+        if run.kind == "classical":
+            ends = vp.integrate(report.system, run.method, starts, report.step, steps)[:, -1]
+        else:
+            function = the_map(report, run)
+            exact = vp.dynamics.solve(
+                report.system, starts, report.step * np.arange(run.window), rtol=1e-13, atol=1e-13
+            )
+            ends = np.array([newest(function, run, window, steps) for window in exact])
+        upper, lower = np.split(ends, 2)
+        expected = math.log(abs(np.linalg.det((upper - lower) / (2 * size))))
+        at = np.flatnonzero(np.isclose(volume.times, steps * report.step))[0]
+        assert volume.log_determinant[0, at] == pytest.approx(expected, abs=1e-6)
+        assert row["phase-space volume error"] == np.abs(volume.log_determinant).max()
+
+
+def newest(function, run, window, steps):
+    """The state after so many steps, window by window, in a plain loop."""
+    orbit = list(window)
+    while len(orbit) <= steps:
+        output = function(np.array(orbit[-run.window :]))
+        orbit += list(output[run.window - run.prediction_window :])
+    return orbit[steps]
+
+
+def test_states_by_a_plain_loop(report):
+    for run in report.runs.values():
+        function = the_map(report, run)
+        first = report.reference[1, : run.window]
+        for step in (run.window, 17, 60):
+            np.testing.assert_allclose(
+                newest(function, run, first, step), run.states[1, step], rtol=1e-10, atol=1e-12
+            )
+
+
+def test_defects_by_differences(report):
+    """Not larger than recorded at states met, and as large at one of those sampled."""
+    half = report.system.dim // 2
+    form = np.kron([[0, 1], [-1, 0]], np.eye(half))
+    for run, row in rows(report):
+        function = the_map(report, run)
+        ends = [round(t / report.step) for t in run.volume["step"].times[::15]]
+        windows = [
+            np.ascontiguousarray(run.states[k, end - run.window + 1 : end + 1])
+            for end in ends
+            for k in range(5)
+        ]
+        back = [
+            np.abs(flipped(function(flipped(function(w), rho)), rho) - w).max()
+            for w in windows
+            for rho in report.system.reversing_symmetries
+        ]
+        assert row["reversibility defect"] == pytest.approx(max(back), rel=1e-6, abs=1e-12)
+        if not report.system.is_hamiltonian:
+            assert row["symplecticity defect"] is None
+        elif run.window == 1:
+            matrices = [differences(function, w) for w in windows]
+            expected = max(np.abs(m.T @ form @ m - form).max() for m in matrices)
+            assert row["symplecticity defect"] == pytest.approx(expected, rel=1e-5, abs=1e-8)
+
+
+def flipped(window, rho):
+    return np.ascontiguousarray(window[::-1] @ np.asarray(rho).T)
+
+
+def test_lyapunov_exponent_by_a_neighbour(report):
+    """The growth of a small difference, along the first tangent vector, over the same times."""
+    run = report.runs["heun"]
+    dim, size = report.system.dim, 1e-7
+    start = np.linalg.qr(np.random.default_rng(0).standard_normal((dim, dim)))[0][:, 0]
+    z = report.reference[:, 0]
+    both = [vp.integrate(report.system, "heun", z + s * start, 0.2, 90) for s in (size, -size)]
+    stretch = np.log(np.linalg.norm(both[0] - both[1], axis=-1) / (2 * size))
+    first = math.ceil(0.2 * 90)
+    rate = (stretch[:, -1] - stretch[:, first]) / (0.2 * (90 - first))
+    np.testing.assert_allclose(run.lyapunov.exponent, rate, atol=1e-6)
+    assert run.lyapunov.time == pytest.approx(0.2 * (90 - first))
+    assert report.table()[2]["Lyapunov exponent"] == np.median(run.lyapunov.exponent)
+
+
+def test_cost(report):
+    times = {name: run.seconds_per_step for name, run in report.runs.items()}
+    assert [row["time per step"] for row in report.table()] == list(times.values())
+    assert all(1e-9 < seconds < 1 for seconds in times.values())
+    evaluations = [row["evaluations per step"] for row in report.table()]
+    assert evaluations[:3] == [None, None, 2.0]
+    assert evaluations[3] >= 1
+
+
+def test_the_reference_is_as_accurate_as_it_says():
+    """Against solutions in closed form: the true error is not larger than the estimate says."""
+    times = 0.2 * np.arange(301)
+    report = vp.compare(None, "rk4", system="harmonic-oscillator", steps=300, seed=2)
+    q, p = np.moveaxis(report.reference[:, :1], -1, 0)
+    exact = np.stack([q * np.cos(times) + p * np.sin(times), p * np.cos(times) - q * np.sin(times)])
+    error = np.abs(report.reference - np.moveaxis(exact, 0, -1)).max(axis=(1, 2))
+    assert (error <= report.reference_error).all()
+    assert report.reference_error.max() < 1e-11
+
+
+def test_work_precision_by_a_plain_loop():
+    s = system("pendulum")
+    initial = s.sample_initial(3, np.random.default_rng(4))
+    report = vp.compare(None, "heun", system=s, initial=initial, steps=10, work_precision=True)
+    study = report.work_precision["heun"]
+    np.testing.assert_allclose(study.step, 0.2 * 2.0 ** np.arange(1, -5, -1))
+    for h, error, evaluations in zip(study.step, study.error, study.evaluations, strict=True):
+        end = 8.0  # 20 of the largest step
+        z = initial.copy()
+        for _ in range(round(end / h)):
+            k = s.vector_field(z)
+            z = z + h / 2 * (k + s.vector_field(z + h * k))
+        exact = vp.dynamics.solve(s, initial, np.array([0, end]), rtol=1e-13, atol=1e-13)[:, -1]
+        expected = np.sqrt(((z - exact) ** 2).sum(axis=1).mean())
+        assert error == pytest.approx(expected, rel=1e-6)
+        assert evaluations == pytest.approx(2 / h)
+    slope = np.polyfit(np.log(study.step[-4:]), np.log(study.error[-4:]), 1)[0]
+    assert study.order == pytest.approx(slope, rel=1e-9)
+
+
+# ------------------------------------------------------ numbers that must not flatter a method
+
+
+def test_a_map_that_flattens_volume_is_infinitely_wrong():
+    """Its determinant is 0 and log|det| is -inf, which must not pass for something not measured."""
+    volume = Volume(np.array([0.0, 1.0]), np.array([[1e-3, -np.inf], [np.nan, 2e-3]]))
+    assert volume.largest == math.inf
+    assert Volume(np.zeros(1), np.array([[np.nan]])).largest is None
+    flat = 'state = ["x", "y"]\n[vector_field]\nx = "-x"\ny = "0*y"\n[defaults]\nstep = 1\n'
+    report = vp.compare(
+        None, ["explicit-euler"], system=vp.load_system(flat), initial=[[1.0, 1.0]], steps=4
+    )
+    assert report.table()[0]["volume error"] == math.inf
+    assert report.table()[0]["phase-space volume error"] == math.inf
+
+
+def test_docs_say_of_every_column_what_it_is(report):
+    text = (Path(__file__).parents[2] / "docs" / "numbers.md").read_text(encoding="utf-8")
+    names = [name.replace("_", " ") for name in report.system.invariants]
+    for column in full_rows(report)[0]:
+        for name in names:
+            column = column.replace(f"{name} ", "NAME ")
+        assert f"`{column}`" in text, column
