@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from vpintegrator.errors import InputError
 
 _UMASK = threading.Lock()
 _LONGEST_NAME = 255  # bytes of a file's name, on every usual file system
+_BLOCK = 1 << 20
 _LONGEST_PART = 64  # of those, how many a made name takes from elsewhere
 
 # what a person can mend by another path or more room, and what is said of it
@@ -139,6 +140,30 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
             temporary.unlink(missing_ok=True)
 
 
+def allocate(file: BinaryIO, size: int) -> None:
+    """Make a file at least so long, on the disk and not only in name.
+
+    So writing into a map of it cannot find the disk full, which would end the program.
+
+    Raises
+    ------
+    OSError
+        If there is no room.
+    """
+    file.flush()
+    with contextlib.suppress(AttributeError):  # macOS and Windows have no such call
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):
+                raise
+    file.seek(0, os.SEEK_END)
+    while (missing := size - file.tell()) > 0:
+        file.write(bytes(min(missing, _BLOCK)))
+    file.flush()
+
+
 def remove_leftovers(path: Path) -> None:
     """Delete temporary files for ``path`` whose processes, on this machine, are no more."""
     if os.name != "posix":
@@ -179,6 +204,34 @@ def disk_errors(path: str | os.PathLike[str], but: Path | None = None) -> Iterat
                 f"cannot write {path}: {_REFUSALS[error.errno]}; choose another path"
             ) from None
         raise
+
+
+@contextmanager
+def locked(folder: str | os.PathLike[str], busy: str) -> Iterator[None]:
+    """Keep other processes that ask for it from a folder, where the file system can.
+
+    A process that is killed gives it free.
+
+    Raises
+    ------
+    InputError
+        If another process has it; ``busy`` says what for, as in "another process writes to".
+    """
+    try:
+        import fcntl
+    except ImportError:  # on Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # not on every file system
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{busy} {folder}; wait for it, or stop it") from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def safe_name(text: str, otherwise: str = "unnamed") -> str:

@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.errors import printable
 
 _CHUNK_BYTES = 1 << 20
 
@@ -27,7 +28,7 @@ def write_header(
     file.attrs["Conventions"] = "CF-1.10"
     file.attrs["format"] = format_name
     file.attrs["format_version"] = format_version
-    file.attrs["system_name"] = system.name
+    file.attrs["system_name"] = printable(system.name)  # HDF5 takes no zero character
     file.attrs["system"] = system.text
     file.attrs["parameters"] = json.dumps(system.definitions)
     file.attrs["step"] = step
@@ -63,7 +64,7 @@ def write_states(
     for scale, name in ((trajectory, "trajectory"), (time, "time")):
         scale.make_scale(name)
     dataset = _fill(group, "state", state)
-    dataset.attrs["long_name"] = f"state of the system: {system.title}"
+    dataset.attrs["long_name"] = f"state of the system: {printable(system.title)}"
     dataset.attrs["units"] = "1"
     for axis, scale in enumerate((trajectory, time, component)):
         dataset.dims[axis].attach_scale(scale)

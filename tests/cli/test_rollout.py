@@ -1,5 +1,7 @@
 """vp-rollout and vp-plot, and the whole road of four commands."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.rollout import main
 from vpintegrator.cli.train import main as train
 from vpintegrator.rollout import METHODS, open_rollout
+from vpintegrator.rollout.measure import Measurement
 
 DUFFING = """
 title = "Duffing oscillator"
@@ -227,9 +230,140 @@ def test_work_precision(run):
     assert Path("f", "work-precision.png").exists()
 
 
-def test_resuming_what_was_never_begun(run, model, tmp_path):
-    assert refused(run(main, model, "--steps", "5", "-o", "a.h5", "--resume"), "a.h5.checkpoint")
+PENDULUM = ["--system", "pendulum", "--against", "rk4", "--steps", "40", "--trajectories", "2"]
+
+
+def interrupted(run, monkeypatch, *arguments):
+    """The files of the checkpoint that a rollout leaves when it is stopped in the middle."""
+    observe = Measurement._observe
+
+    def stop(measurement, start, states):
+        if start > 20:
+            raise KeyboardInterrupt
+        observe(measurement, start, states)
+
+    with monkeypatch.context() as context:
+        context.setattr(Measurement, "_observe", stop)
+        result = run(main, *arguments)
+    assert result.exit_code == 130, result.output
+    assert "nothing is lost: the same command with --resume goes on" in result.output
+    return result
+
+
+def kept(folder):
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def test_resuming_what_was_never_begun_begins_anew(run, tmp_path):
+    result = run(main, *PENDULUM, "-o", "a.h5", "--resume")
+    assert result.exit_code == 0, result.output
+    assert "nothing is recorded in a.h5.checkpoint yet: the rollout begins anew" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_no_mistake_costs_the_checkpoint(run, model, tmp_path, monkeypatch):
+    interrupted(run, monkeypatch, *PENDULUM, "-o", "a.h5")
+    before = kept("a.h5.checkpoint")
+    assert "progress.npz" in before
+    for wrong, message in (
+        ([], "go on with it by --resume"),
+        (["--steps", "41", "--resume"], "another rollout (steps differs)"),
+        (["--against", "heun", "--resume"], "another rollout (methods differs)"),
+        (["--against", "rk5", "--resume"], "no classical method 'rk5'"),
+        (["--seed", "3", "--resume"], "another rollout (initial states differs)"),
+        (["--step", "0.05", "--resume"], "another rollout (step differs)"),
+        (["-p", "g=3", "--resume"], "another rollout (parameters differs)"),
+        (["--section", "r=0", "--resume"], "no component 'r'"),
+        (["--first-window", "rk5", "--resume"], "no classical method 'rk5'"),
+        (["--time", "3", "--resume"], "not both"),
+        (["--threshold", "-1", "--resume"], "threshold"),
+        (["--system", "rigid-body", "--resume"], "another rollout"),
+        ([model, "--resume"], "leave out the system"),
+    ):
+        assert refused(run(main, *PENDULUM, "-o", "a.h5", *wrong), message), wrong
+    Path("a.h5").write_text("precious")
+    assert refused(run(main, *PENDULUM, "-o", "a.h5", "--resume"), "exists already")
+    assert kept("a.h5.checkpoint") == before
+    result = run(main, *PENDULUM, "-o", "a.h5", "--resume", "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert "anew" not in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--time", "1e15"], "steps of 0.2 would take too long"),
+        (["--time", "1e308", "--step", "1e-300"], "would take too long"),
+        (["--steps", "1" + "0" * 30], "would take too long"),
+        (["--steps", "1" + "0" * 12, "--every", "1"], "keep fewer (--every)"),
+        (["--steps", "1" + "0" * 12, "--reference-time", "1e300"], "(--reference-time)"),
+        (["--steps", "1" + "0" * 12, "--tangent-steps", "1" + "0" * 12], "(--tangent-steps)"),
+        (["--steps", "5", "--trajectories", "1" + "0" * 15], "take fewer trajectories"),
+        (["--time", "nan"], "time = nan"),
+        (["--reference-time", "inf", "--steps", "5"], "reference_time = inf"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_is_allocated(run, tmp_path, arguments, message):
+    assert refused(run(main, "--system", "pendulum", *arguments), message)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_too_small_is_told_at_once(run, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    assert refused(run(main, *PENDULUM), "choose another disk with -o")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../escaped/name", "/tmp/name", "a/../../b", "..", "", "\x00"])
+def test_the_name_of_a_system_in_a_model_is_no_path(run, model, tmp_path, name):
+    import vpintegrator as vp
+
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    changed = vp.load(model)
+    changed.metadata["system_name"] = name
+    vp.save(changed, inner / "a.safetensors")
+    with pytest.MonkeyPatch.context() as context:
+        context.chdir(inner)
+        result = run(main, "a.safetensors", "--steps", "5", "--against", "none")
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["inner"]
+    (written,) = inner.glob("*.h5")
+    assert written.name.endswith("-rollout.h5")
+
+
+@pytest.mark.parametrize("recorded", ["pipe", "/dev/zero", "//host/share/x.h5", "x" * 5000, "."])
+def test_a_dataset_that_a_model_names_is_a_file_of_this_machine(run, model, recorded):
+    import vpintegrator as vp
+
+    os.mkfifo("pipe")
+    changed = vp.load(model)
+    changed.metadata["dataset"] = recorded
+    vp.save(changed, "a.safetensors")
+    result = run(main, "a.safetensors", "--reference", "dataset", "--steps", "5")
+    assert refused(result, "is not found at")
+
+
+def test_what_a_model_was_trained_on_is_told_when_it_is_read(run, model):
+    result = run(main, model, "--reference", "dataset", "--against", "none", "--steps", "3")
+    assert result.exit_code == 0, result.output
+    assert f"compared with {model.parent / 'body.h5'}, which net was trained on" in result.output
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("step", "abc"), ("step", "-1"), ("step", "nan"), ("parameters", "["), ("parameters", "[1]")],
+)
+def test_models_with_damaged_metadata(run, model, key, value):
+    import vpintegrator as vp
+
+    changed = vp.load(model)
+    changed.metadata[key] = value
+    vp.save(changed, "a.safetensors")
+    result = run(main, "a.safetensors", "--steps", "5")
+    assert refused(result, "parameters" if key == "parameters" else "no positive number")
 
 
 def test_looks(run, model):

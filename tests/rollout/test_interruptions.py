@@ -1,7 +1,10 @@
 """A comparison that is interrupted goes on to the same result."""
 
-import json
+import errno
+import io
+import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ import vpintegrator as vp
 from tests.rollout.test_compare import same, trained
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingTransformer
-from vpintegrator.rollout import measure
+from vpintegrator.rollout import measure, storage
 from vpintegrator.rollout.storage import FolderStorage
 
 METHODS = ["rk4", "implicit-midpoint"]
@@ -82,7 +85,7 @@ def test_killed_between_two_records(tmp_path, monkeypatch):
             original(storage, progress)
 
     original = FolderStorage.record
-    monkeypatch.setattr(measure, "_RECORD_SECONDS", 0.0)
+    monkeypatch.setattr(measure, "RECORD_SECONDS", 0.0)
     monkeypatch.setattr(FolderStorage, "record", forget)
     with pytest.raises(Stop):
         vp.compare(**arguments(), checkpoint=folder, progress=stopping_at("rk4", 600))
@@ -91,12 +94,15 @@ def test_killed_between_two_records(tmp_path, monkeypatch):
     assert same(without_cost(report), without_cost(whole))
 
 
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def test_a_checkpoint_is_not_mistaken_for_another(tmp_path):
     folder = tmp_path / "checkpoint"
-    with pytest.raises(InputError, match="no interrupted rollout"):
-        vp.compare(**arguments(), checkpoint=folder, resume=True)
     with pytest.raises(Stop):
         vp.compare(**arguments(), checkpoint=folder, progress=stopping_at("rk4", 100))
+    kept = files(folder)
     with pytest.raises(InputError, match="go on with it by --resume"):
         vp.compare(**arguments(), checkpoint=folder)
     for changes, what in (
@@ -108,18 +114,112 @@ def test_a_checkpoint_is_not_mistaken_for_another(tmp_path):
     ):
         with pytest.raises(InputError, match=rf"another rollout \({what} differs\)"):
             vp.compare(**arguments(**changes), checkpoint=folder, resume=True)
-    (folder / "progress.npz").write_bytes(b"damaged")
-    with pytest.raises(InputError, match="is damaged, delete"):
-        vp.compare(**arguments(), checkpoint=folder, resume=True)
-    (folder / "rollout.json").write_text("{")
-    with pytest.raises(InputError, match="is damaged, delete"):
-        vp.compare(**arguments(), checkpoint=folder, resume=True)
-    (folder / "rollout.json").write_text(json.dumps([1]))
-    with pytest.raises(InputError, match="another rollout"):
-        vp.compare(**arguments(), checkpoint=folder, resume=True)
-    shutil.rmtree(folder)
+    assert files(folder) == kept
     with pytest.raises(InputError, match=r"folder .* does not exist"):
         vp.compare(**arguments(), checkpoint=tmp_path / "none" / "checkpoint")
+
+
+def test_whatever_goes_wrong_later_the_checkpoint_stays(tmp_path, monkeypatch):
+    folder, output = tmp_path / "rollout.h5.checkpoint", tmp_path / "rollout.h5"
+    options = arguments(against=["rk4"], model=None, system="pendulum")
+    whole = vp.compare(**options)
+    with pytest.raises(Stop):
+        vp.compare(**options, checkpoint=folder, progress=stopping_at("rk4", 350))
+    kept = files(folder)
+
+    def wrong(*arguments):
+        raise InputError("wrong")
+
+    with monkeypatch.context() as context:  # found only when everything else was right
+        context.setattr(sys.modules["vpintegrator.rollout.compare"], "_compile", wrong)
+        with pytest.raises(InputError, match="wrong"):
+            vp.compare(**options, checkpoint=folder, resume=True)
+    assert files(folder) == kept
+    report = vp.compare(**options, checkpoint=folder, resume=True)
+    output.write_text("precious")
+    for path, message in ((output, "exists already"), (tmp_path / "none" / "x.h5", "not exist")):
+        with pytest.raises(InputError, match=message):
+            report.save(path)
+    with monkeypatch.context() as context:  # the file is complete but for its name
+        context.setattr("vpintegrator.files._move", wrong)
+        with pytest.raises(InputError, match="wrong"):
+            report.save(tmp_path / "other.h5")
+    assert set(files(folder)) == set(kept)
+    report.save(output, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["rollout.h5"]
+    assert same(without_cost(vp.open_rollout(output)), without_cost(whole))
+
+
+@pytest.mark.parametrize("left", ["nothing", "a folder", "a temporary file", "an identity"])
+def test_resuming_where_nothing_was_recorded_begins_anew(tmp_path, left):
+    folder = tmp_path / "checkpoint"
+    options = arguments(against=["rk4"], model=None, system="pendulum", steps=20)
+    if left == "an identity":
+        with pytest.raises(Stop):
+            vp.compare(**options, checkpoint=folder, progress=stopping_at("rk4", 1))
+        (folder / "progress.npz").unlink()
+    elif left != "nothing":
+        folder.mkdir()
+    if left == "a temporary file":
+        (folder / ".rollout.json.host-1.x.part").touch()
+    seen = []
+    report = vp.compare(
+        **options, checkpoint=folder, resume=True, progress=lambda *call: seen.append(call)
+    )
+    assert seen[0][:2] == ("reference", 0)
+    assert same(without_cost(report), without_cost(vp.compare(**options)))
+
+
+def test_two_rollouts_do_not_share_a_checkpoint(tmp_path):
+    folder = tmp_path / "checkpoint"
+    options = arguments(against=["rk4"], model=None, system="pendulum", steps=20)
+    report = vp.compare(**options, checkpoint=folder)  # not saved yet
+    for resume in (False, True):
+        with pytest.raises(InputError, match="another rollout is at work in"):
+            vp.compare(**options, checkpoint=folder, resume=resume)
+    report.save(tmp_path / "rollout.h5")
+    assert not folder.exists()
+
+
+def test_damage_is_told_and_the_folder_stays(tmp_path):
+    folder, work = tmp_path / "kept", tmp_path / "work"
+    options = arguments(against=["rk4"], model=None, system="pendulum", steps=20)
+    with pytest.raises(Stop):
+        vp.compare(**options, checkpoint=folder, progress=stopping_at("rk4", 10))
+    sound = files(folder)
+    arrays = [name for name in sound if name.endswith(".npy")]
+    changes = {
+        "progress.npz": [b"damaged", sound["progress.npz"][:-9], swapped(sound["progress.npz"])],
+        "rollout.json": [b"{", b"[1]", b"[" * 100_000, b"{}", b'{"format": 3}'],
+        **{name: [None, b"", sound[name][:-8], sound[name] + b"x", b"x" * 500] for name in arrays},
+    }
+    for name, variants in changes.items():
+        for content in variants:
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.copytree(folder, work)
+            (work / name).unlink()
+            if content is not None:
+                (work / name).write_bytes(content)
+            before = files(work)
+            with pytest.raises(InputError, match=r"is damaged"):
+                vp.compare(**options, checkpoint=work, resume=True)
+            assert files(work) == before
+    (folder / "rollout.json").unlink()
+    with pytest.raises(InputError, match="is not what an interrupted rollout left"):
+        vp.compare(**options, checkpoint=folder, resume=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="it is no folder"):
+        vp.compare(**options, checkpoint=tmp_path / "file")
+
+
+def swapped(archive):
+    """A sound archive of numbers that were never recorded."""
+    with np.load(io.BytesIO(archive)) as arrays:
+        entries = dict(arrays)
+    entries["1/done" if "1/done" in entries else "0/done"] += 1
+    changed = io.BytesIO()
+    np.savez(changed, **entries)
+    return changed.getvalue()
 
 
 def test_nothing_is_left_where_nothing_can_be_gone_on_with(tmp_path):
@@ -137,6 +237,37 @@ def test_nothing_is_left_where_nothing_can_be_gone_on_with(tmp_path):
             checkpoint=tmp_path / "checkpoint",
         )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_found_before_the_work(tmp_path, monkeypatch):
+    """Into a map of a file without room, a program cannot write: the system ends it."""
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    options = arguments(against=["rk4"], model=None, system="pendulum", steps=20)
+    with pytest.raises(OSError, match="the disk is full"):
+        vp.compare(**options, checkpoint=tmp_path / "checkpoint")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_are_on_the_disk_before_the_progress_that_counts_on_them(tmp_path, monkeypatch):
+    order = []
+    flush, replacing = np.memmap.flush, storage.replacing
+    monkeypatch.setattr(np.memmap, "flush", lambda a: (order.append("array"), flush(a))[1])
+    monkeypatch.setattr(
+        storage,
+        "replacing",
+        lambda path, overwrite=False: (order.append(path.name), replacing(path, overwrite))[1],
+    )
+    options = arguments(against=["rk4"], model=None, system="pendulum", steps=20)
+    vp.compare(**options, checkpoint=tmp_path / "checkpoint")
+    records = [k for k, name in enumerate(order) if name == "progress.npz"]
+    assert len(records) >= 2
+    assert all(order[k - 1] == "array" for k in records)
+    assert order[: records[0]].count("array") == 1  # the reference
+    assert order[records[0] : records[-1]].count("array") == 4  # and states, errors, energy
 
 
 def test_snapshots_hold_no_objects(tmp_path):

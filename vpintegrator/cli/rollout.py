@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -137,7 +138,10 @@ _TIME = 120.0  # how long to run where nothing says it
 )
 @overwrite_option
 @click.option(
-    "--resume", is_flag=True, help="Go on from OUTPUT.checkpoint, which an interrupted run leaves."
+    "--resume",
+    is_flag=True,
+    help="Go on from OUTPUT.checkpoint, which an interrupted run leaves; begin anew if there is "
+    "none.",
 )
 @click.option(
     "--list-methods",
@@ -173,7 +177,8 @@ def main(
     is written to a rollout file for vp-plot.
 
     A rollout may take millions of steps: each is measured, some are kept. Ctrl-C keeps what is done
-    in OUTPUT.checkpoint, and --resume goes on from there.
+    in OUTPUT.checkpoint, and --resume goes on from there; it is deleted when the rollout is saved,
+    and by nothing else.
 
     \b
     Examples:
@@ -195,7 +200,7 @@ def main(
         initial or not dataset
     ):
         raise InputError("give initial states by one of --initial, --dataset and --trajectories")
-    from vpintegrator.files import check_output
+    from vpintegrator.files import check_output, safe_name
 
     if output is not None:
         check_output(output, overwrite)
@@ -203,6 +208,7 @@ def main(
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.arguments import check_agreement
+    from vpintegrator.rollout.storage import is_recorded
 
     loaded: dict[str, Integrator] = {}
     if models:  # nothing else needs PyTorch, which takes seconds to import
@@ -214,14 +220,18 @@ def main(
     if given is not None:
         check_agreement(loaded, given)
     name = given.name if given else next(iter(loaded.values())).metadata.get("system_name", "model")
-    path = output or Path(f"{name}-rollout.h5")
+    path = output or Path(f"{safe_name(name, 'model')}-rollout.h5")
     check_output(path, overwrite)
     first, measured = _start(initial, dataset, reference, trajectories, loaded, given)
     if time_ is None and steps is None and measured is None:
         time_ = _TIME
+    checkpoint = path.with_name(f"{path.name}.checkpoint")
+    note = ""
+    if resume and not is_recorded(checkpoint):
+        note = f"nothing is recorded in {checkpoint} yet: the rollout begins anew"
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with _bars() as show:
+        with _bars(note) as show:
             report = compare(
                 loaded or None,
                 against=_methods(against),
@@ -232,16 +242,16 @@ def main(
                 steps=steps,
                 system=given,
                 step=step,
-                checkpoint=path.with_name(f"{path.name}.checkpoint"),
+                checkpoint=checkpoint,
                 resume=resume,
                 compiled=compiled,
                 progress=show,
                 **options,
             )
+        report.save(path, overwrite=overwrite)
     except KeyboardInterrupt:
         console().print("interrupted, nothing is lost: the same command with --resume goes on")
         raise SystemExit(130) from None
-    report.save(path, overwrite=overwrite)
     out = console()
     out.print(terminal_table(report, out.width))
     if report.every > 1:
@@ -274,12 +284,14 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar for each method as it begins."""
+def _bars(note: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar for each method as it begins; a note when the first does."""
     with progress_bar() as bar:
         tasks: dict[str, Any] = {}
 
         def show(method: str, done: int, total: int) -> None:
+            if note and not tasks:
+                console().print(note, soft_wrap=True)
             if method not in tasks:
                 tasks[method] = bar.add_task(method, total=total)
             bar.update(tasks[method], completed=done, total=total)
@@ -322,6 +334,7 @@ def _start(
         return np.array(rows), None
     from vpintegrator.data import open_dataset
     from vpintegrator.rollout.arguments import find_system
+    from vpintegrator.rollout.flow import trained_step
 
     measured = find_system(models, system).is_measured
     if reference == "solution" and measured:
@@ -342,7 +355,7 @@ def _start(
         raise InputError(f"{dataset} has no test trajectories to start from")
     if from_dataset:
         for name, model in models.items():
-            step = float(model.metadata.get("step", data.step))
+            step = trained_step(model, name) or data.step
             if not math.isclose(step, data.step, rel_tol=1e-12):
                 raise InputError(
                     f"{name} was trained for the step {step:g}, but that of {dataset} is "
@@ -362,7 +375,10 @@ def _recorded_dataset(models: dict[str, Integrator]) -> Path:
 
     for name, model in models.items():
         recorded = model.metadata.get("dataset")
-        if recorded is None or not Path(recorded).exists():
+        # the model may be a stranger's: no device or pipe, which never ends, and no other machine,
+        # which would be told who asks; and what is read is said
+        network = recorded is not None and recorded.startswith(("//", r"\\"))
+        if recorded is None or network or not os.path.isfile(recorded):
             at = "" if recorded is None else f" at {recorded}"
             raise InputError(
                 f"the dataset that {name} was trained on is not found{at}; give it, or another of "
@@ -373,6 +389,7 @@ def _recorded_dataset(models: dict[str, Integrator]) -> Path:
                 f"{recorded} has changed since {name} was trained on it; if that is meant, give it "
                 "with --dataset"
             )
+        console().print(f"compared with {recorded}, which {name} was trained on", soft_wrap=True)
         return Path(recorded)
     raise InputError("without a model, give the dataset to compare with by --dataset")
 

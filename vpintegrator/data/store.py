@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.data.recipe import Recipe
+from vpintegrator.errors import printable
 from vpintegrator.files import replacing
 from vpintegrator.hdf5 import write_header, write_overview, write_shards, write_states
 
@@ -63,7 +64,7 @@ def save_dataset(
     """
     with replacing(path, overwrite) as temporary, h5py.File(temporary, "w", track_order=True) as f:
         write_header(f, FORMAT, FORMAT_VERSION, recipe.system, recipe.step)
-        f.attrs["title"] = recipe.title or recipe.system.title
+        f.attrs["title"] = printable(recipe.title or recipe.system.title)
         f.attrs["recipe"] = recipe.text
         f.attrs["seed"] = recipe.seed
         f.attrs["solver"] = recipe.method

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,13 +14,17 @@ from vpintegrator.dynamics.expression import nearest
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.classical.integrate import check_initial
+from vpintegrator.rollout.flow import trained_step
+from vpintegrator.rollout.room import check_memory
 from vpintegrator.rollout.store import RESERVED
+from vpintegrator.stored import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _STEPS = 500  # where neither the call nor the system says how long
 _REFERENCE_STEPS = 10_000  # where the call does not say how far the reference goes
+_MOST_STEPS = 10**12  # at a microsecond each, 12 days; and they are counted exactly
 _STORED_TIMES = 10_000  # where the call does not say how many states are kept
 _STORED_VALUES = 20_000_000  # numbers in them
 
@@ -35,7 +38,8 @@ def named_models(
     if isinstance(model, Mapping):
         for name in model:
             # the name becomes that of a group in the file
-            if not re.fullmatch(r"[^/\x00]+", str(name)) or name in (*RESERVED, ".", ".."):
+            fit = re.fullmatch(r"[^/\x00\ud800-\udfff]{1,200}", str(name))
+            if not fit or name in (*RESERVED, ".", ".."):
                 raise InputError(f"a model cannot be named '{name}'; choose another name")
         return dict(model)
     models = list(model) if isinstance(model, Sequence) else [model]
@@ -116,7 +120,8 @@ def find_system(models: Mapping[str, Integrator], system: System | str | None) -
                 "compare them one at a time, or give the system"
             )
     system_name = models[first].metadata.get("system_name")
-    return System(text, system_name, json.loads(parameters), source=f"system of the model {first}")
+    source = f"system of the model {first}"
+    return System(text, system_name, read_json(parameters, f"{source}, parameters"), source=source)
 
 
 def check_agreement(models: Mapping[str, Integrator], system: System) -> None:
@@ -141,9 +146,9 @@ def find_step(models: Mapping[str, Integrator], system: System, step: float | No
         raise InputError(f"step = {step!r} must be a positive number")
     source = "the step given"
     for name, model in models.items():
-        if "step" not in model.metadata:
+        trained = trained_step(model, name)
+        if trained is None:
             continue
-        trained = float(model.metadata["step"])
         if step is not None and not math.isclose(step, trained, rel_tol=1e-12):
             raise InputError(
                 f"the model {name} was trained for the step {trained:g}, but {source} is {step:g}; "
@@ -160,15 +165,21 @@ def find_step(models: Mapping[str, Integrator], system: System, step: float | No
 def number_of_steps(system: System, step: float, time: float | None, steps: int | None) -> int:
     if time is not None and steps is not None:
         raise InputError("give either time or steps, not both")
-    if steps is not None:
-        return _whole("steps", steps, 1)
-    if time is None:
-        time = system.defaults.get("time")
-    if time is None:
-        return _STEPS
-    if not (math.isfinite(time) and time >= step / 2):
-        raise InputError(f"time = {time!r} must be at least one step, {step:g}")
-    return max(round(time / step), 1)
+    if steps is None:
+        if time is None:
+            time = system.defaults.get("time")
+        if time is None:
+            return _STEPS
+        if not (math.isfinite(time) and time >= step / 2):
+            raise InputError(f"time = {time!r} must be at least one step, {step:g}")
+        steps = max(round(min(time / step, _MOST_STEPS + 1)), 1)
+    steps = whole("steps", steps, 1)
+    if steps > _MOST_STEPS:
+        raise InputError(
+            f"more than {_MOST_STEPS:,} steps of {step:g} would take too long; take a shorter "
+            "time, or a longer step"
+        )
+    return steps
 
 
 def initial_states(
@@ -177,7 +188,8 @@ def initial_states(
     """Initial states (trajectory, dim), and the seed where they are drawn."""
     if initial is not None:
         return check_initial(system, initial), None
-    count = _whole("trajectories", trajectories, 1)
+    count = whole("trajectories", trajectories, 1)
+    check_memory(f"{count:,} initial states", count * system.dim, "take fewer trajectories")
     return system.sample_initial(count, np.random.default_rng(seed)), seed
 
 
@@ -233,7 +245,11 @@ def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np
     if every is None:
         room = max(min(_STORED_TIMES, _STORED_VALUES // initial.size), 1)
         every = max(math.ceil(steps / room), 1)
-    every = min(_whole("every", every, 1), steps)
+    every = min(whole("every", every, 1), steps)
+    values = (steps // every + 2) * initial.size
+    check_memory(
+        f"{steps // every + 2:,} states of each trajectory", values, "keep fewer (--every)"
+    )
     return np.unique(np.append(np.arange(0, steps + 1, every), steps)), every
 
 
@@ -243,7 +259,7 @@ def reference_steps(step: float, steps: int, reference_time: float | None) -> in
         return min(steps, _REFERENCE_STEPS)
     if not (math.isfinite(reference_time) and reference_time >= 0):
         raise InputError(f"reference_time = {reference_time!r} must be a time, 0 or more")
-    return min(round(reference_time / step), steps)
+    return round(min(reference_time / step, steps))
 
 
 def section_plane(
@@ -279,7 +295,9 @@ def section_plane(
     return str(name), float(value), int(direction)
 
 
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or int(value) != value or value < least:
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number, ``least`` or more, or InputError."""
+    number = isinstance(value, int | float | np.number) and math.isfinite(value)
+    if isinstance(value, bool) or not number or int(value) != value or value < least:
         raise InputError(f"{name} = {value!r} must be a whole number, {least} or more")
     return int(value)

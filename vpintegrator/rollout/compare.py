@@ -24,6 +24,7 @@ from vpintegrator.rollout.arguments import (
     reference_steps,
     section_plane,
     stored_steps,
+    whole,
 )
 from vpintegrator.rollout.classical import integrate
 from vpintegrator.rollout.diagnostics import work_precision as study_work_precision
@@ -32,6 +33,7 @@ from vpintegrator.rollout.measure import Measurement, Plan, Progress
 from vpintegrator.rollout.neural import compile_for
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.room import check_memory
 from vpintegrator.rollout.storage import FolderStorage, Storage
 
 if TYPE_CHECKING:
@@ -118,9 +120,10 @@ def compare(
         Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`; by default
         wherever that is possible, since it is the time of a step that is compared.
     checkpoint
-        A folder, made here, in which an interrupted comparison stays; saving the report deletes it.
+        A folder, made here, in which an interrupted comparison stays; saving the report deletes it,
+        and nothing else does. One comparison at a time may work in it.
     resume
-        Go on from there.
+        Go on from there; where nothing is recorded yet, begin anew.
     progress
         Called with a method's name (``"reference"`` first), steps done, and steps in all; before
         that with ``"compilation"``, models done, and models in all.
@@ -133,8 +136,8 @@ def compare(
     Raises
     ------
     InputError
-        If an argument is wrong, the models do not belong together, or a classical method does not
-        apply to the system.
+        If an argument is wrong, the models do not belong together, a classical method does not
+        apply to the system, or what is asked for does not fit into the memory or on the disk.
 
     Notes
     -----
@@ -166,8 +169,7 @@ def compare(
             )
     if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"threshold = {threshold!r} must be a positive number")
-    if isinstance(tangent_steps, bool) or int(tangent_steps) != tangent_steps or tangent_steps < 0:
-        raise InputError(f"tangent_steps = {tangent_steps!r} must be a whole number, 0 or more")
+    tangent_steps = min(whole("tangent_steps", tangent_steps, 0), count)
     initial, drawn = initial_states(system, initial, trajectories, seed)
     stored, every = stored_steps(count, every, initial)
     known = reference_steps(step, count, reference_time)
@@ -187,6 +189,12 @@ def compare(
     else:
         # first windows come from the reference even where a window is longer than the rollout
         known = max(known, longest - 1)
+
+    # the whole of the reference is at hand, and the spread about its mean is computed from copies
+    values = 3 * (known + 1) * initial.size
+    check_memory(f"a reference of {known:,} steps", values, "end it earlier (--reference-time)")
+    values = 4 * tangent_steps * min(len(initial), _TANGENT_TRAJECTORIES)
+    check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
 
     storage: Storage = Storage()
     if checkpoint is not None:
@@ -208,6 +216,8 @@ def compare(
         raise InputError("resume needs the name of the checkpoint")
 
     try:
+        measured = len(stored) * len(initial) * (system.dim + 1 + len(system.invariants))
+        storage.reserve((known + 1) * initial.size * (reference is None) + len(flows) * measured)
         _compile([f for f in flows if isinstance(f, LearnedFlow)], len(initial), compiled, progress)
         if reference is None:
             times = step * np.arange(known + 1)
@@ -230,7 +240,7 @@ def compare(
             reference=aligned,
             threshold=threshold,
             section_plane=plane,
-            tangent_steps=int(tangent_steps),
+            tangent_steps=tangent_steps,
             tangent_trajectories=_TANGENT_TRAJECTORIES,
         )
         runs = {}
@@ -257,8 +267,8 @@ def compare(
             work_precision=studied,
             _storage=storage,
         )
-    except InputError:
-        storage.remove()  # nothing that could be gone on with
+    except BaseException:
+        storage.close()  # what is recorded stays, whatever went wrong
         raise
 
 

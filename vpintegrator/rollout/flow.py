@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -171,7 +172,7 @@ class LearnedFlow(NumericalFlow):
         self.structure = tuple(trait for trait, holds in traits.items() if holds)
         self.system, self.dim = system, model.dim
         self.window, self.prediction_window = model.window, model.prediction_window
-        trained = model.metadata.get("step", step)
+        trained = trained_step(model, self.name) or step
         if trained is None:
             raise InputError(f"the model {self.name} does not say for which step it is; give step")
         self.step = float(trained)
@@ -190,6 +191,29 @@ class LearnedFlow(NumericalFlow):
 
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
         return LearnedCursor.from_snapshot(self.model, snapshot, self.compiled)
+
+
+def trained_step(model: Integrator, name: str) -> float | None:
+    """The time step that a model was trained for, None where its metadata does not say.
+
+    Raises
+    ------
+    InputError
+        If what the metadata says is no positive number.
+    """
+    text = model.metadata.get("step")
+    if text is None:
+        return None
+    try:
+        step = float(text)
+    except ValueError:
+        step = math.nan
+    if not (math.isfinite(step) and step > 0):
+        raise InputError(
+            f"the model {name} was trained for the step {text!r}, which is no positive number; its "
+            "file is damaged"
+        )
+    return step
 
 
 def as_flow(

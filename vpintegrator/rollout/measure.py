@@ -34,7 +34,7 @@ from vpintegrator.rollout.observers import (
     WindowSampler,
 )
 from vpintegrator.rollout.report import Run, Volume
-from vpintegrator.rollout.storage import Storage
+from vpintegrator.rollout.storage import RECORD_SECONDS, Storage
 
 Progress = Callable[[str, int, int], None]
 
@@ -42,7 +42,6 @@ _PART_VALUES = 500_000  # numbers in the states advanced at a time: they stay in
 _LARGEST_PART = 4096  # steps
 _SAMPLES = 60  # times at which the determinant is measured
 _SAMPLED_TRAJECTORIES = 40
-_RECORD_SECONDS = 10.0  # between two records of the progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,13 +111,15 @@ class Measurement:
         self.flow, self.plan = flow, plan
         self._first, self._storage, self._key = first, storage, key
         times, trajectories, dim = len(plan.stored), len(plan.initial), plan.system.dim
-        states = storage.array(f"{key}/states", (times, trajectories, dim))
-        error = storage.array(f"{key}/error", (times, trajectories))
+        begun = f"{key}/done" in storage.progress()
+        states = storage.array(f"{key}/states", (times, trajectories, dim), begun)
+        error = storage.array(f"{key}/error", (times, trajectories), begun)
         self.divergence = DivergenceObserver(trajectories)
         self.keeper = StateKeeper(plan.stored, states)
         self.error = ErrorObserver(plan.reference, plan.threshold, plan.stored, error)
-        ends = np.arange(flow.window - 1, plan.steps + 1)
-        ends = ends[np.linspace(0, len(ends) - 1, min(_SAMPLES, len(ends))).round().astype(int)]
+        count = max(plan.steps + 2 - flow.window, 0)
+        chosen = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
+        ends = flow.window - 1 + chosen
         self.sampler = WindowSampler(
             ends, flow.window, min(trajectories, _SAMPLED_TRAJECTORIES), dim
         )
@@ -130,7 +131,7 @@ class Measurement:
                 plan.initial,
                 plan.step,
                 plan.stored,
-                storage.array(f"{key}/invariant/{series[name]}", (times, trajectories)),
+                storage.array(f"{key}/invariant/{series[name]}", (times, trajectories), begun),
             )
             for name, invariant in plan.system.invariants.items()
         }
@@ -177,7 +178,7 @@ class Measurement:
                 self._seconds += seconds
                 done += count
                 latest = self._snapshot(done, cursor.snapshot())
-                if clock.monotonic() - recorded > _RECORD_SECONDS:
+                if clock.monotonic() - recorded > RECORD_SECONDS:
                     self._storage.record(latest)
                     recorded = clock.monotonic()
                 if progress:

@@ -12,6 +12,7 @@ import scipy.integrate
 from scipy.interpolate import KroghInterpolator
 
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def as_ode_solver(
     >>> solution = solve_ivp(lambda t, z: system.vector_field(z), (0, 50), z0, method)
     ...                                                                       # doctest: +SKIP
     """
-    known = model.metadata.get("step", step)
+    known = trained_step(model, model.name) or step
     if known is None:
         raise InputError(f"the model {model.name} does not say for which step it is; give step")
     h = float(known)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from vpintegrator.dynamics import System, solve
-from vpintegrator.rollout.storage import Storage
+from vpintegrator.rollout.storage import RECORD_SECONDS, Storage
 
 METHOD = "DOP853"
 TOLERANCE = 1e-13
@@ -65,34 +66,41 @@ def solve_reference(
     """
     storage = storage or Storage()
     count = len(times) - 1
-    states = storage.array("reference", (len(times), *initial.shape))
     control, error, done = initial, np.zeros(len(initial)), 0
     saved = storage.progress()
-    if "reference.done" in saved:
+    begun = "reference.done" in saved
+    if begun:
         done = int(saved["reference.done"])
         control, error = saved["reference.control"], saved["reference.error"]
+    states = storage.array("reference", (len(times), *initial.shape), begun)
     states[0] = initial
+
+    def record() -> None:
+        entries = {"done": np.array(done), "control": control, "error": error}
+        storage.record({f"reference.{name}": value for name, value in entries.items()})
+
+    recorded = clock.monotonic()
     if progress:
         progress("reference", done, count)
-    while done < count:
-        part = times[done : done + _PART + 1]
-        halves = np.empty(2 * len(part) - 1)
-        halves[::2] = part
-        halves[1::2] = (part[1:] + part[:-1]) / 2
-        start = np.array(states[done])
-        new = solve(system, start, halves, METHOD, TOLERANCE, TOLERANCE)[:, ::2]
-        other = solve(system, control, part, METHOD, CONTROL_TOLERANCE, CONTROL_TOLERANCE)
-        states[done + 1 : done + len(part)] = new[:, 1:].transpose(1, 0, 2)
-        error = np.maximum(error, np.abs(new - other).max(axis=(1, 2)))
-        control = other[:, -1]
-        done += len(part) - 1
-        storage.record(
-            {
-                "reference.done": np.array(done),
-                "reference.control": control,
-                "reference.error": error,
-            }
-        )
-        if progress:
-            progress("reference", done, count)
+    try:
+        while done < count:
+            part = times[done : done + _PART + 1]
+            halves = np.empty(2 * len(part) - 1)
+            halves[::2] = part
+            halves[1::2] = (part[1:] + part[:-1]) / 2
+            start = np.array(states[done])
+            new = solve(system, start, halves, METHOD, TOLERANCE, TOLERANCE)[:, ::2]
+            other = solve(system, control, part, METHOD, CONTROL_TOLERANCE, CONTROL_TOLERANCE)
+            states[done + 1 : done + len(part)] = new[:, 1:].transpose(1, 0, 2)
+            largest = np.maximum(error, np.abs(new - other).max(axis=(1, 2)))
+            # together, lest an interruption come between them
+            done, control, error = done + len(part) - 1, other[:, -1], largest
+            if clock.monotonic() - recorded > RECORD_SECONDS:
+                record()
+                recorded = clock.monotonic()
+            if progress:
+                progress("reference", done, count)
+    finally:
+        if done:
+            record()
     return Reference(states.transpose(1, 0, 2), error)

@@ -1,14 +1,17 @@
 """Where a long rollout keeps what it has: in memory, or in a folder from which it can go on.
 
 The folder holds a plain .npy file for each array, filled in as the rollout goes, and one small
-``progress.npz`` that says how far they are valid. Only the latter is replaced in one move, so
-whenever the program is stopped, the folder stands at the last progress written.
+``progress.npz`` that says how far they are valid. Only the latter is replaced in one move, and only
+when the arrays are on the disk; so whenever the program is stopped, or the power fails, the folder
+stands at the last progress written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import math
 import os
 import shutil
 import zipfile
@@ -19,20 +22,34 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_version, replacing
+from vpintegrator.files import allocate, check_version, disk_errors, locked, replacing
+from vpintegrator.rollout.room import check_memory, gibibytes
 
 _IDENTITY = "rollout.json"
 _PROGRESS = "progress.npz"
+_DIGEST = "digest"
 FORMAT = "vpintegrator-rollout-checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: without the digest of the progress
+_FEWER = "keep fewer states (--every), or take fewer trajectories (--trajectories)"
+RECORD_SECONDS = 10.0  # between two records of the progress
 
 
 class Storage:
     """Arrays by name, in memory; nothing outlives the program."""
 
-    def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """A float64 array that starts as zeros, or as it was left."""
+    def array(self, name: str, shape: tuple[int, ...], begun: bool = False) -> np.ndarray:
+        """A float64 array: of zeros, or as it was left where its part of the work is ``begun``."""
         return np.zeros(shape)
+
+    def reserve(self, values: int) -> None:
+        """Say before the work where so many numbers, in all arrays, would not fit.
+
+        Raises
+        ------
+        InputError
+            If they would not.
+        """
+        check_memory("the states and what is measured on them", values, _FEWER)
 
     def progress(self) -> dict[str, np.ndarray]:
         """All that was recorded; empty at the start."""
@@ -41,12 +58,15 @@ class Storage:
     def record(self, progress: Mapping[str, np.ndarray]) -> None:
         """Make entries of the progress safe, besides those recorded under other names."""
 
+    def close(self) -> None:
+        """Leave what is recorded to whoever goes on with it."""
+
     def remove(self) -> None:
         """Delete what is no longer needed."""
 
 
 class FolderStorage(Storage):
-    """Arrays in the files of a folder.
+    """Arrays in the files of a folder, which one process at a time works on.
 
     Parameters
     ----------
@@ -55,12 +75,13 @@ class FolderStorage(Storage):
     identity
         What must be the same to go on: system, methods, step, initial states.
     resume
-        Whether to go on from what is there.
+        Whether to go on from what is there. Where nothing is, the work begins anew.
 
     Raises
     ------
     InputError
-        If the folder holds another rollout, or one and ``resume`` is false, or none and it is true.
+        If the folder holds another rollout, or one and ``resume`` is false, or no rollout at all;
+        if it is damaged; or if another process works on it.
     """
 
     def __init__(
@@ -68,77 +89,167 @@ class FolderStorage(Storage):
     ) -> None:
         self.folder = Path(folder)
         self._recorded: dict[str, np.ndarray] = {}
-        identity = {"format": f"{FORMAT}-{FORMAT_VERSION}", **identity}
-        if resume:
-            self._check(identity)
-            self._recorded = self._read()
-            return
-        if self.folder.exists():
-            raise InputError(
-                f"{self.folder} is what an interrupted rollout left: go on with it by --resume "
-                "(resume=True in Python), or delete the folder to start anew"
-            )
+        self._maps: list[np.memmap] = []
+        self._made = False
+        self._lock = contextlib.ExitStack()
         try:
-            self.folder.mkdir()
-        except FileNotFoundError:
-            raise InputError(
-                f"cannot write {self.folder}: the folder {self.folder.parent} does not exist"
-            ) from None
-        with replacing(self.folder / _IDENTITY) as temporary:
-            temporary.write_text(json.dumps(identity, indent=1), encoding="utf-8")
+            self._open({"format": f"{FORMAT}-{FORMAT_VERSION}", **identity}, resume)
+        except BaseException:
+            self.close()
+            raise
 
-    def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    def array(self, name: str, shape: tuple[int, ...], begun: bool = False) -> np.ndarray:
         path = self.folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.npy"
         if 0 in shape:
             return np.zeros(shape)
-        if path.exists():
-            array = np.lib.format.open_memmap(path, mode="r+")
-            if array.shape == shape and array.dtype == np.float64:
-                return array
-        # the file is sparse: zeros that are never written take no room on the disk
-        return np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
+        if not begun:
+            _create(path, shape)
+        array = self._map(path, shape)
+        self._maps.append(array)
+        return array
+
+    def reserve(self, values: int) -> None:
+        there = sum(path.stat().st_size for path in self.folder.glob("*.npy"))
+        # twice: they are in the rollout file too before they are deleted here
+        needed, free = 16 * values - there, shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise InputError(
+                f"the rollout needs {gibibytes(needed)} more on the disk of {self.folder.parent}, "
+                f"and {gibibytes(free)} are free; choose another disk with -o, or {_FEWER}"
+            )
 
     def progress(self) -> dict[str, np.ndarray]:
         return dict(self._recorded)
 
     def record(self, progress: Mapping[str, np.ndarray]) -> None:
-        # the pages of the arrays belong to the system, which keeps them when this process dies
-        self._recorded.update(progress)
+        for array in self._maps:
+            array.flush()  # they are on the disk before it is said that they are
+        recorded = {**self._recorded, **progress}
         with (
             replacing(self.folder / _PROGRESS, overwrite=True) as temporary,
             temporary.open("wb") as file,
         ):
-            np.savez(file, **self._recorded)  # type: ignore[arg-type]
+            np.savez(file, **recorded, **{_DIGEST: _digest(recorded)})  # type: ignore[arg-type]
+        self._recorded = recorded
+
+    def close(self) -> None:
+        if self._made and not self._recorded:
+            self.remove()
+        self._lock.close()
 
     def remove(self) -> None:
+        with contextlib.suppress(OSError):  # without it the rest says nothing, if this is stopped
+            (self.folder / _PROGRESS).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
 
-    def _read(self) -> dict[str, np.ndarray]:
-        path = self.folder / _PROGRESS
-        if not path.exists():
-            return {}
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise InputError(f"{path} is damaged, delete {self.folder}: {error}") from None
-
-    def _check(self, identity: Mapping[str, Any]) -> None:
+    def _open(self, identity: Mapping[str, Any], resume: bool) -> None:
+        if not self.folder.parent.is_dir():
+            raise InputError(
+                f"cannot write {self.folder}: the folder {self.folder.parent} does not exist"
+            )
+        with disk_errors(self.folder):
+            try:
+                self.folder.mkdir()
+                self._made = True
+            except FileExistsError:
+                if not self.folder.is_dir():
+                    raise InputError(f"cannot write {self.folder}: it is no folder") from None
+            self._lock.enter_context(locked(self.folder, "another rollout is at work in"))
+        if not self._made and not resume:
+            raise InputError(
+                f"{self.folder} is what an interrupted rollout left: go on with it by --resume "
+                "(resume=True in Python), or delete the folder to start anew"
+            )
         path = self.folder / _IDENTITY
-        if not path.exists():
-            raise InputError(f"there is no interrupted rollout {self.folder} to resume")
+        if path.exists():
+            version = self._check(path, identity)
+            self._recorded = self._read(self.folder / _PROGRESS, version)
+        elif any(not entry.name.endswith(".part") for entry in self.folder.iterdir()):
+            raise InputError(
+                f"{self.folder} is not what an interrupted rollout left, there is no {_IDENTITY} "
+                "in it; move it away, or choose another output"
+            )
+        else:
+            with replacing(path) as temporary:
+                temporary.write_text(json.dumps(identity, indent=1), encoding="utf-8")
+
+    def _check(self, path: Path, identity: Mapping[str, Any]) -> int:
+        """Compare the identity in the folder with the one wanted; the version of the folder."""
         try:
             saved = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} is damaged, delete {self.folder}: {error}") from None
-        if isinstance(saved, dict):
-            name, _, version = str(saved.get("format")).rpartition("-")
-            if name == FORMAT:
-                check_version(self.folder, version, FORMAT_VERSION)
-        wanted = json.loads(json.dumps(identity))
+        except (OSError, ValueError, RecursionError) as error:
+            raise self._damaged(path, error) from None
+        if not isinstance(saved, dict):
+            raise self._damaged(path, "it holds no JSON object")
+        name, _, number = str(saved.get("format")).rpartition("-")
+        if name != FORMAT:
+            raise self._damaged(path, "it does not say that it is a rollout's")
+        version = check_version(self.folder, number, FORMAT_VERSION)
+        wanted = json.loads(json.dumps({**identity, "format": saved["format"]}))
         for key, value in wanted.items():
-            if not isinstance(saved, dict) or saved.get(key) != value:
+            if saved.get(key) != value:
                 raise InputError(
                     f"{self.folder} belongs to another rollout ({key} differs); give the arguments "
                     "of the interrupted one, or delete the folder to start anew"
                 )
+        return version
+
+    def _read(self, path: Path, version: int) -> dict[str, np.ndarray]:
+        if not path.exists():
+            return {}
+        try:
+            with zipfile.ZipFile(path) as archive:
+                if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                    raise ValueError("it is compressed")  # to something of any size
+            with np.load(path, allow_pickle=False) as arrays:
+                recorded = {name: arrays[name] for name in arrays.files}
+        except Exception as error:  # NumPy raises almost anything about a damaged archive
+            raise self._damaged(path, error) from None
+        digest = recorded.pop(_DIGEST, None)
+        if version > 1 and not np.array_equal(digest, _digest(recorded)):
+            raise self._damaged(path, "it is not what was recorded")
+        return recorded
+
+    def _map(self, path: Path, shape: tuple[int, ...]) -> np.memmap:
+        """The array of a file, to be written to."""
+        size = 8 * math.prod(shape)
+        try:
+            with path.open("rb") as file:
+                version = np.lib.format.read_magic(file)
+                header = np.lib.format.read_array_header_1_0(file)
+                offset = file.tell()
+        except Exception as error:  # here too
+            raise self._damaged(path, error) from None
+        if version != (1, 0) or header != (shape, False, np.float64):
+            raise self._damaged(path, "it holds another array")
+        if path.is_symlink() or path.stat().st_size != offset + size:
+            raise self._damaged(path, "it has another size")
+        with disk_errors(path), path.open("r+b") as file:
+            allocate(file, offset + size)
+        return np.memmap(path, np.float64, "r+", offset, shape)
+
+    def _damaged(self, path: Path, reason: object) -> InputError:
+        return InputError(f"{path} is damaged, delete {self.folder} to start anew: {reason}")
+
+
+def is_recorded(folder: str | os.PathLike[str]) -> bool:
+    """Whether a checkpoint holds anything that a rollout could go on from."""
+    return (Path(folder) / _PROGRESS).exists()
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """SHA-256 of arrays and their names, as four numbers."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return np.frombuffer(digest.digest(), dtype="<i8")
+
+
+def _create(path: Path, shape: tuple[int, ...]) -> None:
+    """An array of zeros in a file that takes all of its room at once."""
+    with replacing(path, overwrite=True) as temporary, temporary.open("wb") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        allocate(file, file.tell() + 8 * math.prod(shape))

@@ -44,7 +44,7 @@ def save_rollout(report: Report, path: str | os.PathLike[str], overwrite: bool =
     """Write a report; see :meth:`Report.save`."""
     with replacing(path, overwrite) as temporary, h5py.File(temporary, "w", track_order=True) as f:
         write_header(f, FORMAT, FORMAT_VERSION, report.system, report.step)
-        f.attrs["title"] = f"Rollout: {report.system.title}"
+        f.attrs["title"] = f"Rollout: {printable(report.system.title)}"
         f.attrs["methods"] = json.dumps(list(report.runs))
         f.attrs["every"] = report.every
         f.attrs["threshold"] = report.threshold
@@ -66,7 +66,9 @@ def save_rollout(report: Report, path: str | os.PathLike[str], overwrite: bool =
 
 
 def _write_run(group: h5py.Group, run: Run, report: Report) -> None:
-    for key in ("kind", "method", "title", "description", "window", "prediction_window"):
+    for key in ("kind", "method", "title", "description"):
+        group.attrs[key] = printable(getattr(run, key))
+    for key in ("window", "prediction_window"):
         group.attrs[key] = getattr(run, key)
     group.attrs["structure"] = json.dumps(run.structure)
     group.attrs["seconds_per_step_and_trajectory"] = run.seconds_per_step

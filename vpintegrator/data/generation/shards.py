@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.store import save_dataset
 from vpintegrator.data.view import SHARD_FORMAT
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
+from vpintegrator.files import locked, replacing
 from vpintegrator.hdf5 import shard_name
 
 _IDENTITY = "dataset.json"
@@ -79,7 +78,7 @@ class Shards:
             else writes to it.
         """
         self.folder.mkdir(exist_ok=True)
-        with _locked(self.folder):
+        with locked(self.folder, "another process is generating into"):
             found = self._prepare(resume, overwrite)
             try:
                 yield
@@ -215,30 +214,6 @@ def folder_of(path: Path) -> Path:
 def remove_shards(path: Path) -> None:
     """Delete the folder of shards, if there is one."""
     shutil.rmtree(folder_of(path), ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from the folder, where the file system can."""
-    try:
-        import fcntl
-    except ImportError:  # on Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise InputError(
-            f"another process is generating into {folder}; wait for it, or stop it"
-        ) from None
-    except OSError:
-        pass  # not on this file system
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 def _is_view(path: Path) -> bool:

@@ -1,0 +1,36 @@
+"""Whether what is asked for fits into the memory, found before it is asked of the system."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from vpintegrator.errors import InputError
+
+
+def check_memory(what: str, values: float, advice: str) -> None:
+    """Say before they are made that so many float64 numbers do not fit into the memory.
+
+    Raises
+    ------
+    InputError
+        If they do not; ``what`` says what they are, ``advice`` how to ask for fewer.
+    """
+    needed, there = 8 * values, _memory()
+    if needed > there:
+        raise InputError(
+            f"{what} would need {gibibytes(needed)} of memory, and this machine has "
+            f"{gibibytes(there)}; {advice}"
+        )
+
+
+def gibibytes(size: float) -> str:
+    """A number of bytes in words."""
+    return f"{size / 2**30:,.3g} GiB"
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine; infinite where it does not tell."""
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return float("inf")
