@@ -9,6 +9,7 @@ import itertools
 import os
 import platform
 import re
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -132,9 +133,7 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
                 umask = os.umask(0)
                 os.umask(umask)
             temporary.chmod(0o666 & ~umask)
-            _flush(temporary)
-            _move(temporary, path, overwrite)
-            _flush(path.parent)
+            publish(temporary, path, overwrite)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -227,8 +226,11 @@ def locked(folder: str | os.PathLike[str], busy: str) -> Iterator[None]:
         with contextlib.suppress(OSError):  # not on every file system
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{busy} {folder}; wait for it, or stop it") from None
+                gone = not os.path.samestat(os.fstat(handle), os.stat(folder))
+            except (BlockingIOError, FileNotFoundError):
+                gone = True  # whoever had it has just deleted it
+            if gone:
+                raise InputError(f"{busy} {folder}; wait for it, or stop it")
         yield
     finally:
         os.close(handle)
@@ -243,6 +245,36 @@ def safe_name(text: str, otherwise: str = "unnamed") -> str:
     plain = re.sub(r"[^\w.+-]+", "-", text).strip("-.")
     cut = plain.encode("utf-8", "ignore")[:_LONGEST_PART].decode("utf-8", "ignore")
     return cut.strip("-.") or otherwise
+
+
+def publish(temporary: Path, path: Path, overwrite: bool) -> None:
+    """Give a finished file its name when it is on the disk.
+
+    Raises
+    ------
+    InputError
+        If ``overwrite`` is false and somebody else made a file of that name meanwhile; then the
+        next name that is free is taken, and told.
+    """
+    _flush(temporary)
+    _move(temporary, path, overwrite)
+    _flush(path.parent)
+
+
+def check_space(path: Path, needed: float) -> None:
+    """Say before the work that ``needed`` bytes more will not fit on the disk of ``path``.
+
+    Raises
+    ------
+    InputError
+        If they will not.
+    """
+    free = shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise InputError(
+            f"{path} needs {needed / 2**20:,.3g} MiB more, but {free / 2**20:,.3g} MiB are free on "
+            "its disk; choose another disk with -o, or make a smaller dataset"
+        )
 
 
 def _move(temporary: Path, path: Path, overwrite: bool) -> None:
@@ -267,6 +299,7 @@ def _take(temporary: Path, path: Path) -> bool:
     """Name a file, unless there is one of that name."""
     try:
         os.link(temporary, path)  # unlike a rename, this never replaces
+        temporary.unlink()
         return True
     except FileExistsError:
         return False

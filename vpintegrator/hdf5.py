@@ -7,18 +7,194 @@ float64, chunked and checksummed, with dimension scales, and attributes that say
 from __future__ import annotations
 
 import functools
+import io
 import json
+import os
 import platform
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
+from typing import Any
 
 import h5py
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import printable
+from vpintegrator.files import replacing
 
 _CHUNK_BYTES = 1 << 20
+_PAGE_BYTES = 1 << 16
+
+
+@contextmanager
+def create_hdf5(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[h5py.File]:
+    """Give an empty HDF5 file that becomes ``path`` when the block succeeds.
+
+    HDF5 does not survive a write that fails, on a full disk for one: it tries again when it closes
+    the file, and ends the process. So it writes to a stream that takes everything, and what went
+    wrong is raised when the file is closed.
+
+    Raises
+    ------
+    InputError, OSError
+        As :func:`vpintegrator.files.replacing`.
+    """
+    with replacing(path, overwrite) as temporary, _Stream(temporary) as stream, _interruptions:
+        before, _writing.stream = getattr(_writing, "stream", None), stream
+        try:
+            with h5py.File(stream, "w", track_order=True) as file:
+                yield file
+        except Exception:
+            stream.check()  # what HDF5 makes of it comes after that
+            raise
+        finally:
+            _writing.stream = before
+        stream.check()
+
+
+class _Stream:
+    """A file that HDF5 writes to; after the first error, what is written stays in memory.
+
+    It must be there when HDF5 reads it again, until the writer pauses and hears of the error.
+    """
+
+    def __init__(self, path: os.PathLike[str]) -> None:
+        self._file = io.FileIO(path, "w+")
+        self._position = self._size = 0
+        self._error: Exception | None = None
+        self._pages: dict[int, bytearray] = {}  # by number
+
+    def write(self, data: bytes) -> int:
+        start, rest = self._position, memoryview(data).cast("B")
+        self._position += len(rest)
+        self._size = max(self._size, self._position)
+        if self._error is None:
+            try:
+                self._file.seek(start)
+                done = 0
+                while done < len(rest):
+                    done += self._file.write(rest[done:])
+                return len(rest)
+            except Exception as error:
+                self._error = error
+        for page, inside, part in _pages(start, len(rest)):
+            if page not in self._pages:
+                self._pages[page] = self._stored(page)
+            self._pages[page][inside] = rest[part]
+        return len(rest)
+
+    def readinto(self, buffer: memoryview) -> int:
+        start, whole = self._position, memoryview(buffer).cast("B")
+        self._position += len(whole)
+        for page, inside, part in _pages(start, len(whole)):
+            whole[part] = (self._pages.get(page) or self._stored(page))[inside]
+        return len(whole)
+
+    def read(self, size: int) -> bytes:
+        data = bytearray(size)
+        self.readinto(memoryview(data))
+        return bytes(data)
+
+    def _stored(self, page: int) -> bytearray:
+        """What the disk holds of a page, zeros behind its end."""
+        data = bytearray(_PAGE_BYTES)
+        try:
+            self._file.seek(page * _PAGE_BYTES)
+            self._file.readinto(data)
+        except Exception as error:
+            self._error = self._error or error
+        return data
+
+    def truncate(self, size: int) -> int:
+        try:
+            if self._error is None:
+                self._file.truncate(size)
+        except Exception as error:
+            self._error = error
+        self._size = size
+        return size
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._error = self._error or ValueError("the file is closed")
+        self._file.close()
+        self._pages.clear()
+
+
+def _pages(start: int, length: int) -> Iterator[tuple[int, slice, slice]]:
+    """Pages that some bytes touch: their numbers, which bytes of them, and which of those given."""
+    done = 0
+    while done < length:
+        page, first = divmod(start + done, _PAGE_BYTES)
+        count = min(_PAGE_BYTES - first, length - done)
+        yield page, slice(first, first + count), slice(done, done + count)
+        done += count
+
+
+class _Interruptions:
+    """Ctrl-C and SIGTERM wait while HDF5 writes to a stream: it does not survive those either."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Any] = {}
+        self._pending: list[int] = []
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread() and not self._handlers:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    self._handlers[number] = handler
+                    signal.signal(number, lambda number, _frame: self._pending.append(number))
+
+    def __exit__(self, *exception: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            handlers, self._handlers = self._handlers, {}
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            self._deliver(handlers)
+
+    def let_through(self) -> None:
+        """Where HDF5 is not at work: act on one that came."""
+        if threading.current_thread() is threading.main_thread():
+            self._deliver(self._handlers)
+
+    def _deliver(self, handlers: dict[int, Any]) -> None:
+        while self._pending:
+            number = self._pending.pop(0)
+            handlers[number](number, None)
+
+
+_interruptions = _Interruptions()
+_writing = threading.local()  # the stream that this thread writes to
+
+
+def _pause() -> None:
+    """Where HDF5 is not at work: raise what it must not see."""
+    _interruptions.let_through()
+    stream = getattr(_writing, "stream", None)
+    if stream is not None:
+        stream.check()
 
 
 def write_header(
@@ -145,6 +321,7 @@ def _fill(group: h5py.Group, name: str, values: np.ndarray | h5py.VirtualLayout)
     for start in range(0, values.shape[1] if values.size else 0, columns):
         part = slice(start, start + columns)
         for first in range(0, len(values), 64 * rows):
+            _pause()
             block = slice(first, first + 64 * rows)
             dataset[block, part] = values[block, part]
     return dataset

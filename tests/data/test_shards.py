@@ -20,6 +20,7 @@ import xarray
 from vpintegrator.data import generate, load_recipe, open_dataset
 from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shard import versions
+from vpintegrator.data.generation.shards import Shards
 from vpintegrator.data.generation.stacks import integrate, rates, stack_size
 from vpintegrator.data.store import fingerprint
 from vpintegrator.dynamics import solve
@@ -290,11 +291,42 @@ def test_two_at_a_time_are_kept_apart(tmp_path):
     os.close(handle)
 
 
+@pytest.mark.parametrize("single", [True, False])
+def test_a_dataset_that_another_process_finishes_first_loses_nobodys_work(
+    tmp_path, monkeypatch, whole, single
+):
+    path = tmp_path / "a.h5"
+    monkeypatch.setattr(Shards, "check_space", lambda *_: path.write_text("theirs"))
+    with pytest.raises(InputError, match=r"made by somebody else meanwhile.*a-2\.h5"):
+        generate("rigid-body", path, single_file=single, **SMALL)
+    assert path.read_text() == "theirs"
+    assert same_states(open_dataset(tmp_path / "a-2.h5"), whole)
+    assert (tmp_path / "a.h5.shards").exists() != single
+
+
+def test_a_folder_of_shards_deleted_by_the_one_that_finished_is_told(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    folder = tmp_path / "a.h5.shards"
+    lock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", lambda *a: (lock(*a), folder.rmdir()))
+    with pytest.raises(InputError, match="another process is generating"):
+        generate("rigid-body", tmp_path / "a.h5", **SMALL)
+
+
+def test_resume_where_nothing_was_recorded_begins_anew(tmp_path, whole):
+    (tmp_path / "a.h5.shards").mkdir()
+    (tmp_path / "a.h5.shards" / ".dataset.json.x.part").touch()
+    assert same_states(generate("rigid-body", tmp_path / "a.h5", resume=True, **SMALL), whole)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.h5"]
+
+
 def test_a_disk_that_is_too_small(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(InputError, match="are free on its disk"):
         generate("rigid-body", tmp_path / "a.h5", **SMALL)
+    with pytest.raises(InputError, match="are free on its disk"):
+        generate("rigid-body", tmp_path / "a.h5", count=20, steps=3)
     assert list(tmp_path.iterdir()) == []
 
 

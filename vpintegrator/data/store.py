@@ -18,8 +18,7 @@ import numpy as np
 
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.errors import printable
-from vpintegrator.files import replacing
-from vpintegrator.hdf5 import write_header, write_overview, write_shards, write_states
+from vpintegrator.hdf5 import create_hdf5, write_header, write_overview, write_shards, write_states
 
 FORMAT = "vpintegrator-dataset"
 FORMAT_VERSION = 1
@@ -62,7 +61,7 @@ def save_dataset(
     InputError
         If the file exists and ``overwrite`` is false, or cannot be written.
     """
-    with replacing(path, overwrite) as temporary, h5py.File(temporary, "w", track_order=True) as f:
+    with create_hdf5(path, overwrite) as f:
         write_header(f, FORMAT, FORMAT_VERSION, recipe.system, recipe.step)
         f.attrs["title"] = printable(recipe.title or recipe.system.title)
         f.attrs["recipe"] = recipe.text

@@ -7,6 +7,7 @@ only from the folder beside the file, only from files that are shards.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import OrderedDict
 from contextlib import ExitStack
@@ -135,6 +136,7 @@ class View:
 
     def __init__(self, layout: Layout) -> None:
         self._layout, self.shape = layout, layout.shape
+        self.size = math.prod(layout.shape)
         self._open: OrderedDict[int, tuple[ExitStack, Guarded]] = OrderedDict()
 
     def __getitem__(self, key: Any) -> np.ndarray:
@@ -155,6 +157,9 @@ class View:
                 values = state[first : int(local.max()) + 1, times]
             result[mine] = values[local - first]
         return result if np.ndim(chosen) else result[0]
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     def close(self) -> None:
         """Close all shards."""

@@ -18,8 +18,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
-from vpintegrator.files import replacing
-from vpintegrator.hdf5 import create_series, write_header, write_states
+from vpintegrator.hdf5 import create_hdf5, create_series, write_header, write_states
 from vpintegrator.rollout.diagnostics import (
     DriftFit,
     InvariantError,
@@ -42,7 +41,7 @@ _OPTIONAL = ("order", "symplecticity", "reversibility", "evaluations_per_step")
 
 def save_rollout(report: Report, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Write a report; see :meth:`Report.save`."""
-    with replacing(path, overwrite) as temporary, h5py.File(temporary, "w", track_order=True) as f:
+    with create_hdf5(path, overwrite) as f:
         write_header(f, FORMAT, FORMAT_VERSION, report.system, report.step)
         f.attrs["title"] = f"Rollout: {printable(report.system.title)}"
         f.attrs["methods"] = json.dumps(list(report.runs))

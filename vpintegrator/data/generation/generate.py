@@ -22,12 +22,13 @@ from vpintegrator.data.generation.workers import Run, check_main, cluster, here,
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.store import save_dataset
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output
+from vpintegrator.files import check_output, check_space
 from vpintegrator.hdf5 import shard_name
 
 if TYPE_CHECKING:
     from distributed import Client
 
+_ROOM = 2**17  # bytes that a small dataset takes besides its states
 _LARGEST_SINGLE = 2**30  # bytes of states up to which a dataset is one file
 
 
@@ -125,6 +126,7 @@ def generate(
 
     advance(0)
     if plan.shards == 1 and not folder_of(path).exists():
+        check_space(path, 8 * total * recipe.system.dim + _ROOM)
         states = integrate(recipe, plan.initial, plan.varied, advance)
         seen = recipe.observe(states, 0, noise)
         groups = {group: seen[part] for group, part in recipe.parts().items()}
@@ -142,7 +144,7 @@ def generate(
                 made.append(shard)
                 if scheduler is not None or workers > 1 or shard.reused:
                     advance(shard.trajectories * (recipe.steps + 1))
-        shards.bind(made, noise, single=single_file)
+        shards.bind(made, noise, single=single_file, overwrite=overwrite or found == "view")
     return Dataset(path)
 
 

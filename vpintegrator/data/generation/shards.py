@@ -13,7 +13,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,9 @@ from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shard import Shard, disk_full, group_parts, versions
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.store import save_dataset
-from vpintegrator.data.view import SHARD_FORMAT
+from vpintegrator.data.view import SHARD_FORMAT, Layout, View
 from vpintegrator.errors import InputError
-from vpintegrator.files import locked, replacing
+from vpintegrator.files import check_space, disk_errors, locked, publish, replacing
 from vpintegrator.hdf5 import shard_name
 
 _IDENTITY = "dataset.json"
@@ -55,6 +55,7 @@ class Shards:
     def __init__(self, path: Path, recipe: Recipe, plan: Plan) -> None:
         self.path, self.recipe, self.plan = path, recipe, plan
         self.folder = folder_of(path)
+        self._bound = False
         self._identity: dict[str, Any] = {
             "format": SHARD_FORMAT,
             "recipe": recipe.text,
@@ -77,13 +78,14 @@ class Shards:
             If it holds shards and ``resume`` is false, or those of another dataset, or somebody
             else writes to it.
         """
-        self.folder.mkdir(exist_ok=True)
+        with disk_errors(self.folder):
+            self.folder.mkdir(exist_ok=True)
         with locked(self.folder, "another process is generating into"):
             found = self._prepare(resume, overwrite)
             try:
                 yield
             except InputError:
-                if not found:
+                if not found and not self._bound:
                     remove_shards(self.path)  # no dataset can come of them
                 raise
             finally:
@@ -129,16 +131,19 @@ class Shards:
             If it will not.
         """
         there = sum(file.stat().st_size for file in self.folder.glob("*.h5"))
-        needed = copies * self._bytes - there
-        free = shutil.disk_usage(self.folder).free
-        if needed > free:
-            raise InputError(
-                f"{self.path} needs {needed / 2**20:,.0f} MiB more, but {free / 2**20:,.0f} MiB "
-                "are free on its disk; choose another disk with -o, or make a smaller dataset"
-            )
+        check_space(self.path, copies * self._bytes - there)
 
-    def bind(self, shards: Sequence[Shard], noise: np.ndarray, *, single: bool) -> None:
-        """Make the dataset of all shards: a view of them, or a copy that stands by itself."""
+    def bind(
+        self, shards: Sequence[Shard], noise: np.ndarray, *, single: bool, overwrite: bool
+    ) -> None:
+        """Make the dataset of all shards: a view of them, or a copy that stands by itself.
+
+        Raises
+        ------
+        InputError
+            If ``overwrite`` is false and somebody else made a file of its name meanwhile; it then
+            stands beside it, under the name that the message gives.
+        """
         shards = sorted(shards, key=lambda shard: shard.number)
         accuracy = combine([shard.accuracy for shard in shards]).summary()
         names = self.recipe.parts()
@@ -147,7 +152,7 @@ class Shards:
         if shutil.disk_usage(self.folder).free < needed + 2**20:
             raise disk_full(self.folder)
         # made in the folder, where what a kill leaves is found and deleted
-        new, view = (self.folder / f".{name}.part" for name in ("dataset", "view"))
+        new = self.folder / ".dataset.part"
         save = partial(
             save_dataset,
             new,
@@ -158,37 +163,56 @@ class Shards:
             known_digests=known,
         )
         if single:
-            with h5py.File(view, "w") as f:
-                for name, layout in self._layouts("").items():
-                    f.create_virtual_dataset(name, layout, fillvalue=np.nan)
-            with h5py.File(view) as f:
-                save({name: f[name] for name in names})
+            with ExitStack() as stack:
+                views = {name: View(layout) for name, layout in self._layouts().items()}
+                for view in views.values():
+                    stack.enter_context(closing(view))
+                save(views)
         else:
             sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
-            save(self._layouts(f"{self.folder.name}/"), shards=(self.folder.name, sizes))
-        new.replace(self.path)
-        if single:
-            remove_shards(self.path)
+            save(self._virtual_layouts(), shards=(self.folder.name, sizes))
+        self._bound = True
+        try:
+            publish(new, self.path, overwrite)
+        finally:
+            if single and not new.exists():
+                remove_shards(self.path)
 
     @property
     def _bytes(self) -> int:
         return 8 * self.recipe.system.dim * (self.recipe.steps + 1) * len(self.plan.initial)
 
-    def _layouts(self, prefix: str) -> dict[str, h5py.VirtualLayout]:
-        """Where each group's states lie, in files whose names begin with ``prefix``."""
-        dim = self.recipe.system.dim
+    def _layouts(self) -> dict[str, Layout]:
+        """Where each group's states lie."""
         layouts = {}
         for name, (which, times) in self.recipe.parts().items():
-            shape = (which.stop - which.start, times.stop - times.start, dim)
-            layouts[name] = h5py.VirtualLayout(shape, np.float64)
-        for number, first, initial in self.plan:
-            for name, (_, _, rows) in group_parts(self.recipe, first, len(initial)).items():
-                shape = (rows.stop - rows.start, *layouts[name].shape[1:])
-                source = h5py.VirtualSource(
-                    f"{prefix}{shard_name(number)}", f"{name}/state", shape, np.float64
-                )
-                layouts[name][rows] = source
+            numbers, ends = [], []
+            for number, first, initial in self.plan:
+                parts = group_parts(self.recipe, first, len(initial))
+                if name in parts:
+                    numbers.append(number)
+                    ends.append(parts[name][2].stop)
+            shape = (which.stop - which.start, times.stop - times.start, self.recipe.system.dim)
+            layouts[name] = Layout(
+                self.path, self.folder, name, shape, np.array(numbers, int), np.array(ends, int)
+            )
         return layouts
+
+    def _virtual_layouts(self) -> dict[str, h5py.VirtualLayout]:
+        """The same for HDF5."""
+        virtual = {}
+        for name, layout in self._layouts().items():
+            virtual[name] = h5py.VirtualLayout(layout.shape, np.float64)
+            start = 0
+            for number, end in zip(layout.numbers.tolist(), layout.ends.tolist(), strict=True):
+                virtual[name][start:end] = h5py.VirtualSource(
+                    f"{self.folder.name}/{shard_name(number)}",
+                    f"{name}/state",
+                    (end - start, *layout.shape[1:]),
+                    np.float64,
+                )
+                start = end
+        return virtual
 
     def _difference(self) -> str | None:
         """What tells the folder's dataset from this one; None where nothing does."""
@@ -218,6 +242,6 @@ def remove_shards(path: Path) -> None:
 
 def _is_view(path: Path) -> bool:
     """Whether a file's states lie in shards."""
-    with contextlib.suppress(OSError), h5py.File(path) as f:
+    with contextlib.suppress(OSError, RuntimeError), h5py.File(path) as f:
         return "shards" in f.attrs
     return False

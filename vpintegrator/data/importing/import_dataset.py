@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from vpintegrator.data.dataset import Dataset
@@ -22,8 +21,8 @@ from vpintegrator.data.store import FORMAT, FORMAT_VERSION, fingerprint
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, replacing
-from vpintegrator.hdf5 import write_header, write_overview, write_states
+from vpintegrator.files import check_output
+from vpintegrator.hdf5 import create_hdf5, write_header, write_overview, write_states
 
 _FEW = 5  # trajectories from which on whole ones are dealt out, and not cut in time
 
@@ -275,7 +274,7 @@ def _write(
             f"[{name}]",
             *(f"{key} = {json.dumps(value)}" for key, value in table.items()),
         ]
-    with replacing(path, overwrite) as temporary, h5py.File(temporary, "w", track_order=True) as f:
+    with create_hdf5(path, overwrite) as f:
         write_header(f, FORMAT, FORMAT_VERSION, system, step)
         f.attrs["title"] = title
         f.attrs["recipe"] = "\n".join(lines) + "\n"

@@ -1,0 +1,103 @@
+"""Writing HDF5 files: a full disk and an interruption end neither the process nor a file."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import threading
+
+import h5py
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from vpintegrator.hdf5 import create_hdf5
+
+STATES = np.random.default_rng(0).normal(size=(60, 400, 4))
+
+
+@pytest.fixture
+def small_files():
+    """No file may be larger than 100 kB, as if the disk were full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_write_that_fails_is_one_sentence_and_the_process_goes_on(tmp_path, small_files):
+    for _ in range(3):
+        with pytest.raises(OSError, match="the disk takes no file so large; make room"):
+            vp.import_dataset(STATES, tmp_path / "a.h5", step=0.1)
+    assert not list(tmp_path.iterdir())
+    dataset = vp.import_dataset(STATES[:5, :20], tmp_path / "a.h5", step=0.1)
+    assert dataset.shapes["train"][1:] == (20, 4)
+
+
+def test_an_old_file_survives_a_write_that_fails(tmp_path, small_files):
+    dataset = vp.import_dataset(STATES[:5, :20], tmp_path / "a.h5", step=0.1)
+    with pytest.raises(OSError, match="make room"):
+        vp.import_dataset(STATES, tmp_path / "a.h5", step=0.1, overwrite=True)
+    assert vp.open_dataset(tmp_path / "a.h5").fingerprint == dataset.fingerprint
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_while_hdf5_writes_comes_after(tmp_path, number):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        reached = False
+        with pytest.raises(KeyboardInterrupt), create_hdf5(tmp_path / "a.h5") as file:
+            os.kill(os.getpid(), number)
+            file["x"] = STATES
+            reached = True
+        assert reached
+        assert signal.getsignal(signal.SIGTERM) is interrupt
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_does_not_wait_for_all_of_a_long_copy(tmp_path):
+    class Long:
+        """States that are read part by part, for hours."""
+
+        shape, size, reads = (10**6, 100, 4), 4 * 10**8, 0
+
+        def __len__(self):
+            return self.shape[0]
+
+        def __getitem__(self, key):
+            self.reads += 1
+            os.kill(os.getpid(), signal.SIGINT)
+            return np.zeros((len(range(*key[0].indices(10**6))), 100, 4))
+
+    from vpintegrator.hdf5 import _fill
+
+    values = Long()
+    with pytest.raises(KeyboardInterrupt), create_hdf5(tmp_path / "a.h5") as file:
+        _fill(file, "state", values)
+    assert values.reads == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads_write_at_the_same_time(tmp_path):
+    def write(k):
+        with create_hdf5(tmp_path / f"{k}.h5") as file:
+            file["x"] = STATES[k]
+
+    threads = [threading.Thread(target=write, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    with create_hdf5(tmp_path / "main.h5") as file:
+        file["x"] = STATES
+    for thread in threads:
+        thread.join()
+    for k in range(4):
+        with h5py.File(tmp_path / f"{k}.h5") as file:
+            np.testing.assert_array_equal(file["x"][...], STATES[k])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
