@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import vpintegrator as vp
 from tests.cli.conftest import refused
 from vpintegrator.cli.gen import main
 from vpintegrator.cli.plot import main as plot
@@ -119,6 +120,17 @@ def test_inspect(run, lab, tmp_path):
     assert "its equations are not known" in result.output
     assert (tmp_path / "look.pdf").exists()
     assert refused(run(main, "--inspect", "lab.h5", "-o", "look.pdf"), "--overwrite")
+
+
+def test_ranges_are_those_of_the_components_named(run):
+    states = np.random.default_rng(0).uniform(-1, 1, (5, 6, 14))
+    states[..., 0] += 100
+    vp.import_dataset(states, "a.h5", step=0.1)
+    lines = [line.split() for line in run(main, "--inspect", "a.h5").output.splitlines()]
+    rest = states[..., 12:]
+    assert ["and", "2", "more,", f"{rest.min():.6g}", "to", f"{rest.max():.6g}"] in lines
+    first = states[..., 0]
+    assert f"from {first.min():.6g} to {first.max():.6g}".split() in [line[-4:] for line in lines]
 
 
 def test_inspect_other_files(run):

@@ -11,6 +11,7 @@ from vpintegrator.plotting.poincare import draw_section, plane_of_section
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.volume import draw_volume_error
 from vpintegrator.plotting.work_precision import COSTS, draw_work_precision
+from vpintegrator.rollout import compare
 
 
 def drawn(draw, *arguments):
@@ -78,10 +79,12 @@ def test_curves_of_work_and_precision(thinned):
             np.testing.assert_array_equal(line.T, points)
 
 
-def test_points_of_a_section(oscillators):
-    scene = Scene(oscillators)
+def test_points_of_a_section():
     name = "stoermer-verlet"
+    report = compare(None, [name], system="coupled-oscillators", steps=80, trajectories=3)
+    scene = Scene(report)
     axes, _ = drawn(draw_section, scene, name, plane_of_section(scene))
-    points = oscillators.runs[name].section.points
+    points = report.runs[name].section.points
+    assert len(points) > 3
     expected = points[:, list(plane_of_section(scene))]
     np.testing.assert_array_equal(np.asarray(axes.collections[0].get_offsets()), expected)

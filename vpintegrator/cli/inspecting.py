@@ -159,8 +159,8 @@ def _ranges(dataset: Dataset, groups: dict[str, Group]) -> None:
     for k, name in enumerate(names[:_COMPONENTS]):
         _say("ranges" if k == 0 else "", f"{name} from {low[k]:.6g} to {high[k]:.6g}")
     if len(names) > _COMPONENTS:
-        rest = slice(_COMPONENTS, None)
-        _say("", f"and {len(names) - _COMPONENTS} more, {low[rest].min():.6g} to {high.max():.6g}")
+        least, most = np.fmin.reduce(low[_COMPONENTS:]), np.fmax.reduce(high[_COMPONENTS:])
+        _say("", f"and {len(names) - _COMPONENTS} more, {least:.6g} to {most:.6g}")
 
 
 def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
