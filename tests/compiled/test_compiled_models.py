@@ -185,7 +185,7 @@ def test_many_sources_make_one_library(monkeypatch, count):
     ("function", "message"),
     [
         (lambda window: torch.fft.fft(window).real, r"operation aten\..*fft.* is not known"),
-        (lambda window: window if window[0, 0] > 0 else -window, r"aten\.gt.* is not known"),
+        (lambda window: window if window[0, 0] > 0 else -window, "depends on the values"),
         (lambda window: torch.ones(1, 2), "does not depend on its window"),
         (lambda window: window @ window, "cannot be followed: mat1 and mat2"),
     ],

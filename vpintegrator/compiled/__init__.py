@@ -6,6 +6,9 @@ many trajectories at once as a vector register holds, which loops over the windo
 the compiler of the machine turns it into a library, kept between programs (``compiler``). Of
 PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is left (``model``).
 
+Every library is compared with PyTorch before it is used; one that gives other numbers is refused
+(``verification``).
+
 Training needs derivatives: the graph is differentiated as it stands (``differentiation``), and one
 library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``).
 """

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 
-from vpintegrator.compiled.compiler import NotCompilable
 from vpintegrator.compiled.differentiation import adjoints, leads_to
 from vpintegrator.compiled.program import Program, scalar_function
-from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph
+from vpintegrator.compiled.scalar_graph import COSTLY, ScalarGraph
 from vpintegrator.compiled.source import kernel, step_function, translation_units
-from vpintegrator.compiled.tracing import LARGEST, Trace
+from vpintegrator.compiled.tracing import Trace
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,6 @@ def write_adjoint_source(
     wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
     found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
     kept = _kept(graph, outputs, seeds, found)
-    if len(graph.nodes) > LARGEST:
-        raise NotCompilable(f"the derivatives of the model need more than {LARGEST:,} operations")
 
     constants: dict[int, int] = {}
     given = {n: i for i, n in enumerate(states)}
@@ -139,8 +136,7 @@ def _kept(
             continue
         seen.add(n)
         operation = graph.nodes[n][0]
-        costly = operation == "div" or operation in FUNCTIONS
-        if backward[n] or not (before[n] or costly):
+        if backward[n] or not (before[n] or operation in COSTLY):
             waiting += graph.arguments(n)
         elif operation != "input":
             kept.add(n)

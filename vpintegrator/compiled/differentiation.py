@@ -70,10 +70,27 @@ def partial_derivatives(graph: ScalarGraph, n: int) -> Iterator[tuple[int, int]]
         # PyTorch's convention for relu: where both are equal, the constant counts
         first = g.sub(one, g.greater(b, a)) if g.value(a) is not None else g.greater(a, b)
         yield from ((a, first), (b, g.sub(one, first)))
+    elif operation == "larger":
+        # one where it is the larger one, a half where both are equal
+        first = g.mul(g.constant(0.5), g.sub(g.add(one, g.greater(a, b)), g.greater(b, a)))
+        yield from ((a, first), (b, g.sub(one, first)))
+    elif operation == "where":
+        yield from ((arguments[1], a), (b, g.sub(one, a)))
+    elif operation == "abs":
+        yield a, g.sub(g.greater(a, g.constant(0.0)), g.greater(g.constant(0.0), a))
+    elif operation == "pow":
+        yield from _of_power(g, n, a, b)
+    elif operation == "atan2":
+        size = g.add(g.mul(a, a), g.mul(b, b))
+        yield from ((a, g.div(b, size)), (b, g.negative(g.div(a, size))))
     elif operation == "tanh":
         yield a, g.sub(one, g.mul(n, n))
     elif operation == "exp":
         yield a, n
+    elif operation == "expm1":
+        yield a, g.apply("exp", a)  # n + 1 is nothing but rounding where n is near -1
+    elif operation == "log":
+        yield a, g.div(one, a)
     elif operation == "log1p":
         yield a, g.div(one, g.add(one, a))
     elif operation == "sqrt":
@@ -82,10 +99,29 @@ def partial_derivatives(graph: ScalarGraph, n: int) -> Iterator[tuple[int, int]]
         yield a, g.apply("cos", a)
     elif operation == "cos":
         yield a, g.negative(g.apply("sin", a))
+    elif operation == "tan":
+        yield a, g.add(one, g.mul(n, n))
+    elif operation in ("asin", "acos"):
+        slope = g.div(one, g.apply("sqrt", g.sub(one, g.mul(a, a))))
+        yield a, slope if operation == "asin" else g.negative(slope)
+    elif operation == "atan":
+        yield a, g.div(one, g.add(one, g.mul(a, a)))
+    elif operation in ("sinh", "cosh"):
+        yield a, g.apply("cosh" if operation == "sinh" else "sinh", a)
     elif operation == "erf":
         gauss = g.apply("exp", g.negative(g.mul(a, a)))
         yield a, g.mul(g.constant(2 / math.sqrt(math.pi)), gauss)
-    # the derivative of "greater" is zero
+    # the derivatives of "greater", "equal", "bound" and "fixed" are zero
+
+
+def _of_power(g: ScalarGraph, n: int, a: int, b: int) -> Iterator[tuple[int, int]]:
+    """Those of a^b, zero where PyTorch has them zero: no 0 log(0) and no 0 0^-1."""
+    zero, one = g.constant(0.0), g.constant(1.0)
+    by_base = g.mul(b, g.power(a, g.sub(b, one)))
+    yield a, g.where(g.equal(b, zero), zero, by_base)
+    if g.value(b) is None:
+        flat = g.mul(g.equal(a, zero), g.sub(one, g.greater(zero, b)))
+        yield b, g.where(flat, zero, g.mul(n, g.apply("log", a)))
 
 
 def leads_to(graph: ScalarGraph, ends: Iterable[int]) -> list[bool]:

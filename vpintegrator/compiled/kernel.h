@@ -96,18 +96,45 @@ static inline vector hyperbolic_tangent(vector x) {
         for (int i = 0; i < LANES; i++) x[i] = name(x[i]);                        \
         return x;                                                                 \
     }
+#define OF_TWO(name, function)                                                                 \
+    static inline double name(double x, double y) { return __builtin_##function(x, y); }       \
+    static inline float name(float x, float y) { return __builtin_##function##f(x, y); }       \
+    static inline vector name(vector x, vector y) {                                            \
+        for (int i = 0; i < LANES; i++) x[i] = name(x[i], y[i]);                               \
+        return x;                                                                              \
+    }
 FUNCTION(hyperbolic_tangent, tanh)
 FUNCTION(exponential, exp)
+FUNCTION(magnitude, fabs)
+BY_LANES(exponential_m1, expm1)
+BY_LANES(logarithm, log)
 BY_LANES(logarithm_1p, log1p)
 BY_LANES(square_root, sqrt)
 BY_LANES(sine, sin)
 BY_LANES(cosine, cos)
+BY_LANES(tangent, tan)
+BY_LANES(arc_sine, asin)
+BY_LANES(arc_cosine, acos)
+BY_LANES(arc_tangent, atan)
+BY_LANES(hyperbolic_sine, sinh)
+BY_LANES(hyperbolic_cosine, cosh)
 BY_LANES(error_function, erf)
+OF_TWO(power, pow)
+OF_TWO(angle, atan2)
 
 static inline real larger(real a, real b) { return a > b || a != a ? a : b; }
 static inline real is_greater(real a, real b) { return a > b ? (real)1 : (real)0; }
 static inline vector is_greater(vector a, vector b) { return choose(a > b, fill(1), vector{}); }
 static inline vector larger(vector a, vector b) { return choose((a > b) | (a != a), a, b); }
+static inline real is_equal(real a, real b) { return a == b ? (real)1 : (real)0; }
+static inline vector is_equal(vector a, vector b) { return choose(a == b, fill(1), vector{}); }
+static inline real pick(real where, real yes, real no) { return where != 0 ? yes : no; }
+static inline vector pick(vector where, vector yes, vector no) {
+    return choose(where != vector{}, yes, no);
+}
+static inline vector magnitude(vector x) {
+    return (vector)((mask)x & (mask{} + std::numeric_limits<integer>::max()));
+}
 
 // numbers in memory that need not be aligned
 static inline void add_to(real *numbers, vector x) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ import torch
 from vpintegrator.compiled.compiler import Compilation
 from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.tracing import trace
+from vpintegrator.compiled.verification import verify_model
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -30,6 +31,8 @@ class CompiledModel:
         On the CPU, in float32 or float64.
     narrow
         For one trajectory at a time; else for many.
+    windows
+        Some that it will start from, (trajectory, window, dim), if they are known.
 
     Attributes
     ----------
@@ -39,11 +42,12 @@ class CompiledModel:
     Raises
     ------
     NotCompilable
-        If there is no C++ compiler, or the model uses operations that are not known.
+        If there is no C++ compiler, the model uses operations that are not known, or what was made
+        of it does not do what PyTorch does.
     """
 
-    def __init__(self, model: Integrator, narrow: bool = False) -> None:
-        traced = trace(model)
+    def __init__(self, model: Integrator, narrow: bool = False, windows: Any = None) -> None:
+        traced = trace(model, frozen=True)
         like = model.scale
         self.dtype = np.float64 if like.dtype == torch.float64 else np.float32
         self.window, self.dim = model.window, model.dim
@@ -54,6 +58,7 @@ class CompiledModel:
         values = traced.values(model)
         self._constants = np.zeros(max(source.constants, 1), dtype=self.dtype)
         self._library.constants(_pointer(values), _pointer(self._constants))
+        verify_model(self, model, windows)
 
     @property
     def lanes(self) -> int:
@@ -105,9 +110,9 @@ class CompiledModel:
         )
 
 
-def compile_model(model: Integrator, trajectories: int = 0) -> CompiledModel:
-    """Compile a model for a number of trajectories (0: many)."""
-    return CompiledModel(model, narrow=trajectories == 1)
+def compile_model(model: Integrator, trajectories: int = 0, windows: Any = None) -> CompiledModel:
+    """Compile a model for a number of trajectories (0: many), and some windows if there are any."""
+    return CompiledModel(model, trajectories == 1, windows)
 
 
 def _pointer(array: np.ndarray) -> ctypes.c_void_p:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,11 +16,31 @@ _FUNCTION = '__attribute__((noinline, visibility("hidden"))) void'
 _NAMES = {
     "tanh": "hyperbolic_tangent",
     "exp": "exponential",
+    "expm1": "exponential_m1",
+    "log": "logarithm",
     "log1p": "logarithm_1p",
     "sqrt": "square_root",
     "sin": "sine",
     "cos": "cosine",
+    "tan": "tangent",
+    "asin": "arc_sine",
+    "acos": "arc_cosine",
+    "atan": "arc_tangent",
+    "sinh": "hyperbolic_sine",
+    "cosh": "hyperbolic_cosine",
     "erf": "error_function",
+}
+# what is neither a sum or the like nor a function of one number
+_CALLED = {
+    "max": "larger",
+    "larger": "larger",
+    "bound": "larger",
+    "greater": "is_greater",
+    "equal": "is_equal",
+    "where": "pick",
+    "abs": "magnitude",
+    "pow": "power",
+    "atan2": "angle",
 }
 
 
@@ -218,7 +239,12 @@ class Program:
             places += [self.slot[n]] if n in self.slot else []
             for half in self._halves:
                 terms = [self._reference(a, local, half) for a in arguments]
-                text = expression(operation, terms, self._type)
+                if operation in _CALLED:  # the sum makes a vector of a number
+                    terms = [
+                        term if self._graph.varies[a] else f"{self._type}{{}} + {term}"
+                        for a, term in zip(arguments, terms, strict=True)
+                    ]
+                text = expression(operation, terms)
                 lines.append(f"    const {self._type} {half[0]}{n} = {text};")
                 lines += [f"    v[{place}]{half[1]} = {half[0]}{n};" for place in places]
             local.add(n)
@@ -266,29 +292,28 @@ def scalar_function(graph: ScalarGraph, name: str, results: Sequence[int]) -> st
         elif operation in FUNCTIONS:
             text = f"{_NAMES[operation]}(a{arguments[0]})"
         else:
-            # numbers here, not vectors
-            name_ = {"max": "larger", "greater": "is_greater"}.get(operation, operation)
-            text = expression(name_, [f"a{a}" for a in arguments])
+            text = expression(operation, [f"a{a}" for a in arguments])
         lines.append(f"    const real a{n} = {text};")
     lines += [f"    c[{i}] = a{n};" for i, n in enumerate(results)]
     return "\n".join([*lines, "}"])
 
 
-def expression(operation: str, arguments: Sequence[str], type_: str = "value") -> str:
+def expression(operation: str, arguments: Sequence[str]) -> str:
     """The C++ of one operation that is no function of one number."""
     if operation in BINARY:
         return f" {BINARY[operation]} ".join(arguments)
     if operation == "neg":
         return f"-{arguments[0]}"
-    if operation in ("max", "greater"):
-        # the sum makes a vector of a number
-        name = {"max": "larger", "greater": "is_greater"}[operation]
-        return f"{name}({', '.join(f'{type_}{{}} + {a}' for a in arguments)})"
-    return f"{operation}({', '.join(arguments)})"
+    if operation == "fixed":
+        return arguments[0]
+    return f"{_CALLED[operation]}({', '.join(arguments)})"
 
 
 def _literal(value: float) -> str:
-    return f"(real){value!r}"
+    if math.isfinite(value):
+        return f"(real){value!r}"
+    limit = "quiet_NaN" if math.isnan(value) else "infinity"
+    return f"({'-' * (value < 0)}std::numeric_limits<real>::{limit}())"
 
 
 class _Arena:

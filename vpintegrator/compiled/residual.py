@@ -14,6 +14,7 @@ import numpy as np
 from vpintegrator.compiled.adjoint_source import write_adjoint_source
 from vpintegrator.compiled.compiler import Compilation, NotCompilable
 from vpintegrator.compiled.tracing import trace
+from vpintegrator.compiled.verification import verify_residual
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -46,13 +47,14 @@ class CompiledResidual:
     source
         The C++, with the numbers of operations.
     failure
-        Why it will never be ready, if the compiler failed while it was not waited for.
+        Why it will never be ready, if the compiler failed while it was not waited for, or what it
+        made does not do what PyTorch does.
 
     Raises
     ------
     NotCompilable
         If there is no C++ compiler, the model uses operations that are not known, it is too
-        large, or compiling it is not worth the time.
+        large, compiling it is not worth the time, or what was made does not do what PyTorch does.
     """
 
     def __init__(
@@ -76,11 +78,12 @@ class CompiledResidual:
         )
         self._values, self._trained = values, np.array(trained, dtype=np.int64)
         self._constants = np.zeros(max(source.constants, 1), self.dtype)
-        self._weights = np.tile(weights.astype(self.dtype), model.prediction_window)
+        self.weights = weights.astype(self.dtype)
+        self._weights = np.tile(self.weights, model.prediction_window)
         self._outputs = len(self._weights)
         self._compilation: Compilation | None = Compilation(source.units, worth)
         self.failure: NotCompilable | None = None
-        self._loaded = False
+        self._model, self._loaded = model, False
         if wait or self._compilation.done:
             self._load(self._compilation)
 
@@ -104,6 +107,7 @@ class CompiledResidual:
         self._compilation = None
         self._library = compilation.library()
         self._lanes = int(self._library.lanes())
+        verify_residual(self, self._model)
         self._loaded = True
 
     def sums(self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray) -> np.ndarray:

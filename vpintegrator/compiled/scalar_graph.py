@@ -6,19 +6,35 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from vpintegrator.compiled.compiler import NotCompilable
+
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index
 
 LEAVES = ("constant", "input", "parameter")
 BINARY = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "tanh": math.tanh,
-    "exp": math.exp,
-    "log1p": math.log1p,
-    "sqrt": math.sqrt,
-    "sin": math.sin,
-    "cos": math.cos,
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
     "erf": math.erf,
 }
+_ODD = {"tanh", "sin", "tan", "asin", "atan", "sinh", "erf"}
+_SQUARED = 32  # the largest exponent for which a power is a product
+# take as long as functions of one number do, or nearly
+COSTLY = {"div", "pow", "atan2", *FUNCTIONS}
 
 
 class ScalarGraph:
@@ -28,6 +44,11 @@ class ScalarGraph:
     Zeros, ones, signs and constants are folded as they come, so that the zeros of triangular
     matrices and the signs of symmetries cost nothing.
 
+    Parameters
+    ----------
+    limit
+        The largest number of nodes; one more raises ``NotCompilable``.
+
     Attributes
     ----------
     nodes
@@ -36,7 +57,8 @@ class ScalarGraph:
         Whether a node depends on an input; else it depends on weights alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
         self.nodes: list[Node] = []
         self.varies: list[bool] = []
         self._numbers: dict[Node, int] = {}
@@ -45,7 +67,10 @@ class ScalarGraph:
     def _number(self, *node: Any) -> int:
         number = self._numbers.get(node)
         if number is None:
-            number = self._numbers[node] = len(self.nodes)
+            number = len(self.nodes)
+            if number == self.limit:
+                raise too_large(self.limit)
+            self._numbers[node] = number
             self.nodes.append(node)
             arguments = self.arguments(number)
             self.varies.append(node[0] == "input" or any(self.varies[a] for a in arguments))
@@ -130,20 +155,42 @@ class ScalarGraph:
         return self._number("mul", min(a, b), max(a, b))
 
     def div(self, a: int, b: int) -> int:
-        """a / b."""
+        """a / b, where 0 / b = 0 whatever b is."""
         x, y = self.value(a), self.value(b)
+        if x is not None and y is not None:
+            return self.constant(_folded(np.divide, x, y))
         if y is not None and y != 0 and math.frexp(y)[0] in (0.5, -0.5):
             return self.mul(a, self.constant(1 / y))  # exact for powers of two
-        if x is not None and y is not None and y != 0:
-            return self.constant(x / y)
         return self.constant(0.0) if x == 0 else self._number("div", a, b)
 
     def maximum(self, a: int, b: int) -> int:
-        """max(a, b)."""
+        """max(a, b) with the derivative of relu: where both are equal, a constant counts."""
+        return self._largest("max", a, b)
+
+    def larger(self, a: int, b: int) -> int:
+        """max(a, b); where both are equal, each has half of the derivative."""
+        return self._largest("larger", a, b)
+
+    def bound(self, a: int, b: int) -> int:
+        """max(a, b) as a number that derivatives do not see."""
+        return self._largest("bound", a, b)
+
+    def _largest(self, operation: str, a: int, b: int) -> int:
         x, y = self.value(a), self.value(b)
         if x is not None and y is not None:
-            return self.constant(max(x, y))
-        return a if a == b else self._number("max", min(a, b), max(a, b))
+            return self.constant(_folded(np.maximum, x, y))
+        return a if a == b else self._number(operation, min(a, b), max(a, b))
+
+    def fixed(self, a: int) -> int:
+        """a as a number that derivatives do not see."""
+        return a if self.value(a) is not None else self._number("fixed", a)
+
+    def absolute(self, a: int) -> int:
+        """|a|."""
+        value, node = self.value(a), self.nodes[a]
+        if value is not None:
+            return self.constant(abs(value))
+        return self.absolute(node[1]) if node[0] == "neg" else self._number("abs", a)
 
     def greater(self, a: int, b: int) -> int:
         """1 where a > b, else 0."""
@@ -152,11 +199,62 @@ class ScalarGraph:
             return self.constant(float(x > y))
         return self.constant(0.0) if a == b else self._number("greater", a, b)
 
+    def equal(self, a: int, b: int) -> int:
+        """1 where a = b, else 0: also for a and a, which may be NaN."""
+        x, y = self.value(a), self.value(b)
+        if x is not None and y is not None:
+            return self.constant(float(x == y))
+        return self._number("equal", min(a, b), max(a, b))
+
+    def where(self, condition: int, a: int, b: int) -> int:
+        """a where the condition is 1, b where it is 0."""
+        value = self.value(condition)
+        if value is not None:
+            return a if value else b
+        return a if a == b else self._number("where", condition, a, b)
+
+    def power(self, a: int, b: int) -> int:
+        """a^b."""
+        x, y = self.value(a), self.value(b)
+        if x is not None and y is not None:
+            return self.constant(_folded(np.power, x, y))
+        if y is None:
+            return self._number("pow", a, b)
+        if y in (0, 1):
+            return a if y else self.constant(1.0)
+        if y == 0.5:
+            return self.apply("sqrt", a)
+        if y == -0.5 or (y.is_integer() and -_SQUARED <= y < 0):
+            return self.div(self.constant(1.0), self.power(a, self.constant(-y)))
+        if not (y.is_integer() and 0 < y <= _SQUARED):
+            return self._number("pow", a, b)
+        half = self.power(a, self.constant(y // 2))
+        square = self.mul(half, half)
+        return self.mul(square, a) if y % 2 else square
+
+    def arc_tangent(self, a: int, b: int) -> int:
+        """The angle of the point with abscissa b and ordinate a."""
+        x, y = self.value(a), self.value(b)
+        if x is not None and y is not None:
+            return self.constant(_folded(np.arctan2, x, y))
+        return self._number("atan2", a, b)
+
     def apply(self, function: str, a: int) -> int:
         """One of ``FUNCTIONS``."""
         value = self.value(a)
         if value is not None:
-            return self.constant(FUNCTIONS[function](value))
-        if function in ("tanh", "sin", "erf") and self.nodes[a][0] == "neg":
+            return self.constant(_folded(FUNCTIONS[function], value))
+        if function in _ODD and self.nodes[a][0] == "neg":
             return self.negative(self.apply(function, self.nodes[a][1]))
         return self._number(function, a)
+
+
+def too_large(limit: int) -> NotCompilable:
+    """What is said of a model that is larger than the limit."""
+    return NotCompilable(f"it needs more than {limit:,} operations on numbers")
+
+
+def _folded(function: Callable[..., Any], *values: float) -> float:
+    """A function of constants, infinite or NaN where it is so at run time."""
+    with np.errstate(all="ignore"):
+        return float(function(*map(np.float64, values)))

@@ -7,23 +7,28 @@ takes PyTorch seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vpintegrator.compiled.compiler import NotCompilable
-from vpintegrator.compiled.operations import INDEXED, Operations
-from vpintegrator.compiled.scalar_graph import ScalarGraph
+from vpintegrator.compiled.operations import BOOLEAN, Operations
+from vpintegrator.compiled.reshaping import INDEXED, RESHAPING
+from vpintegrator.compiled.scalar_graph import ScalarGraph, too_large
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 LARGEST = 100_000  # operations; beyond, tensors are not small and PyTorch is as fast
+_WORK = 4 * LARGEST  # before zeros drop out and equal ones are found
 _DTYPES = (torch.float64, torch.float32)
+_BRANCHES = ("_local_scalar_dense", "is_nonzero", "nonzero")
 
 
 @dataclass(frozen=True)
@@ -46,73 +51,120 @@ class Trace:
 
     def values(self, model: Integrator) -> np.ndarray:
         """The parameters of the graph that a model has now."""
-        tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-        flat = [tensors[name].detach().reshape(-1).numpy() for name in self.weights]
+        with torch.no_grad():
+            flat = [_tensor(model, name).reshape(-1).numpy() for name in self.weights]
         return np.concatenate([np.empty(0, model.scale.numpy().dtype), *flat])
 
 
-def trace(model: Integrator) -> Trace:
+def trace(model: Integrator, frozen: bool = False) -> Trace:
     """Follow a model through one window.
+
+    Parameters
+    ----------
+    model
+        The model.
+    frozen
+        Whether weights that are computed from others, such as those on the Stiefel manifold, are
+        taken as they are now. They are computed by operations on whole matrices.
 
     Raises
     ------
     NotCompilable
         If it uses an operation that is not known here, or is too large.
     """
-    weights = {name: p.detach() for name, p in model.named_parameters()}
+    # what is computed once is the same tensor wherever it is asked for
+    with parametrize.cached(), torch.no_grad():
+        return _trace(model, dict(_computed(model)) if frozen else {})
+
+
+def _trace(model: Integrator, computed: Mapping[str, torch.Tensor]) -> Trace:
+    """Follow a model, some of whose weights are computed already."""
+    weights = {
+        name: p.detach()
+        for name, p in model.named_parameters()
+        if not (computed and ".parametrizations." in f".{name}")
+    }
     # the normalisation differs from dataset to dataset: unless it is trivial it is not baked in
     weights |= {"shift": model.shift} if model.shift.any() else {}
     weights |= {"scale": model.scale} if (model.scale != 1).any() else {}
-    tensors = [*weights.values(), *model.buffers()]
+    tensors = [*weights.values(), *computed.values(), *model.buffers()]
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float64)
     if dtype not in _DTYPES or any(t.device.type != "cpu" for t in tensors):
         raise NotCompilable("only models in float32 or float64 on the CPU are compiled")
+    known = [*weights.values(), *computed.values()]
+    if sum(tensor.numel() for tensor in known) > LARGEST:
+        raise too_large(LARGEST)
 
     def call(window: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
         named = dict(zip(weights, values, strict=True))
         return torch.func.functional_call(model, named, (window,))
 
-    graph = ScalarGraph()
-    follower = _Follower(graph)
+    graph = ScalarGraph(LARGEST)
+    follower = _Follower(graph, dtype)
     # any window will do: the operations do not depend on the values
     window = torch.linspace(0.1, 0.9, model.window * model.dim, dtype=dtype)
     window = window.reshape(model.window, model.dim)
-    follower.assign(window, graph.input, 0)
     count = 0
-    for tensor in weights.values():
-        follower.assign(tensor, graph.parameter, count)
-        count += tensor.numel()
     try:
-        with torch.no_grad(), follower:
+        follower.assign(window, graph.input, 0)
+        for tensor in known:
+            follower.assign(tensor, graph.parameter, count)
+            count += tensor.numel()
+        with watched(model), follower:
             # operations in place become others
             output = torch.func.functionalize(call)(window, *weights.values())
         outputs = follower.nodes(output)
     except NotCompilable:
         raise
     except Exception as error:  # whatever a model of the user's own does
-        raise NotCompilable(f"the model cannot be followed: {error}") from error
-    return Trace(graph, [int(n) for n in outputs.ravel()], list(weights))
+        raise NotCompilable(f"the model cannot be followed: {first_line(error)}") from error
+    if outputs.shape != window.shape:
+        raise NotCompilable(f"it gives {outputs.shape} for a window {tuple(window.shape)}")
+    return Trace(graph, [int(n) for n in outputs.ravel()], [*weights, *computed])
 
 
-class _Follower(TorchDispatchMode):
-    """Sees every operation of PyTorch, and does it on node numbers too."""
+def _tensor(model: Integrator, name: str) -> torch.Tensor:
+    """A parameter, a buffer, or a weight that is computed from others."""
+    path, _, attribute = name.rpartition(".")
+    tensor: torch.Tensor = getattr(model.get_submodule(path), attribute)
+    return tensor
 
-    def __init__(self, graph: ScalarGraph) -> None:
-        super().__init__()
-        self._graph, self._operations = graph, Operations(graph)
-        # by id; the tensors are kept, so that no later one gets the id of an earlier one
-        self._known: dict[int, tuple[torch.Tensor, np.ndarray]] = {}
 
-    def assign(self, tensor: torch.Tensor, leaf: Callable[[int], int], first: int) -> None:
-        """Let leaves ``first``, ``first + 1``, ... of a kind stand for the numbers in a tensor."""
-        numbers = [leaf(first + i) for i in range(tensor.numel())]
-        self._know(tensor, np.array(numbers, dtype=np.int64).reshape(tensor.shape))
+def _computed(model: Integrator) -> Iterator[tuple[str, torch.Tensor]]:
+    """Names and values of weights that are computed from others."""
+    for path, module in model.named_modules():
+        if parametrize.is_parametrized(module):
+            for attribute in module.parametrizations:
+                name = f"{path}.{attribute}".removeprefix(".")
+                yield name, _tensor(model, name)
 
-    def nodes(self, tensor: torch.Tensor) -> np.ndarray:
-        """The nodes that stand for the numbers in a tensor."""
-        if id(tensor) not in self._known:
-            raise NotCompilable("what the model returns does not depend on its window")
-        return self._known[id(tensor)][1]
+
+def first_line(error: Exception) -> str:
+    """What an exception of PyTorch's says, without where it comes from."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextmanager
+def watched(model: Integrator) -> Iterator[None]:
+    """Run a model in operations of PyTorch alone, and find out whether it remembers that.
+
+    Raises
+    ------
+    NotCompilable
+        If a buffer has changed; it is put back.
+    """
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with _PyTorchAlone():
+        yield
+    for name, buffer in model.named_buffers():
+        if buffer.numpy().tobytes() != before[name].numpy().tobytes():
+            with torch.no_grad():
+                buffer.copy_(before[name])
+            raise NotCompilable(f"{name} changes whenever the model predicts")
+
+
+class _PyTorchAlone(TorchDispatchMode):
+    """Sees every operation of PyTorch, so that what PyTorch cannot see is not used."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -121,37 +173,123 @@ class _Follower(TorchDispatchMode):
     def __torch_dispatch__(
         self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        return operation(*args, **(kwargs or {}))
+
+
+class _Follower(_PyTorchAlone):
+    """Sees every operation of PyTorch, and does it on node numbers too."""
+
+    def __init__(self, graph: ScalarGraph, dtype: torch.dtype) -> None:
+        super().__init__()
+        self._operations, self._dtype, self._work = Operations(graph), dtype, 0
+        # by id; the tensors are kept, so that no later one gets the id of an earlier one. What
+        # depends on the window and has no nodes must not be used
+        self._known: dict[int, tuple[torch.Tensor, np.ndarray | None]] = {}
+
+    def assign(self, tensor: torch.Tensor, leaf: Callable[[int], int], first: int) -> None:
+        """Let leaves ``first``, ``first + 1``, ... of a kind stand for the numbers in a tensor."""
+        numbers = [leaf(first + i) for i in range(tensor.numel())]
+        self._known[id(tensor)] = tensor, np.array(numbers, np.int64).reshape(tensor.shape)
+
+    def nodes(self, tensor: torch.Tensor) -> np.ndarray:
+        """The nodes that stand for the numbers in a tensor."""
+        if id(tensor) not in self._known:
+            raise NotCompilable("what the model returns does not depend on its window")
+        nodes = self._known[id(tensor)][1]
+        if nodes is None:
+            raise NotCompilable("it uses a result that is not known to the compiler")
+        return nodes
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
-        result = operation(*args, **kwargs)
-        if not self._is_known([*args, *kwargs.values()]):
-            return result  # constants
+        given = [*self._tensors([*args, *kwargs.values()])]
+        known = [tensor for tensor in given if id(tensor) in self._known]
+        if not known:
+            return operation(*args, **kwargs)  # constants
         name = operation.overloadpacket.__name__
-        found = self._operations.find(name)
+        if name in _BRANCHES:
+            raise NotCompilable("what it does next depends on the values of its states")
+        changed = operation._schema.is_mutable
+        if changed:
+            self._check_alone(operation, args[0])
+        result = operation(*args, **kwargs)
+        if result is None:
+            return result  # such as the check that matrices had inverses
+        results = [result] if isinstance(result, torch.Tensor) else list(result)
+        found = self._operations.find(name.removesuffix("_") if changed else name)
         if found is None:
             raise NotCompilable(f"the operation {operation} is not known to the compiler")
-        indexed = name in INDEXED
-        arguments = [self._argument(argument, indexed) for argument in args]
-        nodes = found(*arguments, **{k: self._argument(v, indexed) for k, v in kwargs.items()})
-        if isinstance(result, torch.Tensor):
-            self._know(result, nodes)
-        else:
-            for tensor, part in zip(result, nodes, strict=True):
-                if part is not None:
-                    self._know(tensor, part)
-        if len(self._graph.nodes) > LARGEST:
-            raise NotCompilable(f"the model needs more than {LARGEST:,} operations")
+        self._check_work(name, given, results)
+        nodes = self._perform(operation, found, args, kwargs)
+        parts = [nodes] if isinstance(result, torch.Tensor) else list(nodes)
+        for tensor, part in zip(results, parts, strict=True):
+            self._know(operation, tensor, part, known)
         return result
 
-    def _know(self, tensor: torch.Tensor, nodes: np.ndarray) -> None:
-        if nodes.shape != tensor.shape:
-            raise NotCompilable(f"shapes {nodes.shape} and {tuple(tensor.shape)} differ")
+    def _perform(
+        self, operation: Any, found: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+    ) -> Any:
+        """What stands for an operation on tensors, done on nodes."""
+        indexed = operation.overloadpacket.__name__ in INDEXED
+        try:
+            arguments = [self._argument(argument, indexed) for argument in args]
+            return found(*arguments, **{k: self._argument(v, indexed) for k, v in kwargs.items()})
+        except NotCompilable:
+            raise
+        except Exception as error:  # called in a way that is not known
+            raise NotCompilable(
+                f"the operation {operation} is not compiled with these arguments"
+            ) from error
+
+    def _know(
+        self, operation: Any, tensor: torch.Tensor, nodes: Any, known: list[torch.Tensor]
+    ) -> None:
+        """Keep the nodes that stand for a result."""
+        if nodes is not None:
+            nodes = np.asarray(nodes)
+            name = operation.overloadpacket.__name__
+            if tensor.dtype == torch.bool:
+                # must be nodes of 0 and 1
+                fits = name in BOOLEAN and (
+                    name not in RESHAPING or all(a.dtype == torch.bool for a in known)
+                )
+            else:
+                fits = tensor.dtype == self._dtype
+            if not fits:
+                raise NotCompilable(
+                    f"the operation {operation} gives numbers of {tensor.dtype}, not "
+                    f"{self._dtype} as the model has them"
+                )
+            if nodes.shape != tensor.shape or nodes.dtype != np.int64:
+                raise NotCompilable(f"the operation {operation} is not compiled for such tensors")
         self._known[id(tensor)] = tensor, nodes
 
-    def _is_known(self, argument: Any) -> bool:
-        """Whether an argument is, or holds, a tensor that nodes stand for."""
-        if isinstance(argument, list | tuple):
-            return any(self._is_known(part) for part in argument)
-        return id(argument) in self._known
+    def _check_alone(self, operation: Any, tensor: torch.Tensor) -> None:
+        """Nothing else must change with a tensor that an operation changes in place."""
+        entry = self._known.get(id(tensor))
+        memory = tensor.untyped_storage().data_ptr()
+        shared = sum(t.untyped_storage().data_ptr() == memory for t, _ in self._known.values())
+        if entry is None or shared > 1:
+            raise NotCompilable(f"the operation {operation} changes what others see too")
+
+    def _check_work(
+        self, name: str, given: list[torch.Tensor], results: list[torch.Tensor]
+    ) -> None:
+        """Give up before the nodes of a large model are made."""
+        shapes = [tuple(tensor.shape) for tensor in given]
+        self._work += self._operations.work(name, shapes, [t.numel() for t in results])
+        if self._work > _WORK:
+            raise too_large(LARGEST)
+
+    def _tensors(self, argument: Any) -> Iterator[torch.Tensor]:
+        """The tensors that an argument is, or holds."""
+        if isinstance(argument, torch.Tensor):
+            yield argument
+        elif isinstance(argument, list | tuple):
+            for part in argument:
+                yield from self._tensors(part)
 
     def _argument(self, argument: Any, indexed: bool) -> Any:
         """An argument with nodes instead of tensors, and indices as arrays of NumPy."""
@@ -160,7 +298,7 @@ class _Follower(TorchDispatchMode):
         if not isinstance(argument, torch.Tensor):
             return argument
         if id(argument) in self._known:
-            return self._known[id(argument)][1]
+            return self.nodes(argument)
         if indexed and not argument.is_floating_point():
             return argument.numpy()
         return self._operations.constants(argument.numpy())

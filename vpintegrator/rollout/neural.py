@@ -75,7 +75,7 @@ def rollout(
     states[:, : model.window] = windows
     if compiled is None and steps < _WORTH * model.prediction_window:
         compiled = False
-    machine = compile_for(model, len(windows), compiled)
+    machine = compile_for(model, len(windows), compiled, windows)
     cursor = LearnedCursor(model, windows, compiled=machine)
     part = max(min(_PART_VALUES // (len(windows) * model.dim), _LARGEST_PART), 1)
     if progress:
@@ -147,7 +147,9 @@ class LearnedCursor(Cursor):
             states[:, known : known + calls * new] = torch.from_numpy(predicted)
             known += calls * new
         if known < window + count:
-            with evaluating(self.model), torch.inference_mode():
+            # weights that are computed from others (Stiefel) are computed once
+            cached = torch.nn.utils.parametrize.cached()
+            with evaluating(self.model), torch.inference_mode(), cached:
                 while known < window + count:
                     states[:, known : known + new] = self.model.predict(
                         states[:, known - window : known]
@@ -178,9 +180,11 @@ def evaluating(model: Integrator) -> Iterator[None]:
 
 
 def compile_for(
-    model: Integrator, trajectories: int, compiled: bool | None
+    model: Integrator, trajectories: int, compiled: bool | None, windows: Any = None
 ) -> CompiledModel | None:
     """The model as machine code; None where that is not wanted, or by default not possible.
+
+    It is used if it does what PyTorch does, at random windows and some of those that are given.
 
     Raises
     ------
@@ -192,7 +196,8 @@ def compile_for(
     from vpintegrator.compiled import NotCompilable, compile_model
 
     try:
-        return compile_model(model, trajectories)
+        with evaluating(model):
+            return compile_model(model, trajectories, windows)
     except NotCompilable as reason:
         if compiled:
             raise InputError(f"{model.name} cannot be compiled: {reason}") from None

@@ -1,0 +1,116 @@
+"""Following models: what is refused, and when, and weights that are computed from others."""
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator import models
+from vpintegrator.compiled import NotCompilable
+from vpintegrator.compiled.scalar_graph import ScalarGraph
+from vpintegrator.compiled.tracing import LARGEST, trace
+
+
+def of_ones_own(function):
+    """A model with this function of windows (1, 2)."""
+
+    class Own(models.Integrator):
+        def forward(self, window):
+            return function(window)
+
+    return Own(torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={})
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: models.ResidualNetwork(dim=4, width=1024),
+        lambda: models.VolumePreservingTransformer(dim=4, window=200),
+        lambda: of_ones_own(lambda w: (w.mT @ torch.ones(1, 10**6).double()).sum() * w),
+        lambda: of_ones_own(lambda w: w.repeat(1, 1, 10**6).tanh()[0, :, :2]),
+        lambda: of_ones_own(lambda w: torch.linalg.inv(torch.eye(90).double() + w.sum())[:1, :2]),
+    ],
+)
+def test_large_models_are_refused_before_their_nodes_are_made(build, monkeypatch):
+    made = []
+    number = ScalarGraph._number
+    monkeypatch.setattr(
+        ScalarGraph, "_number", lambda *arguments: made.append(0) or number(*arguments)
+    )
+    with pytest.raises(NotCompilable, match=f"it needs more than {LARGEST:,} operations"):
+        trace(build())
+    assert len(made) < 4 * LARGEST
+
+
+def test_a_graph_ends_at_its_limit():
+    graph = ScalarGraph(limit=3)
+    a, b = graph.input(0), graph.input(1)
+    total = graph.add(a, b)
+    with pytest.raises(NotCompilable, match="more than 3 operations"):
+        graph.mul(a, b)
+    assert graph.add(b, a) == total  # is there
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda w: torch.div(w, 2, rounding_mode="floor"), r"aten\.div\S* is not compiled with"),
+        (lambda w: torch.quantile(w, 0.5) * w, r"aten\.\S+ is not known"),
+        (lambda w: w.float().double(), r"gives numbers of torch.float32"),
+        (lambda w: (w > 0).sum() * w, r"gives numbers of torch.int64"),
+        (lambda w: ((w > 0) + (w > 1)) * w, r"gives numbers of torch.bool"),
+        (lambda w: w[w > 0].sum() * w, r"aten\.index\S* |depends on the values"),
+        (lambda w: w.argmax() * w, r"aten\.argmax\S* is not known"),
+        (lambda w: w * w.max().item(), "is not known|depends on the values"),
+        (lambda w: w[:, :1], r"it gives \(1, 1\) for a window \(1, 2\)"),
+        (lambda w: {}["key"], "the model cannot be followed: 'key'"),
+    ],
+)
+def test_refusals_are_one_sentence_without_code(function, message):
+    with pytest.raises(NotCompilable, match=message) as caught:
+        trace(of_ones_own(function))
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "lambda" not in text
+    assert ".py" not in text
+
+
+def stiefel_model():
+    torch.manual_seed(4)
+    return models.VolumePreservingMultiheadTransformer(
+        dim=2, window=3, depth=1, width=3, attention_width=4, stiefel=True
+    ).eval()
+
+
+def test_what_depends_on_weights_alone_does_not_vary():
+    graph = trace(stiefel_model(), frozen=True).graph
+    varies = []
+    for n, node in enumerate(graph.nodes):
+        varies.append(node[0] == "input" or any(varies[a] for a in graph.arguments(n)))
+    assert graph.varies == varies
+
+
+def test_weights_on_the_stiefel_manifold_are_computed_once_in_a_rollout(monkeypatch):
+    model, asked = stiefel_model(), []
+    for module in model.modules():
+        if isinstance(module, torch.nn.utils.parametrize.ParametrizationList):
+            module.register_forward_pre_hook(lambda *_: asked.append(0))
+    first = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 3, 2)))
+    eager = vp.rollout(model, first, 60, compiled=False)
+    weights = sum(
+        isinstance(m, torch.nn.utils.parametrize.ParametrizationList) for m in model.modules()
+    )
+    assert len(asked) == weights > 0
+    fast = vp.rollout(model, first, 60, compiled=True)
+    np.testing.assert_allclose(fast, eager, rtol=1e-9, atol=1e-10)
+    with torch.no_grad():  # other weights, the same code
+        for p in model.parameters():
+            p.add_(0.1 * torch.sin(torch.arange(float(p.numel())).reshape(p.shape)))
+    fast, eager = (vp.rollout(model, first, 60, compiled=c) for c in (True, False))
+    np.testing.assert_allclose(fast, eager, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["pendulum", "harmonic-oscillator", "duffing"])
+def test_the_default_transformer_of_systems_with_two_components(name):
+    symmetries = vp.load_system(name).reversing_symmetries
+    trace(models.VolumePreservingTransformer(dim=2, window=3, reversing_symmetries=symmetries))

@@ -1,0 +1,189 @@
+"""Libraries that do not do what PyTorch does are refused before they are used."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator import models
+from vpintegrator.compiled import (
+    CompiledResidual,
+    NotCompilable,
+    compile_model,
+    differentiation,
+    program,
+)
+from vpintegrator.errors import InputError
+
+from .conftest import build, windows
+
+WRONG = "gives other numbers than PyTorch, by .* in "
+
+
+class Own(models.Integrator):
+    """A weight (2,), and this function of it and windows (1, 2)."""
+
+    def __init__(self, function, dtype=torch.float64):
+        super().__init__(
+            torch.nn.Identity(), dim=2, window=1, prediction_window=1, arguments={}, dtype=dtype
+        )
+        self.c = torch.nn.Parameter(torch.tensor([0.3, -0.7], dtype=dtype))
+        self.register_buffer("count", torch.zeros(2, dtype=dtype))
+        self.function = function
+
+    def forward(self, window):
+        return self.function(self, window)
+
+
+def remembers(model, window):
+    model.count += 1
+    return window + model.count
+
+
+def random(model, window):
+    return window + torch.rand(2, dtype=window.dtype)
+
+
+def mean_of_trajectories(model, window):
+    return window - window.mean(0, keepdim=True) if window.ndim == 3 else window
+
+
+def unpivoted(model, window):
+    """An inverse that exists where the first number is zero too."""
+    first = window[..., 0]
+    zero, one = torch.zeros_like(first), torch.ones_like(first)
+    rows = [torch.stack([first, one], -1), torch.stack([one, zero], -1)]
+    return torch.linalg.inv(torch.stack(rows, -2))[..., 1]
+
+
+@pytest.fixture
+def wrong_sums(monkeypatch):
+    monkeypatch.setitem(program.BINARY, "add", "-")
+
+
+@pytest.fixture
+def wrong_derivatives(monkeypatch):
+    right = differentiation.partial_derivatives
+
+    def wrong(graph, n):
+        for argument, factor in right(graph, n):
+            twice = graph.nodes[n][0] == "tanh"
+            yield argument, graph.mul(graph.constant(2.0), factor) if twice else factor
+
+    monkeypatch.setattr(differentiation, "partial_derivatives", wrong)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_wrong_states_are_refused(wrong_sums, count):
+    with pytest.raises(NotCompilable, match=WRONG + "component 1 of the states"):
+        compile_model(build("resnet"), count)
+
+
+def test_wrong_code_is_not_used_in_a_rollout(wrong_sums):
+    model = build("resnet")
+    first = windows(model, 1)
+    with pytest.raises(InputError, match=f"^resnet cannot be compiled: .*{WRONG}"):
+        vp.rollout(model, first, 10, compiled=True)
+    with pytest.warns(UserWarning, match=f"^resnet runs in PyTorch, not compiled: .*{WRONG}") as w:
+        states = vp.rollout(model, first, 5000)
+    assert len(w) == 1
+    np.testing.assert_array_equal(states, vp.rollout(model, first, 5000, compiled=False))
+
+
+def test_wrong_derivatives_are_refused(wrong_derivatives):
+    model = build("resnet")
+    compile_model(model)  # which has none
+    with pytest.raises(NotCompilable, match=WRONG + "derivatives by .*weight"):
+        CompiledResidual(model, np.ones(2))
+
+
+def test_wrong_derivatives_are_refused_when_the_compiler_is_done(wrong_derivatives):
+    model = build("resnet")
+    machine = CompiledResidual(model, np.full(2, 0.5), wait=False, chained=True)
+    deadline = time.monotonic() + 100
+    while machine.failure is None and time.monotonic() < deadline:
+        assert not machine.ready
+        time.sleep(0.01)
+    assert "gives other numbers than PyTorch" in str(machine.failure)
+    assert not machine.ready
+
+
+def test_derivatives_that_the_weights_now_do_not_show(monkeypatch, wrong_derivatives):
+    """Weights of a new model may be zero: others near them are tried too."""
+    model = Own(lambda model, window: window + model.c[1] * torch.tanh(window * model.c[0]))
+    with torch.no_grad():
+        model.c.zero_()
+    with pytest.raises(NotCompilable, match=WRONG + "derivatives by c"):
+        CompiledResidual(model, np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (remembers, "count changes whenever the model predicts"),
+        (random, WRONG),
+        (mean_of_trajectories, WRONG),
+    ],
+)
+def test_what_tracing_does_not_see(function, message):
+    model = Own(function)
+    with pytest.raises(NotCompilable, match=message):
+        compile_model(model)
+    assert not model.count.any()
+
+
+def test_derivatives_that_are_not_wanted_are_not_given():
+    def blocked(model, window):
+        with torch.no_grad():
+            factor = torch.tanh(model.c)
+        return window * factor + model.c
+
+    with pytest.raises(NotCompilable, match=WRONG + "derivatives by c"):
+        CompiledResidual(Own(blocked), np.ones(2))
+
+
+def test_windows_of_the_callers_own_are_tried():
+    model = Own(unpivoted)
+    compile_model(model)
+    first = torch.tensor([[[0.0, 1.0]]], dtype=torch.float64)
+    with pytest.raises(NotCompilable, match=WRONG):
+        compile_model(model, windows=first)
+    with pytest.raises(InputError, match=WRONG):
+        vp.rollout(model, first, 3, compiled=True)
+
+
+@pytest.mark.parametrize(("factor", "dtype"), [(1e9, torch.float64), (1e3, torch.float32)])
+def test_rounding_that_grows_is_not_refused(factor, dtype):
+    model = Own(lambda model, window: torch.sin(factor * torch.exp(window * model.c)), dtype)
+    compile_model(model)
+    CompiledResidual(model, np.ones(2))
+
+
+def test_states_that_become_infinite_are_no_difference():
+    compile_model(Own(lambda model, window: torch.exp(1000 * window) - torch.exp(-900 * window)))
+
+
+def test_scales_of_components_are_seen():
+    """What is wrong in a small component does not hide behind a large one."""
+    model = Own(lambda model, window: window * model.scale)
+    model.set_normalisation([0.0, 0.0], [1e6, 1e-6])
+
+    class Wrong:
+        def advance(self, first, calls):
+            states = first * model.scale.numpy()
+            states = np.concatenate([states, states * model.scale.numpy()], 1)
+            states[..., 1] *= 1 + 1e-6
+            return states, None
+
+    from vpintegrator.compiled.verification import verify_model
+
+    with pytest.raises(NotCompilable, match=WRONG + "component 2"):
+        verify_model(Wrong(), model)
+
+
+def test_it_does_not_matter_where_it_is_asked_for():
+    """Whether a library is ready is asked where PyTorch keeps no derivatives."""
+    with torch.no_grad():
+        CompiledResidual(build("resnet"), np.ones(2))
