@@ -34,6 +34,7 @@ from pathlib import Path
 from random import Random
 
 import click
+import numpy as np
 
 from vpintegrator.cli.common import SETTINGS, console, plain_errors, progress_bar
 
@@ -63,6 +64,8 @@ class Command:
         None while there is no output.
     recorded
         How far a run has come according to what lies in its folder, 0 where nothing does.
+    again
+        What is given besides to go on.
     """
 
     module: str
@@ -71,6 +74,7 @@ class Command:
     outputs: tuple[str, ...]
     digest: Callable[[Path], str | None]
     recorded: Callable[[Path], float]
+    again: tuple[str, ...] = ("--resume",)
 
 
 def _body(folder: Path) -> None:
@@ -107,6 +111,81 @@ def _epochs(folder: Path) -> float:
         return float(len(json.loads(header["history"])["epoch"]))
 
 
+def _model(folder: Path) -> None:
+    """A model hardly trained, and all that a rollout imports."""
+    import torch
+
+    import vpintegrator as vp
+    import vpintegrator.plotting
+    from vpintegrator.rollout import measure, reference
+
+    torch.manual_seed(0)
+    model = vp.models.VolumePreservingTransformer(dim=3, window=3, depth=1, width=4)
+    system = vp.load_system("rigid-body")
+    model.metadata = {"step": "0.2", "system": system.text, "system_name": system.name}
+    vp.save(model, folder / "model.safetensors")
+    # far more often than for users, whose rollouts take longer
+    measure.RECORD_SECONDS = reference.RECORD_SECONDS = 0.02
+
+
+def _rollout_digest(folder: Path) -> str | None:
+    """Of everything but the time that steps took."""
+    import vpintegrator as vp
+
+    path = folder / "rollout.h5"
+    if not path.exists():
+        return None
+    report = vp.open_rollout(path)
+    digest = hashlib.sha256(repr(report.table()[0].keys()).encode())
+    for array in (report.times, report.reference, report.reference_error):
+        digest.update(array.tobytes())
+    for run in report.runs.values():
+        section = run.section.points if run.section else np.empty(0)
+        volumes = [volume.log_determinant for volume in run.volume.values()]
+        drifts = [error.drift.slope for error in run.invariants.values()]
+        changes = [error.error for error in run.invariants.values()]
+        arrays = [run.states, run.error, run.root_mean_square_error, section]
+        for array in (*arrays, *volumes, *drifts, *changes):
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _steps_recorded(folder: Path) -> float:
+    path = folder / "rollout.h5.checkpoint" / "progress.npz"
+    if not path.exists():
+        return 0.0
+    with np.load(path) as progress:
+        return float(sum(progress[name] for name in progress.files if name.endswith("done")))
+
+
+def _report(folder: Path) -> None:
+    """A rollout to draw, and all that drawing imports."""
+    import vpintegrator as vp
+    from vpintegrator.plotting import draw
+
+    report = vp.compare(None, ["rk4"], system="pendulum", steps=50, trajectories=2)
+    report.save(folder / "rollout.h5")
+    draw(report, folder / "figures")
+
+
+def _figures_digest(folder: Path) -> str | None:
+    """Of the figures that are there, each of which must be whole."""
+    import matplotlib.image
+
+    digest = hashlib.sha256()
+    for path in sorted((folder / "figures").glob("[!.]*")):
+        if path.suffix == ".png":
+            digest.update(matplotlib.image.imread(path).tobytes())
+        elif path.suffix == ".pdf":
+            if not path.read_bytes().rstrip().endswith(b"%%EOF"):
+                raise ValueError(f"{path.name} is not whole")
+            digest.update(path.read_bytes())
+        else:
+            digest.update(path.read_text(encoding="utf-8").encode())
+        digest.update(path.name.encode())
+    return digest.hexdigest()
+
+
 COMMANDS = {
     "train": Command(
         module="vpintegrator.cli.train",
@@ -118,6 +197,26 @@ COMMANDS = {
         outputs=("model.safetensors",),
         digest=_model_digest,
         recorded=_epochs,
+    ),
+    "rollout": Command(
+        module="vpintegrator.cli.rollout",
+        arguments=(
+            "INPUTS/model.safetensors --against rk4,gauss-legendre-4 --steps 4000 --trajectories 6 "
+            "--section z1=0 --compiled no -o rollout.h5"
+        ),
+        prepare=_model,
+        outputs=("rollout.h5",),
+        digest=_rollout_digest,
+        recorded=_steps_recorded,
+    ),
+    "plot": Command(
+        module="vpintegrator.cli.plot",
+        arguments="INPUTS/rollout.h5 -o figures --format png --format pdf",
+        prepare=_report,
+        outputs=("figures/overview.png", "figures/captions.tex"),
+        digest=_figures_digest,
+        recorded=lambda folder: 0.0,
+        again=("--overwrite",),
     ),
 }
 
@@ -216,7 +315,7 @@ def killed(
         if recorded < before and not finished:
             count["lost"] += 1
             raise AssertionError(f"{before:g} was recorded, of which {recorded:g} is left")
-        resume, before = ("--resume",), recorded
+        resume, before = command.again, recorded
         count["resumed"] += recorded > 0
         if finished:  # it was done before the signal came
             break

@@ -12,7 +12,7 @@ import pytest
 
 from vpintegrator import files
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, replacing, safe_name
+from vpintegrator.files import check_output, filling, replacing, safe_name
 
 
 def _names(folder: Path) -> list[str]:
@@ -177,3 +177,38 @@ def test_the_longest_names_can_be_written(tmp_path):
 )
 def test_a_name_from_a_file_becomes_a_plain_name(text, name):
     assert safe_name(text) == name
+
+
+def test_a_folder_is_filled_with_whole_files_or_left_as_it_was(tmp_path):
+    folder = tmp_path / "figures"
+    with pytest.raises(ZeroDivisionError), filling(folder) as place:
+        (place / "a").write_text("half")
+        1 / 0  # noqa: B018
+    assert list(tmp_path.iterdir()) == []
+    with filling(folder) as place:
+        (place / "a").write_text("first")
+    with pytest.raises(InputError, match="exists already"), filling(folder) as place:
+        (place / "a").write_text("second")
+        (place / "b").write_text("second")
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "first"}
+    with filling(folder, overwrite=True) as place:
+        (place / "a").write_text("third")
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "third"}
+    (tmp_path / "file").touch()
+    for wrong, said in ((tmp_path / "file", "name a folder"), (tmp_path / "x" / "y", "not exist")):
+        with pytest.raises(InputError, match=said), filling(wrong):
+            raise AssertionError
+
+
+def test_what_a_killed_process_left_in_a_folder_is_cleared(tmp_path):
+    script = (
+        "import os, signal, sys\nfrom vpintegrator.files import filling\n"
+        "with filling(sys.argv[1]) as place:\n"
+        "    (place / 'a').write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    with filling(tmp_path) as place:
+        (place / "b").write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]

@@ -120,9 +120,9 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
     path = check_output(path, overwrite)
     remove_leftovers(path)
     with disk_errors(path):
-        # the name says whose it is; what is cut from a long one does not matter
-        start = f".{_shortened(path.name)}.{_machine()}-{os.getpid()}."
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=start, suffix=".part")
+        handle, name = tempfile.mkstemp(
+            dir=path.parent, prefix=f"{_start(path)}{os.getpid()}.", suffix=".part"
+        )
     os.close(handle)
     temporary = Path(name)
     try:
@@ -163,18 +163,68 @@ def allocate(file: BinaryIO, size: int) -> None:
     file.flush()
 
 
+@contextmanager
+def filling(folder: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
+    """Give a temporary folder whose files move into ``folder`` when the block succeeds.
+
+    ``folder`` is made if need be. Each of the files is whole or absent there, and those that were
+    there stay as they were if anything goes wrong inside; a folder that was made is removed then.
+
+    Raises
+    ------
+    InputError
+        If ``folder`` cannot be made or written to, or files of these names exist and ``overwrite``
+        is false.
+    OSError
+        If there is no room on the disk.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"cannot write to {folder}: it is a file; name a folder")
+    if not folder.parent.is_dir():
+        raise InputError(f"cannot make {folder}: the folder {folder.parent} does not exist")
+    inside = folder / "files"
+    with disk_errors(folder):
+        made = not folder.exists()
+        folder.mkdir(exist_ok=True)
+    try:
+        check_output(inside, overwrite=True)  # whether the folder may be written to
+        remove_leftovers(inside)
+        with disk_errors(folder, but=inside):
+            name = tempfile.mkdtemp(".part", f"{_start(inside)}{os.getpid()}.", folder)
+        temporary = Path(name)
+        try:
+            with disk_errors(folder):
+                yield temporary
+                files = sorted(temporary.iterdir())
+                for file in files:
+                    check_output(folder / file.name, overwrite)
+                    _flush(file)
+                for file in files:
+                    _move(file, folder / file.name, overwrite)
+                _flush(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    finally:
+        if made:
+            with contextlib.suppress(OSError):  # it is not empty, if all went well
+                folder.rmdir()
+
+
 def remove_leftovers(path: Path) -> None:
     """Delete temporary files for ``path`` whose processes, on this machine, are no more."""
     if os.name != "posix":
         return  # no way to ask for a process without harm
-    start = f".{_shortened(path.name)}.{_machine()}-"
-    pattern = re.compile(re.escape(start) + r"(\d+)\.\w+\.part")
+    pattern = re.compile(re.escape(_start(path)) + r"(\d+)\.\w+\.part")
     with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
             found = pattern.fullmatch(entry.name)
             if found and not _is_alive(int(found[1])):
                 with contextlib.suppress(OSError):
-                    os.unlink(entry.path)
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path, ignore_errors=True)
+                    else:
+                        os.unlink(entry.path)
 
 
 @contextmanager
@@ -327,6 +377,11 @@ def _flush(path: Path) -> None:
             raise  # the others: not on this file system
     finally:
         os.close(handle)
+
+
+def _start(path: Path) -> str:
+    """How the names of temporary files for a path begin; the number of their process follows."""
+    return f".{_shortened(path.name)}.{_machine()}-"
 
 
 def _shortened(name: str) -> str:

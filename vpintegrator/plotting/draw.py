@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import matplotlib.figure
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output
+from vpintegrator.files import check_output, filling
 from vpintegrator.plotting.captions import latex_captions, markdown_captions
 from vpintegrator.plotting.coordinates import coordinates
 from vpintegrator.plotting.errors import errors
@@ -91,20 +90,13 @@ def draw(
     engine = find_engine() if "pgf" in formats else None
     report = report if isinstance(report, Report) else open_rollout(report)
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"cannot write figures to {folder}: it is a file; name a folder")
-    if not folder.parent.is_dir():
-        raise InputError(f"cannot make {folder}: the folder {folder.parent} does not exist")
-    folder.mkdir(exist_ok=True)
     names = [f"{figure}.{suffix}" for figure in FIGURES for suffix in formats]
-    for name in [*names, *_TABLES, *_CAPTIONS]:
-        check_output(folder / name, overwrite)
     # all or nothing: files are moved to their places when the last one is complete
-    with tempfile.TemporaryDirectory(prefix=".drawing-", dir=folder) as place:
-        made = _write(Path(place), report, look, list(dict.fromkeys(formats)), engine)
-        for path in made:
-            check_output(folder / path.name, overwrite)  # images of PGF files too
-        return [path.replace(folder / path.name) for path in made]
+    with filling(folder, overwrite) as place:
+        for name in [*names, *_TABLES, *_CAPTIONS]:
+            check_output(folder / name, overwrite)
+        made = _write(place, report, look, list(dict.fromkeys(formats)), engine)
+    return [folder / path.name for path in made]
 
 
 def _write(
