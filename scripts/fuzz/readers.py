@@ -170,6 +170,9 @@ def _read_recipe(path: Path) -> None:
     recipe = vp.load_recipe(path)
     repr(recipe)
     recipe.parts()
+    again = vp.load_recipe(recipe.text)
+    if again.text != recipe.text:
+        raise AssertionError("the stored recipe is another one")
 
 
 def _datasets(folder: Path) -> list[Path]:

@@ -79,6 +79,11 @@ def test_a_recipe_file_finds_its_system_beside_it(tmp_path, monkeypatch):
         ('system = "pendulum"\n[trajectories]\ntest = 6', "at least one trajectory"),
         ('system = "pendulum"\n[parameters]\nq = 6', "no parameter 'q'"),
         ("system = pendulum", "not valid TOML"),
+        (f'system = "pendulum"\nstep = 1{"0" * 400}', "step: expected a positive number"),
+        (f'system = "pendulum"\nsteps = 1{"0" * 30}', "steps: the number is too large"),
+        (f'system = "pendulum"\n[observation]\nnoise = 1{"0" * 400}', "noise: expected a stand"),
+        ('system = "pendulum"\n[observation]\nnoise = [[1, 2], []]', "noise: expected a stand"),
+        ('system = "pendulum"\n[stratified]\nstrata = 10000000', "strata: expected a whole"),
     ],
 )
 def test_mistakes(text, message):
@@ -122,6 +127,11 @@ def test_the_recipe_in_a_file_makes_the_same_numbers_without_the_own_system(tmp_
     catalogue = generate("pendulum", tmp_path / "c.h5", count=6)
     assert 'system = "pendulum"' in catalogue.recipe
     assert "system_name" not in catalogue.recipe
+
+
+def test_a_dataset_that_no_disk_holds_is_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(InputError, match="are free on its disk"):
+        generate("pendulum", tmp_path / "a.h5", count=10**13, resume=True)
 
 
 def test_unknown_names():

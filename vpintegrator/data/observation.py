@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.data.split import GROUPS
+from vpintegrator.data.values import is_number
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.errors import InputError
 
@@ -59,14 +60,16 @@ class Observation:
 
     def __post_init__(self) -> None:
         for key in ("noise", "relative_noise"):
-            if not all(_is_number(s) and s >= 0 for s in np.atleast_1d(getattr(self, key)).flat):
+            given = getattr(self, key)
+            entries = given if isinstance(given, list | tuple | np.ndarray) else (given,)
+            if not all(is_number(s) and s >= 0 for s in entries):
                 raise InputError(
                     f"observation, {key}: expected a standard deviation, 0 or more, for all "
-                    f"components or for each, found {getattr(self, key)!r}"
+                    f"components or for each, found {given!r}"
                 )
         if np.any(self.noise) and np.any(self.relative_noise):
             raise InputError("observation: give noise or relative_noise, not both")
-        if not _is_number(self.missing) or not 0 <= self.missing < 1:
+        if not is_number(self.missing) or not 0 <= self.missing < 1:
             raise InputError(
                 f"observation, missing: expected a part of the times, 0 or more and below 1, found "
                 f"{self.missing!r}"
@@ -176,8 +179,3 @@ class Observation:
                 gone = generator.permutation(times)[: round(self.missing * times)]
                 seen[row, gone] = np.nan
         return seen
-
-
-def _is_number(value: Any) -> bool:
-    number = isinstance(value, int | float | np.floating | np.integer)
-    return number and not isinstance(value, bool) and bool(np.isfinite(value))

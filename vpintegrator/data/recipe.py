@@ -16,6 +16,7 @@ from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue, list_systems, r
 from vpintegrator.data.observation import Observation
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.stratified import Stratification
+from vpintegrator.data.values import is_number
 from vpintegrator.dynamics import InitialConditions, System, load_system, solve
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.load import find_description, is_path
@@ -39,6 +40,7 @@ _KEYS = (
     "observation",
     "solver",
 )
+_LARGEST = 2**63 - 1  # whole number that files can hold
 _SPREAD_SAMPLE = 256  # trajectories from which the spread of the components is taken
 
 
@@ -395,14 +397,16 @@ def _read_tables(values: Mapping[str, Any], label: str) -> dict[str, Any]:
 
 
 def _require_number(value: Any, where: str, positive: bool = False) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not abs(value) < float("inf") or (positive and value <= 0):
+    if not is_number(value) or (positive and value <= 0):
         raise InputError(f"{where}: expected a positive number, found {value!r}")
 
 
 def _require_whole(value: Any, where: str, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least:
         raise InputError(f"{where}: expected a whole number of at least {least}, found {value!r}")
+    if value > _LARGEST:
+        raise InputError(f"{where}: the number is too large; {_LARGEST} is the largest possible")
 
 
 def _toml(value: Any) -> str:

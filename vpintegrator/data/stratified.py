@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.data.values import is_number
 from vpintegrator.dynamics import InitialConditions, System
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.errors import InputError
 
 _KEYS = ("invariant", "strata", "range", "quantiles")
-_STRATA = 20
+_STRATA, _MOST_STRATA = 20, 1_000_000
 _QUANTILES = (0.01, 0.99)
 _PILOT = 10_000  # states from which quantiles are estimated
 _PROPOSALS = 65_536  # at a time
@@ -60,15 +61,16 @@ class Stratification:
     quantiles: tuple[float, float] = _QUANTILES
 
     def __post_init__(self) -> None:
-        if type(self.strata) is not int or self.strata < 1:
+        if type(self.strata) is not int or not 1 <= self.strata <= _MOST_STRATA:
             raise InputError(
-                f"stratified, strata: expected a whole number of at least 1, found {self.strata!r}"
+                f"stratified, strata: expected a whole number from 1 to {_MOST_STRATA:,}, found "
+                f"{self.strata!r}"
             )
         for key in ("range", "quantiles"):
             pair = getattr(self, key)
             if pair is None:
                 continue
-            if len(pair) != 2 or not all(_is_number(p) for p in pair) or not pair[0] < pair[1]:
+            if len(pair) != 2 or not all(is_number(p) for p in pair) or not pair[0] < pair[1]:
                 raise InputError(
                     f"stratified, {key}: expected the least and the largest value, as in "
                     f"[0.1, 0.9], found {list(pair)}"
@@ -184,9 +186,3 @@ class Stratification:
             f"{self._name(system)} between {low + k * width:.4g} and {low + (k + 1) * width:.4g}; "
             "give a narrower range, fewer strata or fewer trajectories"
         )
-
-
-def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
-    )

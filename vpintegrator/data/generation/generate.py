@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 
 from vpintegrator.data.dataset import Dataset
@@ -24,6 +23,7 @@ from vpintegrator.data.store import save_dataset
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output, check_space
 from vpintegrator.hdf5 import shard_name
+from vpintegrator.stored import StoredGroup, open_any
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -114,6 +114,9 @@ def generate(
     if found == "file":
         remove_shards(path)  # if it was stopped just before that
         return Dataset(path)
+    size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
+    there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))
+    check_space(path, size + _ROOM - there)  # before as much as the initial states is made
     plan = Plan.of(recipe)
     noise = recipe.noise(plan.initial)
     total, done = len(plan.initial) * (recipe.steps + 1), 0
@@ -126,7 +129,6 @@ def generate(
 
     advance(0)
     if plan.shards == 1 and not folder_of(path).exists():
-        check_space(path, 8 * total * recipe.system.dim + _ROOM)
         states = integrate(recipe, plan.initial, plan.varied, advance)
         seen = recipe.observe(states, 0, noise)
         groups = {group: seen[part] for group, part in recipe.parts().items()}
@@ -134,7 +136,7 @@ def generate(
         save_dataset(path, recipe, groups, accuracy, noise, overwrite)
         return Dataset(path)
     if single_file is None:
-        single_file = found != "view" and 8 * total * recipe.system.dim <= _LARGEST_SINGLE
+        single_file = found != "view" and size <= _LARGEST_SINGLE
     shards = Shards(path, recipe, plan)
     with shards.open(resume, overwrite):
         shards.check_space(2 if single_file else 1)
@@ -178,7 +180,8 @@ def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:
 
 def _layout(path: Path, recipe: Recipe) -> str | None:
     """``file`` or ``view`` if the file is a dataset of this recipe, else None."""
-    with contextlib.suppress(OSError, KeyError), h5py.File(path) as f:
-        if (f.attrs["recipe"], f.attrs["system"]) == (recipe.text, recipe.system.text):
-            return "view" if "shards" in f.attrs else "file"
+    with contextlib.suppress(InputError), open_any(path) as file:
+        f = StoredGroup(file, path)
+        if (f.text("recipe"), f.text("system")) == (recipe.text, recipe.system.text):
+            return "view" if f.has("shards") else "file"
     return None
