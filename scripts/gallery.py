@@ -279,8 +279,8 @@ def write_list(systems: list[tuple[SystemSummary, System, np.ndarray]]) -> str:
         "",
         "Written by `scripts/gallery.py`. `vp-gen NAME` generates a dataset of any of these; "
         "`vp-gen --show NAME` prints its equations; `vp.load_system(NAME)` is the system in "
-        "Python. Drifts are the largest relative changes of the invariants over the time "
-        "suggested, as generated at the default tolerance.",
+        "Python. Drifts are the largest changes of the invariants, relative to their largest "
+        "values, over the time suggested, as generated at the default tolerance.",
         "",
         "![A picture of every system](gallery.png)",
     ]
