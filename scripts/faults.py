@@ -107,8 +107,8 @@ def _epochs(folder: Path) -> float:
     if not path.exists():
         return 0.0
     with safe_open(path, framework="np") as file:
-        header = file.metadata()
-        return float(len(json.loads(header["history"])["epoch"]))
+        before = json.loads(file.metadata()["stage"])["epochs"]
+        return float(before + file.get_slice("history/seconds").get_shape()[0])
 
 
 def _model(folder: Path) -> None:
@@ -191,7 +191,7 @@ COMMANDS = {
         module="vpintegrator.cli.train",
         arguments=(
             "INPUTS/body.h5 --model vpff --width 4 --depth 1 --optimizer adam --batch 40 --noise "
-            "1e-4 --epochs 160 --checkpoint-seconds 0.05 -o model.safetensors"
+            "1e-4 --epochs 160 --restarts 2 --checkpoint-seconds 0.05 -o model.safetensors"
         ),
         prepare=_body,
         outputs=("model.safetensors",),

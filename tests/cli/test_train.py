@@ -1,17 +1,23 @@
 """vp-train."""
 
+import errno
+import importlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import refused
+from vpintegrator.claim import claim
 from vpintegrator.cli.train import MODELS, main
-from vpintegrator.data import generate
+from vpintegrator.data import Dataset, generate
 from vpintegrator.models import ARCHITECTURES, load
+from vpintegrator.training.first_order import FirstOrder
 
 
 @pytest.fixture(scope="module")
@@ -146,19 +152,200 @@ def test_not_a_dataset(run, tmp_path):
     assert refused(run(main, "a.h5"), "a.h5 is not an HDF5 file")
 
 
+SMALL = ("--model", "vpff", "--width", "2", "--depth", "1")
+ADAM = (*SMALL, "--optimizer", "adam", "--batch", "40", "--epochs", "4")
+
+
+def interrupted_at(monkeypatch, epoch):
+    """Let Ctrl-C come within some epoch."""
+    original, calls = FirstOrder.epoch, []
+
+    def run(self, progress):
+        calls.append(progress)
+        if len(calls) == epoch:
+            signal.raise_signal(signal.SIGINT)
+        return original(self, progress)
+
+    monkeypatch.setattr(FirstOrder, "epoch", run)
+
+
+def test_what_is_started_from_decides_on_model_and_name(run, tmp_path, body):
+    run(main, body, *ADAM, "-o", "a.safetensors")
+    result = run(main, body, "--start", "a.safetensors", "--epochs", "2")
+    assert result.exit_code == 0, result.output
+    assert "written to rigid-body-vpff.safetensors" in result.output
+    started = load("rigid-body-vpff.safetensors")
+    assert started.metadata["start"] == "a.safetensors"
+    for option in (("--model", "vpff"), ("--dtype", "float32"), ("--no-reversible",)):
+        refusal = run(main, body, "--start", "a.safetensors", *option, "-o", "c.safetensors")
+        assert refused(refusal, "leave out --")
+
+
+def test_another_start_is_not_resumed(run, body, monkeypatch):
+    for name, seed in (("a", 0), ("b", 1)):
+        run(main, body, *ADAM, "--seed", seed, "-o", f"{name}.safetensors")
+    options = ("--optimizer", "adam", "--epochs", "4", "-o", "c.safetensors")
+    interrupted_at(monkeypatch, 3)
+    run(main, body, "--start", "a.safetensors", *options)
+    refusal = run(main, body, "--start", "b.safetensors", *options, "--resume")
+    assert refused(refusal, "its start was")
+    assert run(main, body, "--start", "a.safetensors", *options, "--resume").exit_code == 0
+
+
+def test_resume_begins_where_nothing_was_recorded(run, tmp_path, body):
+    result = run(main, body, *ADAM, "--resume", "-o", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    assert "nothing was recorded in a.safetensors.checkpoint: training begins anew" in result.output
+    refusal = run(main, body, *ADAM, "--resume", "-o", "a.safetensors")
+    assert refused(refusal, "a.safetensors exists already")
+
+
+def test_an_unfinished_training_is_not_thrown_away_unasked(run, tmp_path, body, monkeypatch):
+    interrupted_at(monkeypatch, 3)
+    result = run(main, body, *ADAM, "-o", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    assert "2 epochs in 0 s, interrupted; the best model so far is kept, --resume goes on" in (
+        result.output
+    )
+    (tmp_path / "a.safetensors").unlink()
+    checkpoint = (tmp_path / "a.safetensors.checkpoint").read_bytes()
+    refusal = run(main, body, *ADAM, "-o", "a.safetensors")
+    assert refused(refusal, "holds a training that was not finished; go on with --resume")
+    refusal = run(main, body, *ADAM[:-2], "--seconds", "1e-3", "--resume", "-o", "a.safetensors")
+    assert refused(refusal, "leaves nothing to do")
+    assert (tmp_path / "a.safetensors.checkpoint").read_bytes() == checkpoint
+    result = run(main, body, *ADAM, "--overwrite", "-o", "a.safetensors")
+    assert "4 epochs" in result.output
+    assert [file.name for file in tmp_path.iterdir()] == ["a.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        (Dataset, "states"),
+        (importlib.import_module("vpintegrator.training.train"), "compile_for_training"),
+        (FirstOrder, "epoch"),
+    ],
+    ids=lambda place: place[1],
+)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_with_nothing(run, tmp_path, body, monkeypatch, place, number):
+    monkeypatch.setattr(*place, lambda *_, **__: signal.raise_signal(number))
+    result = run(main, body, *ADAM, "-o", "a.safetensors")
+    assert result.exit_code == 130
+    assert "interrupted" in result.output and "nothing is written" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("earlier", [False, True], ids=["first", "second"])
+def test_interrupted_while_the_model_is_written(run, body, monkeypatch, number, earlier):
+    """It is written all the same."""
+    write = Path.write_bytes
+
+    def interrupted(path, data):
+        for _ in range(3):
+            signal.raise_signal(number)
+            time.sleep(0.001)
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", interrupted)
+    if earlier:
+        interrupted_at(monkeypatch, 3)
+    result = run(main, body, *ADAM, "-o", "a.safetensors")
+    assert load("a.safetensors").metadata["training"]
+    assert "Traceback" not in result.output
+    if earlier:  # it asks for no more than the first
+        assert result.exit_code == 0
+        assert "interrupted; the best model so far is kept, --resume goes on" in result.output
+    else:
+        assert result.exit_code == 130
+        assert "interrupted; a.safetensors is written" in result.output
+
+
+def full(monkeypatch, folder):
+    """Let a disk be full."""
+    write = Path.write_bytes
+
+    def refused(path, data):
+        if path.parent.resolve() == folder.resolve():
+            write(path, data[:10])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", refused)
+
+
+def test_a_full_disk_loses_nothing(run, tmp_path, body, monkeypatch):
+    """Checkpoints fail with a warning, and the model goes to the current folder."""
+    (tmp_path / "full").mkdir()
+    full(monkeypatch, tmp_path / "full")
+    result = run(main, body, *ADAM, "--checkpoint-seconds", "0", "-o", "full/a.safetensors")
+    assert result.output.count("Warning: there is no new checkpoint, cannot write full/a.") == 1
+    kept = tmp_path / "a-2.safetensors"
+    assert refused(result, "the disk is full; make room, or choose another disk; the trained model")
+    assert f"is kept in {kept}" in result.output.replace("\n", " ")
+    assert load(kept).metadata["training"]
+    assert list((tmp_path / "full").iterdir()) == []
+
+
+def test_a_folder_that_is_gone_loses_nothing(run, tmp_path, body, monkeypatch):
+    """Nor one that is there but full: the model goes to the system's folder for such."""
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    full(monkeypatch, tmp_path)
+    original = FirstOrder.epoch
+
+    def epoch(self, progress):
+        shutil.rmtree(tmp_path / "gone", ignore_errors=True)
+        return original(self, progress)
+
+    monkeypatch.setattr(FirstOrder, "epoch", epoch)
+    result = run(main, body, *ADAM, "-o", "gone/a.safetensors")
+    assert refused(result, "the folder gone does not exist; the trained model is kept in")
+    (kept,) = (tmp_path / "temporary").rglob("a.safetensors")
+    assert load(kept).metadata["training"]
+
+
+def test_a_model_of_the_same_name_made_meanwhile_stays(run, tmp_path, body, monkeypatch):
+    original = FirstOrder.epoch
+
+    def epoch(self, progress):
+        (tmp_path / "a.safetensors").write_text("another's")
+        return original(self, progress)
+
+    monkeypatch.setattr(FirstOrder, "epoch", epoch)
+    result = run(main, body, *ADAM, "-o", "a.safetensors")
+    assert refused(result, "a-2.safetensors")
+    assert (tmp_path / "a.safetensors").read_text() == "another's"
+    assert load("a-2.safetensors").metadata["training"]
+
+
+def test_one_training_at_a_time_for_an_output(run, tmp_path, body):
+    with claim(tmp_path / "a.safetensors.checkpoint"):
+        refusal = run(main, body, *ADAM, "-o", "a.safetensors")
+    assert refused(refusal, "another process is at work on a.safetensors.checkpoint")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".a.safetensors.checkpoint.lock").touch()  # left by one that was killed
+    assert run(main, body, *ADAM, "-o", "a.safetensors").exit_code == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["a.safetensors"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_keep_the_best_model(body, tmp_path, number):
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "vpintegrator.cli.train", str(body), "--width", "4"]
     process = subprocess.Popen(
-        [*command, "--seconds", "100", "-o", "a.safetensors"],
+        [*command, "--seconds", "100", "--checkpoint-seconds", "0", "-o", "a.safetensors"],
         cwd=tmp_path,
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert "volume-preserving" in process.stdout.readline()
-    time.sleep(2)
+    while process.poll() is None and not (tmp_path / "a.safetensors.checkpoint").exists():
+        time.sleep(0.01)
     process.send_signal(number)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 0, output

@@ -30,6 +30,7 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
 
     The sentence may hold words of a file: what could steer the terminal is left out. A warning is
     one line, without the line of the program that gave it; of several for one reason, the first.
+    Ctrl-C that nobody has made a result of leaves with 130, as from any program that it ends.
     """
 
     @functools.wraps(function)
@@ -43,6 +44,9 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             name = f": {error.filename}" if error.filename else ""
             raise _BadInput(printable(f"{error.strerror or error}{name}")) from None
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise SystemExit(130) from None
 
     return wrapped
 

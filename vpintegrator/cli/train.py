@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import signal
+import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from vpintegrator.cli.architecture import build, find_architecture, flag, read_options
 from vpintegrator.cli.common import (
@@ -21,8 +22,6 @@ from vpintegrator.cli.common import (
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
     from vpintegrator.training import History
@@ -69,7 +68,11 @@ class _Command(click.Command):
 )
 @overwrite_option
 @click.option("--model", default="vpt", show_default=True, help="Architecture, see below.")
-@click.option("--start", type=click.Path(path_type=Path), help="Go on from a trained model.")
+@click.option(
+    "--start",
+    type=click.Path(path_type=Path),
+    help="Go on from a trained model, with new data or another budget.",
+)
 @click.option("--window", type=int, help="Time steps that the model reads.")
 @click.option(
     "--prediction-window", type=int, help="How many of its output are new.  [default: window]"
@@ -131,7 +134,9 @@ class _Command(click.Command):
 @click.option("--seconds", type=float, help="Seconds to train.  [default: 150]")
 @click.option("--epochs", type=int, help="Epochs (iterations of Levenberg-Marquardt) to train.")
 @click.option(
-    "--resume", is_flag=True, help="Go on from OUTPUT.checkpoint, which an interrupted run leaves."
+    "--resume",
+    is_flag=True,
+    help="Go on from OUTPUT.checkpoint, which an interrupted run leaves; begin if there is none.",
 )
 @click.option(
     "--checkpoint-seconds",
@@ -160,8 +165,10 @@ class _Command(click.Command):
     "compiler is done."
 )
 @version_option
+@click.pass_context
 @plain_errors
 def main(
+    context: click.Context,
     dataset: Path,
     output: Path | None,
     overwrite: bool,
@@ -178,8 +185,15 @@ def main(
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
 
-    Ctrl-C ends the training and keeps the best model found so far. On several processes:
-    torchrun --nproc-per-node N -m vpintegrator.cli.train DATASET.h5 ...
+    Ctrl-C (or SIGTERM) ends the training and keeps the best model found so far; OUTPUT.checkpoint
+    then holds the rest, for --resume. Use the same options with --resume; only the budget and what
+    changes results by rounding at most (--threads, --device, --compiled) may be others.
+
+    On several processes: torchrun --nproc-per-node N -m vpintegrator.cli.train DATASET.h5 ...
+
+    Exit code: 0 if a model was trained and written, also after Ctrl-C; 130 after Ctrl-C before
+    there was any; 1 if one of several processes was lost; 2 for a mistake, or a model that had to
+    be written to another place.
 
     \b
     Examples:
@@ -187,50 +201,100 @@ def main(
       vp-train rigid-body.h5 --model vpff --depth 4 --width 8 --seconds 60
     """
     from vpintegrator.data import open_dataset
-    from vpintegrator.files import check_output
-    from vpintegrator.models import load, save
+    from vpintegrator.files import check_output, safe_name
+    from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.training import processes, train
 
+    terminate_as_interrupt()
     data = open_dataset(dataset)
-    path = output or Path(f"{data.system.name}-{model}.safetensors")
-    check_output(path, overwrite or resume)
     sizes = {key: options.pop(key) for key in _SIZES}
     notes: list[str] = []
     if start is not None:
-        given = [flag(key) for key, value in sizes.items() if value is not None]
+        given = [
+            flag(key)
+            for key in ("model", "dtype", "reversible", *_SIZES)
+            if context.get_parameter_source(key) is not ParameterSource.DEFAULT
+        ]
         given += [f"--option {entry}" for entry in extra]
         if given:
-            raise InputError(f"--start takes the sizes from {start}; leave out {', '.join(given)}")
-        network = load(start)
+            raise InputError(
+                f"--start takes the model and its sizes from {start}; leave out {', '.join(given)}"
+            )
+        network = _started(start)
     else:
         architecture = find_architecture(model)
         given_options = read_options(architecture, sizes, extra)
         network, notes = build(data, architecture, given_options, reversible, seed, dtype)
+    path = output or Path(f"{safe_name(data.system.name)}-{network.name}.safetensors")
+    checkpoint = path.with_name(f"{path.name}.checkpoint")
+    goes_on = resume and checkpoint.exists()
+    check_output(path, overwrite or goes_on)
+    if checkpoint.exists() and not (resume or overwrite):
+        raise InputError(
+            f"{checkpoint} holds a training that was not finished; go on with --resume, or begin "
+            "anew with --overwrite"
+        )
     device = processes.start(_device(device))
     first = processes.rank() == 0
     if first:
         _announce(network, data, notes)
-    signal.signal(signal.SIGTERM, _interrupt)
-    history = _with_bar(
-        lambda progress: train(
-            network,
-            data,
-            seed=seed,
-            normalise=start is None,
-            device=device,
-            checkpoint=path.with_name(f"{path.name}.checkpoint"),
-            resume=resume,
-            compiled=compiled,
-            progress=progress if first else None,
-            **options,
-        ),
-        options["seconds"],
-        options["epochs"],
-    )
+        if resume and not goes_on:
+            console().print(
+                f"  nothing was recorded in {checkpoint}: training begins anew", soft_wrap=True
+            )
+    before = _mark(path)
+    try:
+        history = _with_bar(
+            lambda progress: train(
+                network,
+                data,
+                seed=seed,
+                normalise=start is None,
+                device=device,
+                checkpoint=checkpoint,
+                resume=resume,
+                output=path,
+                overwrite=overwrite or goes_on,
+                compiled=compiled,
+                progress=progress if first else None,
+                **options,
+            )
+        )
+    except KeyboardInterrupt:  # before training began, or in the moment of its end
+        _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
+    if history.stopped_by == "interrupt" and _mark(path) == before:
+        if first:
+            _leave_interrupted("not an epoch was done, so nothing is written")
+        raise SystemExit(130)
     if first:
-        save(network.cpu(), path, overwrite=overwrite or resume)
-        _report(history, path)
+        _report(history, path, checkpoint)
+    if history.stopped_by == "lost process":
+        raise SystemExit(1)
     processes.stop()
+
+
+def _leave_interrupted(what: str) -> NoReturn:
+    console().print(f"  interrupted; {what}", soft_wrap=True, markup=False)
+    raise SystemExit(130)
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another of its name."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _started(path: Path) -> Integrator:
+    """A trained model to go on from, which remembers what it came from."""
+    from vpintegrator.models import load
+
+    model = load(path)
+    model.metadata["start"] = path.name
+    model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return model
 
 
 def _device(name: str) -> str:
@@ -243,10 +307,6 @@ def _device(name: str) -> str:
     except (RuntimeError, AssertionError):
         raise InputError(f"--device {name}: this device is not available here") from None
     return name
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _announce(model: Integrator, data: Dataset, notes: list[str]) -> None:
@@ -265,13 +325,9 @@ def _announce(model: Integrator, data: Dataset, notes: list[str]) -> None:
     )
 
 
-def _with_bar(run: Any, seconds: float | None, epochs: int | None) -> History:
+def _with_bar(run: Any) -> History:
     from rich.progress import TextColumn
 
-    from vpintegrator.training.train import DEFAULT_SECONDS
-
-    if seconds is None and epochs is None:
-        seconds = DEFAULT_SECONDS
     columns = (
         TextColumn("epoch {task.fields[epoch]} ({task.fields[rate]})"),
         TextColumn("error {task.fields[training]}, validation {task.fields[validation]}"),
@@ -280,11 +336,9 @@ def _with_bar(run: Any, seconds: float | None, epochs: int | None) -> History:
         task = bar.add_task("training", total=1.0, epoch=0, rate="", training="", validation="")
 
         def show(history: History) -> None:
-            shares = [history.seconds[-1] / seconds] if seconds else []
-            shares += [history.epoch[-1] / epochs] if epochs else []
             bar.update(
                 task,
-                completed=min(max(shares), 1.0),
+                completed=history.share,
                 epoch=history.epochs,
                 rate=f"{history.epochs / history.used:.2g}/s",
                 training=f"{history.training_error[-1]:.1e}",
@@ -294,10 +348,13 @@ def _with_bar(run: Any, seconds: float | None, epochs: int | None) -> History:
         return run(show)
 
 
-def _report(history: History, path: Path) -> None:
+def _report(history: History, path: Path, checkpoint: Path) -> None:
     out = console()
+    goes_on = ", --resume goes on" if checkpoint.exists() else ""
     ending = {
-        "interrupt": "interrupted; the best model so far is kept, --resume goes on",
+        "interrupt": f"interrupted; the best model so far is kept{goes_on}",
+        "lost process": "stopped because another process of this training is gone; the best model "
+        f"so far is kept{goes_on}",
         "divergence": "the error exploded again and again; the best model before is kept",
     }.get(history.stopped_by, f"stopped by {history.stopped_by}")
     out.print(

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import safetensors
-import safetensors.torch
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_version, replacing
+from vpintegrator.files import check_version
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.nn.checks import as_dtype
+from vpintegrator.tensors import write_tensors
 
 FORMAT = "vpintegrator-model"
 VERSION = 1
@@ -57,11 +57,7 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
         "dtype": str(model.shift.dtype).removeprefix("torch."),
         "metadata": json.dumps(model.metadata),
     }
-    tensors = {
-        name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
-    }
-    with replacing(path, overwrite) as temporary:
-        safetensors.torch.save_file(tensors, temporary, metadata=header)
+    write_tensors(path, model.state_dict(), header, overwrite)
 
 
 def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Integrator:

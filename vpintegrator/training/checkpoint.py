@@ -1,39 +1,65 @@
 """Checkpoints: all that it takes to go on with a training as if nothing had happened.
 
-A safetensors file: nothing in it is ever executed or unpickled, and it is replaced in one move.
+A safetensors file: nothing in it is ever executed or unpickled, and it is replaced in one move. It
+may come from anybody, so whatever is read from it is checked before it is used.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_version, replacing
-from vpintegrator.training.history import History
+from vpintegrator.files import check_version
+from vpintegrator.models import Integrator
+from vpintegrator.tensors import write_tensors
+from vpintegrator.training.arguments import not_negative, positive, whole
+from vpintegrator.training.generator import check_generator_state
+from vpintegrator.training.history import CURVES, ENDINGS, Budget, History
+from vpintegrator.training.loop import Moment
+from vpintegrator.training.state import State, Tensors, check_tensor
 
 FORMAT = "vpintegrator-checkpoint"
-FORMAT_VERSION = 1
-Tensors = dict[str, torch.Tensor]
+FORMAT_VERSION = 2
+_LONGEST = 1 << 24  # characters of a text in the header
+_GROUPS = ("model", "best", "kept", "optimizer", "history", "generator")
+# whatever else a damaged file makes the libraries say
+_DAMAGE = (
+    SafetensorError,
+    OSError,
+    KeyError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    AttributeError,
+)
 
 
-class Resumable(Protocol):
-    """An optimizer whose state can be written down."""
+@dataclass(frozen=True)
+class Stage:
+    """Where a training with several random starts stands.
 
-    def state(self) -> tuple[Tensors, dict[str, float]]:
-        """Tensors and numbers from which ``restore`` goes on exactly."""
-        ...
+    Attributes
+    ----------
+    done
+        Trials that are over.
+    epochs, seconds
+        That they took; the seconds are those since the training began.
+    error
+        The least validation error in them.
+    """
 
-    def restore(self, tensors: Tensors, numbers: dict[str, float]) -> None:
-        """Go on from a state."""
-        ...
+    done: int = 0
+    epochs: int = 0
+    seconds: float = 0.0
+    error: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -43,47 +69,89 @@ class Checkpoint:
     Attributes
     ----------
     identity
-        What must be the same to go on: architecture, dataset, optimizer, loss, seed.
+        What must be the same to go on: model, dataset, optimizer, loss, seed and the like.
+    budget
+        That it was given.
     history
-        Up to now.
-    model, best
-        Weights now, and the best so far.
-    optimizer, numbers
-        The optimizer's state.
-    generator
-        State of the random numbers.
+        Up to now, of the trial at hand if there are random starts.
+    moment
+        Weights, the optimizer's state and the random numbers now.
+    best
+        The best weights so far, of the trial at hand.
+    stage, kept
+        How far the random starts are, and the best weights of those that are over.
     """
 
     identity: dict[str, Any]
+    budget: Budget
     history: History
-    model: Tensors
+    moment: Moment
     best: Tensors
-    optimizer: Tensors
-    numbers: dict[str, float]
-    generator: torch.Tensor
+    stage: Stage = field(default_factory=Stage)
+    kept: Tensors = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds used since the training began."""
+        trial = self.history.used
+        return max(trial, self.stage.seconds) if not self.in_trial else self.stage.seconds + trial
+
+    @property
+    def in_trial(self) -> bool:
+        """Whether the random starts are not over."""
+        restarts = self.identity.get("restarts", 1)
+        return restarts > 1 and self.stage.done < restarts
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file, replacing an older one."""
-        groups = {"model": self.model, "best": self.best, "optimizer": self.optimizer}
+        """Write the file, replacing an older one.
+
+        Raises
+        ------
+        InputError, OSError
+            If it cannot be written.
+        """
+        groups: dict[str, Tensors] = {
+            "model": self.moment.model,
+            "best": self.best,
+            "kept": self.kept,
+            "optimizer": self.moment.optimizer.tensors,
+            "history": {
+                name: torch.tensor(getattr(self.history, name), dtype=torch.float64)
+                for name in CURVES
+            },
+            "generator": {"state": self.moment.generator},
+        }
         tensors = {
-            f"{group}/{name}": tensor.detach().cpu().clone().contiguous()
+            f"{group}/{name}": tensor.clone()  # the format takes no tensor twice
             for group, entries in groups.items()
             for name, tensor in entries.items()
         }
-        tensors["generator/state"] = self.generator
+        scalars = {k: v for k, v in vars(self.history).items() if not isinstance(v, list)}
         header = {
             "format": FORMAT,
             "format_version": str(FORMAT_VERSION),
             "identity": json.dumps(self.identity),
-            "history": json.dumps(asdict(self.history)),
-            "numbers": json.dumps(self.numbers),
+            "budget": json.dumps(asdict(self.budget)),
+            "history": json.dumps(scalars),
+            "stage": json.dumps(asdict(self.stage)),
+            "numbers": json.dumps(self.moment.optimizer.numbers),
         }
-        with replacing(path, overwrite=True) as temporary:
-            save_file(tensors, temporary, header)
+        write_tensors(path, tensors, header, overwrite=True)
 
 
-def load_checkpoint(path: str | os.PathLike[str], identity: dict[str, Any]) -> Checkpoint:
+def load_checkpoint(
+    path: str | os.PathLike[str], identity: dict[str, Any], model: Integrator
+) -> Checkpoint:
     """Read a checkpoint and make sure that it belongs to this training.
+
+    Parameters
+    ----------
+    path
+        The file.
+    identity
+        Of this training.
+    model
+        Of the sizes that the weights must have; it is not changed.
 
     Raises
     ------
@@ -98,25 +166,168 @@ def load_checkpoint(path: str | os.PathLike[str], identity: dict[str, Any]) -> C
             header = file.metadata() or {}
             if header.get("format") != FORMAT:
                 raise InputError(f"{path} is not a checkpoint of a training")
-            check_version(path, header.get("format_version"), FORMAT_VERSION)
-            groups: dict[str, Tensors] = {
-                g: {} for g in ("model", "best", "optimizer", "generator")
-            }
-            for key in file.keys():  # noqa: SIM118 - not a dictionary
-                group, _, name = key.partition("/")
-                groups[group][name] = file.get_tensor(key)
-        saved = json.loads(header["identity"])
-        history = History(**json.loads(header["history"]))
-        numbers = json.loads(header["numbers"])
-        generator = groups["generator"]["state"]
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is damaged, or no checkpoint: {error}") from None
-    for key, value in json.loads(json.dumps(identity)).items():
-        if saved.get(key) != value:
-            raise InputError(
-                f"{path} is of another training: its {key} was {saved.get(key)}, now it is "
-                f"{value}; use the same options, or start afresh without resuming"
-            )
+            version = check_version(path, header.get("format_version"), FORMAT_VERSION)
+            saved = _table(path, header, "identity")
+            _check_identity(path, saved, identity, version)
+            groups = _read_groups(path, file)
+        return _understood(path, header, groups, identity, model)
+    except InputError:
+        raise
+    except _DAMAGE as error:
+        raise InputError(
+            f"{path} is damaged, or no checkpoint: {error}; start afresh without resuming"
+        ) from None
+
+
+def _understood(
+    path: Path,
+    header: dict[str, str],
+    groups: dict[str, Tensors],
+    identity: dict[str, Any],
+    model: Integrator,
+) -> Checkpoint:
+    """The parts of a file, each checked."""
+    wrong = f"{path} is damaged"
+    like = model.state_dict()
+    for name in ("model", "best", *(("kept",) if groups["kept"] else ())):
+        _check_weights(f"{wrong}: {name}", groups[name], like)
+    numbers = _table(path, header, "numbers")
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
+            raise InputError(f"{wrong}: {name} = {_short(value)} is no number of an optimizer")
+    budget = _table(path, header, "budget") if "budget" in header else {}
+    stage = Stage(**_table(path, header, "stage")) if "stage" in header else Stage()
+    whole(f"{wrong}: done", stage.done, 0, identity.get("restarts", 1))
+    whole(f"{wrong}: epochs", stage.epochs, 0, _LARGEST)
+    not_negative(f"{wrong}: seconds", stage.seconds)
+    if not isinstance(stage.error, float) or math.isnan(stage.error):
+        raise InputError(f"{wrong}: error = {stage.error!r} is none")
+    if stage.done and not groups["kept"]:
+        raise InputError(f"{wrong}: the weights of the best start are missing")
+    generator = groups["generator"].get("state", torch.empty(0))
+    check_generator_state(f"{wrong}: the state of the random numbers", generator)
+    optimizer = State(groups["optimizer"], numbers, os.fspath(path))
     return Checkpoint(
-        saved, history, groups["model"], groups["best"], groups["optimizer"], numbers, generator
+        identity=identity,
+        budget=_budget(wrong, **budget),
+        history=_history(wrong, _table(path, header, "history"), groups["history"]),
+        moment=Moment(groups["model"], optimizer, generator),
+        best=groups["best"],
+        stage=stage,
+        kept=groups["kept"],
     )
+
+
+_LARGEST = 2**62
+
+
+def _table(path: Path, header: dict[str, str], name: str) -> dict[str, Any]:
+    text = header[name]
+    if len(text) > _LONGEST:
+        raise InputError(f"{path} is damaged: its {name} is far too long")
+    table = json.loads(text)
+    if not isinstance(table, dict):
+        raise InputError(f"{path} is damaged: its {name} is no table")
+    return table
+
+
+def _read_groups(path: Path, file: Any) -> dict[str, Tensors]:
+    groups: dict[str, Tensors] = {name: {} for name in _GROUPS}
+    for key in file.keys():  # noqa: SIM118 - not a dictionary
+        group, _, name = key.partition("/")
+        if group not in groups:
+            raise InputError(f"{path} is damaged: {key} has no meaning")
+        groups[group][name] = file.get_tensor(key)
+    return groups
+
+
+def _check_weights(what: str, found: Tensors, like: Tensors) -> None:
+    for name in like:
+        if name not in found:
+            raise InputError(f"{what}/{name} is missing")
+        check_tensor(f"{what}/{name}", found[name], like[name].dtype, like[name].shape)
+    for name in found:
+        if name not in like:
+            raise InputError(f"{what}/{name} is of no weight of the model")
+    if not (found["shift"].isfinite().all() and ((s := found["scale"]) > 0).all()):
+        raise InputError(f"{what} has no sound normalisation")
+    if not s.isfinite().all():
+        raise InputError(f"{what} has no sound normalisation")
+
+
+def _budget(
+    wrong: str,
+    seconds: float | None = None,
+    epochs: int | None = None,
+    target: float | None = None,
+) -> Budget:
+    return Budget(
+        None if seconds is None else positive(f"{wrong}: seconds", seconds),
+        None if epochs is None else whole(f"{wrong}: epochs", epochs),
+        None if target is None else positive(f"{wrong}: target", target),
+    )
+
+
+def _history(wrong: str, values: dict[str, Any], curves: Tensors) -> History:
+    """The history, whose curves version 1 had in the header."""
+    epochs = values.pop("epoch", None)
+    for name in CURVES:
+        if name in values:
+            curves[name] = torch.tensor(values.pop(name), dtype=torch.float64)
+    count = len(curves["seconds"])
+    for name in CURVES:
+        check_tensor(f"{wrong}: {name}", curves[name], torch.float64, (count,))
+    seconds = curves["seconds"]
+    if not (seconds.isfinite() & (seconds >= 0)).all():
+        raise InputError(f"{wrong}: its seconds are no times")
+    if epochs is not None and epochs != list(range(1, count + 1)):
+        raise InputError(f"{wrong}: its epochs are not numbered one by one")
+    history = History(**values)
+    for name, most in (("seed", None), ("parameters", None), ("best_epoch", count)):
+        whole(f"{wrong}: {name}", getattr(history, name), 0, most)
+    whole(f"{wrong}: rollbacks", history.rollbacks, 0, _LARGEST)
+    not_negative(f"{wrong}: share", history.share)
+    for name in ("best_validation_error", "test_error"):
+        if not isinstance(getattr(history, name), float):
+            raise InputError(f"{wrong}: {name} = {getattr(history, name)!r} is no error")
+    texts = isinstance(history.optimizer, str) and history.stopped_by in ("", *ENDINGS)
+    if not texts or not isinstance(history.compiled, bool):
+        raise InputError(f"{wrong}: its history makes no sense")
+    history.epoch = list(range(1, count + 1))
+    for name in CURVES:
+        setattr(history, name, curves[name].tolist())
+    return history
+
+
+def _check_identity(
+    path: Path, saved: dict[str, Any], identity: dict[str, Any], version: int
+) -> None:
+    for key, value in json.loads(json.dumps(identity)).items():
+        if key not in saved and version == 1:
+            continue  # which did not write it down
+        found = _difference(key, saved.get(key), value)
+        if found:
+            name, was, now = found
+            raise InputError(
+                f"{path} is of another training: its {name} was {was}, now it is {now}; use the "
+                "same options, or start afresh without resuming"
+            )
+
+
+def _difference(name: str, was: Any, now: Any) -> tuple[str, str, str] | None:
+    """The first place where two values differ, in words."""
+    if was == now:
+        return None
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in [*now, *was]:
+            found = _difference(str(key), was.get(key), now.get(key))
+            if found:
+                return found
+    return name.replace("_", " "), _short(was), _short(now)
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "not given"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:40]} ... ({len(text)} characters)"

@@ -12,6 +12,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.gradient import Gradient
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.state import State
 
 _ALGORITHMS: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 BATCH = 1024
@@ -110,19 +111,26 @@ class FirstOrder:
         self.learning_rate *= 0.3
         self.optimizer.state.clear()
 
-    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
-        """Tensors and numbers from which :meth:`restore` goes on exactly."""
-        tensors: dict[str, torch.Tensor] = {}
-        for i, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"{i}.{name}": value for name, value in state.items()}
-        return tensors, {"learning_rate": self.learning_rate}
+    def state(self) -> State:
+        """All that changes."""
+        # torch changes its tensors in place
+        found = self.optimizer.state_dict()["state"].get(0, {})
+        tensors = {f"0.{name}": tensor.clone() for name, tensor in found.items()}
+        return State(tensors, {"learning_rate": self.learning_rate})
 
-    def restore(self, tensors: dict[str, torch.Tensor], numbers: dict[str, float]) -> None:
+    def restore(self, state: State) -> None:
         """Go on from a state."""
-        self.learning_rate = numbers["learning_rate"]
-        state: dict[int, dict[str, torch.Tensor]] = {}
-        for key, value in tensors.items():
-            i, _, name = key.partition(".")
-            state.setdefault(int(i), {})[name] = value
+        like = {
+            "step": torch.tensor(0.0),
+            "exp_avg": self.parameters.detach(),
+            "exp_avg_sq": self.parameters.detach(),
+        }
+        state.only([f"0.{name}" for name in like], ["learning_rate"])
+        self.learning_rate = state.number("learning_rate", least=0)
+        found = {
+            name: state.tensor(f"0.{name}", like[name]).clone() for name in like if state.tensors
+        }
         groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        self.optimizer.load_state_dict(
+            {"state": {0: found} if found else {}, "param_groups": groups}
+        )

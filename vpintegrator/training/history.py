@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+CURVES = ("seconds", "training_error", "validation_error")
+ENDINGS = ("epochs", "seconds", "target", "interrupt", "divergence", "lost process")
 _CURVE_POINTS = 200
 
 
@@ -23,15 +25,18 @@ class History:
     epoch, seconds, training_error, validation_error
         One entry an epoch (for second-order methods an epoch is an iteration).
     best_epoch, best_validation_error
-        Of the weights that were kept.
+        Of the weights that were kept; epoch 0 stands for those of an earlier random start.
     test_error
         Of the kept weights on the dataset's test group; nan if that is empty.
     rollbacks
         How often the error exploded and training went back to the best weights.
     stopped_by
-        ``epochs``, ``seconds``, ``target``, ``interrupt`` or ``divergence``.
+        ``epochs``, ``seconds``, ``target``, ``interrupt``, ``divergence``, or ``lost process``, for
+        one of several that is gone.
     compiled
         Whether residuals and their derivatives were computed as machine code.
+    share
+        Of the budget that is used up, 0 to 1.
     """
 
     optimizer: str
@@ -47,6 +52,7 @@ class History:
     rollbacks: int = 0
     stopped_by: str = ""
     compiled: bool = False
+    share: float = 0.0
 
     @property
     def epochs(self) -> int:
@@ -73,7 +79,7 @@ class History:
         """The same for a model file, the curves thinned to a few hundred points."""
         every = max(len(self.epoch) // _CURVE_POINTS, 1)
         values = asdict(self)
-        for name in ("epoch", "seconds", "training_error", "validation_error"):
+        for name in ("epoch", *CURVES):
             values[name] = values[name][::every]
         return values
 

@@ -15,6 +15,7 @@ from vpintegrator.training import processes
 from vpintegrator.training.gradient import Gradient
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.parameters import ParameterVector
+from vpintegrator.training.state import LARGEST_SIZE, State
 
 _FIRST_DAMPING = 1e-3  # times the curvature
 _LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
@@ -94,8 +95,12 @@ class DampedLeastSquares(ABC):
         inputs = self.objective.noisy(self.model, self.all_inputs[order], self.generator)
         targets = self.all_targets[order]
         self.size = targets.square().sum().item()
-        self.inputs, self.targets = processes.share(inputs), processes.share(targets)
+        self._use(inputs, targets)
         self.cost = self._cost(self.parameters)
+
+    def _use(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        self.in_use = inputs, targets
+        self.inputs, self.targets = processes.share(inputs), processes.share(targets)
 
     @abstractmethod
     def linearise(self) -> Linearisation:
@@ -159,24 +164,28 @@ class DampedLeastSquares(ABC):
         sums = self.gradient.sums(vector, self.inputs, self.targets)
         return processes.total(sums).tolist()
 
-    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
-        """Tensors and numbers from which :meth:`restore` goes on exactly."""
-        tensors = {
-            "parameters": self.parameters,
-            "inputs": self.inputs.contiguous(),
-            "targets": self.targets.contiguous(),
-        }
+    def state(self) -> State:
+        """All that changes; the windows in use are those of all processes."""
+        inputs, targets = self.in_use
+        tensors = {"parameters": self.parameters, "inputs": inputs, "targets": targets}
         numbers = {
             "damping": self.damping,
             "batch": self.batch,
             "cost": self.cost,
             "size": self.size,
         }
-        return tensors, numbers
+        return State(tensors, numbers)
 
-    def restore(self, tensors: dict[str, torch.Tensor], numbers: dict[str, float]) -> None:
+    def restore(self, state: State) -> None:
         """Go on from a state."""
-        self.parameters = tensors["parameters"]
-        self.inputs, self.targets = tensors["inputs"], tensors["targets"]
-        self.damping, self.batch = numbers["damping"], int(numbers["batch"])
-        self.cost, self.size = numbers["cost"], numbers["size"]
+        state.only(("parameters", "inputs", "targets"), ("damping", "batch", "cost", "size"))
+        self.parameters = state.tensor("parameters", self.parameters)
+        self.batch = state.whole("batch", 1, LARGEST_SIZE)
+        count = min(self.batch, len(self.all_inputs))
+        self._use(
+            state.tensor("inputs", self.all_inputs, count, *self.all_inputs.shape[1:]),
+            state.tensor("targets", self.all_targets, count, *self.all_targets.shape[1:]),
+        )
+        self.damping = state.number("damping", least=0)
+        self.cost = state.number("cost", finite=False)
+        self.size = state.number("size", finite=False)

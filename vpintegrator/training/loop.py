@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from copy import deepcopy
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
 from vpintegrator.compiled import CompiledResidual
+from vpintegrator.interrupts import HeldBack, held_back
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
-from vpintegrator.training.checkpoint import Checkpoint, Tensors
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.objective import relative_error
+from vpintegrator.training.state import State, Tensors
 
 _EXPLODED = 100.0  # times the best error so far
 _ROLLBACKS = 5
@@ -36,17 +38,39 @@ class Optimizer(Protocol):
         """Go on from the weights that the model has been set back to."""
         ...
 
-    def state(self) -> tuple[Tensors, dict[str, float]]:
-        """Tensors and numbers from which ``restore`` goes on exactly."""
+    def state(self) -> State:
+        """All that changes; it stays as it is while training goes on."""
         ...
 
-    def restore(self, tensors: Tensors, numbers: dict[str, float]) -> None:
-        """Go on from a state."""
+    def restore(self, state: State) -> None:
+        """Go on exactly from a state."""
         ...
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A training between two epochs.
+
+    Attributes
+    ----------
+    model
+        Weights and all else that a model keeps.
+    optimizer
+        The optimizer's state.
+    generator
+        State of the random numbers.
+    """
+
+    model: Tensors
+    optimizer: State
+    generator: torch.Tensor
 
 
 class Training:
     """A model that is being trained, with all that changes on the way.
+
+    An epoch may be cut short at any point: history, best weights and :attr:`moment` are those of
+    the end of the last whole one.
 
     Parameters
     ----------
@@ -65,6 +89,8 @@ class Training:
     ----------
     best
         The weights of least validation error so far.
+    moment
+        From which a resumed training goes on.
     """
 
     def __init__(
@@ -80,6 +106,7 @@ class Training:
         self.model, self.optimizer, self.generator = model, optimizer, generator
         self.held_out, self.history = held_out, history
         self.best = self._weights()
+        self.moment = self._now(self.best)
 
     def run(
         self,
@@ -87,7 +114,7 @@ class Training:
         after_epoch: Callable[[Training], None] | None = None,
         start: float | None = None,
     ) -> None:
-        """Train until the budget is used up or the user interrupts; end with the best weights.
+        """Train until the budget is used up; end with the best weights.
 
         Parameters
         ----------
@@ -97,62 +124,78 @@ class Training:
             Called after every epoch.
         start
             Value of ``time.perf_counter`` from which the seconds count, if not from now on.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            At any point; with several processes at the end of an epoch, in all of them at once.
+        LostProcess
+            If one of several processes is gone.
         """
         if start is None:
             start = time.perf_counter() - self.history.used
-        like = self.model.scale
-        try:
+        like, alone = self.model.scale, processes.count() == 1
+        if self.history.stopped_by != "divergence":  # which a larger budget does not mend
+            self.history.stopped_by = budget.ended(self.history)
+        # several processes wait for one another, so that none may leave alone
+        waiting: AbstractContextManager[HeldBack | None] = nullcontext() if alone else held_back()
+        with waiting as held:
             while not self.history.stopped_by:
                 used = processes.first_says(time.perf_counter() - start, like)
                 training_error = self.optimizer.epoch(budget.share(self.history.epochs, used))
                 error = relative_error(self.model, *self.held_out, self.compiled)
-                used = processes.first_says(time.perf_counter() - start, like)
-                before = self.history.best_validation_error
-                if self.history.add(used, training_error, error):
-                    self.best = self._weights()
-                if math.isfinite(training_error + error) and error < _EXPLODED * max(before, 0.01):
-                    self.optimizer.observe(training_error, error)
-                else:
-                    self._roll_back()
-                self.history.stopped_by = self.history.stopped_by or budget.ended(self.history)
+                used, interrupted = processes.agree(time.perf_counter() - start, bool(held), like)
+                with held_back():
+                    self._note(used, training_error, error, budget)
+                if interrupted and held is not None:
+                    held.forget()
+                    raise KeyboardInterrupt
                 if after_epoch:
                     after_epoch(self)
-        except KeyboardInterrupt:
-            self.history.stopped_by = "interrupt"
         self.model.load_state_dict(self.best)
 
-    def _roll_back(self) -> None:
+    def _note(self, used: float, training_error: float, error: float, budget: Budget) -> None:
+        """The end of an epoch."""
+        history = self.history
+        before = history.best_validation_error
+        weights = self._weights()
+        if history.add(used, training_error, error):
+            self.best = weights
+        if math.isfinite(training_error + error) and error < _EXPLODED * max(before, 0.01):
+            self.optimizer.observe(training_error, error)
+        else:
+            weights = self._roll_back()
+        history.share = budget.share(history.epochs, used)
+        history.stopped_by = history.stopped_by or budget.ended(history)
+        self.moment = self._now(weights)
+
+    def _roll_back(self) -> Tensors:
         """The error exploded: go back to the best weights, or give up after a few times."""
         if self.history.rollbacks == _ROLLBACKS:
             self.history.stopped_by = "divergence"
-            return
-        self.history.rollbacks += 1
-        self.model.load_state_dict(self.best)
-        self.optimizer.roll_back()
+        else:
+            self.history.rollbacks += 1
+            self.model.load_state_dict(self.best)
+            self.optimizer.roll_back()
+        return self.best
 
-    def checkpoint(self, identity: dict[str, Any]) -> Checkpoint:
-        """All of this, to be written down."""
-        tensors, numbers = self.optimizer.state()
-        return Checkpoint(
-            identity=identity,
-            history=deepcopy(self.history),
-            model=self._weights(),
-            best=self.best,
-            optimizer=tensors,
-            numbers=numbers,
-            generator=self.generator.get_state(),
-        )
+    def restore(self, moment: Moment, history: History, best: Tensors) -> None:
+        """Go on from an earlier moment."""
+        self.history = history
+        self.model.load_state_dict(moment.model)
+        self.optimizer.restore(moment.optimizer)
+        self.generator.set_state(moment.generator)
+        self.best, self.moment = self._here(best), moment
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint."""
-        device = self.model.scale.device
-        self.history = checkpoint.history
-        self.history.stopped_by = ""
-        self.model.load_state_dict(checkpoint.model)
-        self.best = {name: tensor.to(device) for name, tensor in checkpoint.best.items()}
-        tensors = {name: tensor.to(device) for name, tensor in checkpoint.optimizer.items()}
-        self.optimizer.restore(tensors, checkpoint.numbers)
-        self.generator.set_state(checkpoint.generator)
+    def begin_from(self, best: Tensors, error: float) -> None:
+        """Take weights, of a validation error, as the best so far."""
+        self.best, self.history.best_validation_error = self._here(best), error
+
+    def _now(self, weights: Tensors) -> Moment:
+        return Moment(weights, self.optimizer.state(), self.generator.get_state())
+
+    def _here(self, tensors: Tensors) -> Tensors:
+        return {name: tensor.to(self.model.scale.device) for name, tensor in tensors.items()}
 
     def _weights(self) -> Tensors:
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}

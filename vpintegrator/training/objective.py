@@ -11,6 +11,7 @@ from torch.func import functional_call
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.training.arguments import not_negative, whole
 from vpintegrator.training.parameters import ParameterVector
 
 if TYPE_CHECKING:
@@ -49,10 +50,8 @@ class Objective:
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise InputError(f"loss = '{self.loss}' is none of {', '.join(LOSSES)}")
-        if self.horizon < 1:
-            raise InputError(f"horizon = {self.horizon} must be at least 1")
-        if not 0 <= self.noise < float("inf"):
-            raise InputError(f"noise = {self.noise} must be 0 or more")
+        object.__setattr__(self, "horizon", whole("horizon", self.horizon))
+        object.__setattr__(self, "noise", not_negative("noise", self.noise))
 
     def new_states(self, model: Integrator, targets: torch.Tensor) -> torch.Tensor:
         """Those of the true states (..., time, dim) that the model is to predict."""

@@ -7,11 +7,17 @@ across processes, after which all of them take the same step.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
 
 from vpintegrator.errors import InputError
+
+
+class LostProcess(RuntimeError):
+    """One of the processes is gone, so that the others cannot go on."""
 
 
 def start(device: str) -> str:
@@ -56,7 +62,8 @@ def share(tensor: torch.Tensor) -> torch.Tensor:
 def total(tensor: torch.Tensor) -> torch.Tensor:
     """Sum over all processes, in place."""
     if count() > 1:
-        dist.all_reduce(tensor)
+        with _together():
+            dist.all_reduce(tensor)
     return tensor
 
 
@@ -65,5 +72,24 @@ def first_says(value: float, like: torch.Tensor) -> float:
     if count() == 1:
         return value
     message = torch.tensor([value], dtype=torch.float64, device=like.device)
-    dist.broadcast(message, 0)
+    with _together():
+        dist.broadcast(message, 0)
     return float(message.item())
+
+
+def agree(value: float, flag: bool, like: torch.Tensor) -> tuple[float, bool]:
+    """The value that the first process has, and whether the flag is set in any of them."""
+    if count() == 1:
+        return value, flag
+    first = value if rank() == 0 else 0.0
+    message = torch.tensor([first, float(flag)], dtype=torch.float64, device=like.device)
+    first, flags = total(message).tolist()
+    return first, flags > 0
+
+
+@contextmanager
+def _together() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # whatever the backend calls it
+        raise LostProcess(str(error).partition("\n")[0]) from None

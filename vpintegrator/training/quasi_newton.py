@@ -12,10 +12,14 @@ from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.gradient import Gradient
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.state import LARGEST_SIZE, State
 
 _BATCH = 2048
 _ITERATIONS = 20
 _HISTORY = 50
+# the names of torch's L-BFGS, and whether they stand for vectors; if not, for tensors or numbers
+_STATE = {"d": True, "prev_flat_grad": True, "t": False, "H_diag": False, "prev_loss": False}
+_LISTS = {"old_dirs": True, "old_stps": True, "ro": False, "al": False}
 
 
 class QuasiNewton:
@@ -47,8 +51,12 @@ class QuasiNewton:
         chosen = objective.noisy(model, inputs[order], generator)
         new_states = objective.new_states(model, targets)[order]
         self.count, self.size = new_states.numel(), new_states.square().sum().item()
-        self.inputs, self.targets = processes.share(chosen), processes.share(new_states)
+        self._use(chosen, new_states)
         self._make()
+
+    def _use(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        self.in_use = inputs, targets
+        self.inputs, self.targets = processes.share(inputs), processes.share(targets)
 
     def _make(self) -> None:
         self.optimizer = torch.optim.LBFGS(
@@ -83,42 +91,59 @@ class QuasiNewton:
         """The model was set back to better weights: forget what was learned of the curvature."""
         self._make()
 
-    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
-        """Tensors and numbers from which :meth:`restore` goes on exactly."""
-        tensors = {"inputs": self.inputs.contiguous(), "targets": self.targets.contiguous()}
+    def state(self) -> State:
+        """All that changes; the windows in use are those of all processes."""
+        inputs, targets = self.in_use
+        tensors = {"inputs": inputs, "targets": targets}
         numbers = {"count": float(self.count), "size": self.size}
         # torch keeps all of it in the state of the first parameter: tensors, lists of them, numbers
         for name, value in self.optimizer.state_dict()["state"].get(0, {}).items():
             if isinstance(value, torch.Tensor):
-                tensors[f"state.{name}"] = value
+                tensors[f"state.{name}"] = value.clone()  # torch changes it in place
             elif isinstance(value, list):
                 entries = [(i, v) for i, v in enumerate(value) if v is not None]
                 tensors |= {f"list.{name}.{i}": torch.as_tensor(v) for i, v in entries}
                 numbers[f"length.{name}"] = len(value)
             elif value is not None:
                 numbers[f"number.{name}"] = value
-        return tensors, numbers
+        return State(tensors, numbers)
 
-    def restore(self, tensors: dict[str, torch.Tensor], numbers: dict[str, float]) -> None:
+    def restore(self, state: State) -> None:
         """Go on from a state."""
-        self.inputs, self.targets = tensors["inputs"], tensors["targets"]
-        self.count, self.size = int(numbers["count"]), numbers["size"]
-        state: dict[str, Any] = {}
-        for key, number in numbers.items():
-            kind, _, name = key.partition(".")
-            if kind == "number":
-                # counters are whole numbers, step lengths are not
-                state[name] = int(number) if name in ("func_evals", "n_iter") else number
-            elif kind == "length":
-                state[name] = [None] * int(number)
-        for key, tensor in tensors.items():
-            kind, _, name = key.partition(".")
-            if kind == "state":
-                state[name] = tensor
-            elif kind == "list":
-                name, _, index = name.partition(".")
-                state[name][int(index)] = tensor
-        saved = self.optimizer.state_dict()
+        inputs, targets = self.in_use
+        self._use(state.tensor("inputs", inputs), state.tensor("targets", targets))
+        self.count = state.whole("count", self.count, self.count)
+        self.size = state.number("size", finite=False)
+        found = self._restored(state) if len(state.tensors) > 2 else {}
+        groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict(
-            {"state": {0: state} if state else {}, "param_groups": saved["param_groups"]}
+            {"state": {0: found} if found else {}, "param_groups": groups}
         )
+
+    def _restored(self, state: State) -> dict[str, Any]:
+        """The state of torch's L-BFGS."""
+        vector = self.parameters.detach()
+        scalar = vector.new_zeros(())
+        found: dict[str, Any] = {
+            "func_evals": state.whole("number.func_evals", 0, LARGEST_SIZE),
+            "n_iter": state.whole("number.n_iter", 0, LARGEST_SIZE),
+        }
+        for name, like in _STATE.items():
+            if like or f"state.{name}" in state.tensors:
+                found[name] = state.tensor(f"state.{name}", vector if like else scalar).clone()
+            else:
+                found[name] = state.number(f"number.{name}", finite=False)
+        pairs = state.whole("length.old_dirs", 0, _HISTORY)
+        for name, like in _LISTS.items():
+            if f"length.{name}" not in state.numbers and name == "al":
+                continue  # there was one iteration only
+            length = _HISTORY if name == "al" else pairs
+            state.whole(f"length.{name}", length, length)
+            keys = [f"list.{name}.{i}" for i in range(length)]
+            found[name] = [
+                None
+                if name == "al" and key not in state.tensors
+                else state.tensor(key, vector if like else scalar)
+                for key in keys
+            ]
+        return found

@@ -6,9 +6,10 @@ import json
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from vpintegrator.claim import claim
 from vpintegrator.data import Dataset, open_dataset, windows
 from vpintegrator.errors import InputError
+from vpintegrator.files import check_output
+from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
-from vpintegrator.training.checkpoint import load_checkpoint
+from vpintegrator.training.arguments import LARGEST_SEED, not_negative, positive, whole
+from vpintegrator.training.checkpoint import Checkpoint, load_checkpoint
 from vpintegrator.training.compilation import compile_for_training, training_with
 from vpintegrator.training.first_order import BATCH, FirstOrder
 from vpintegrator.training.gauss_newton import GaussNewton
@@ -29,7 +34,9 @@ from vpintegrator.training.history import Budget, History
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.loop import Training
 from vpintegrator.training.objective import Objective, relative_error
+from vpintegrator.training.output import save_somewhere, sentence
 from vpintegrator.training.quasi_newton import QuasiNewton
+from vpintegrator.training.stages import Stages
 
 DEFAULT_SECONDS = 150.0
 CHECKPOINT_SECONDS = 30.0
@@ -68,6 +75,8 @@ def train(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     resume: bool = False,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     log: str | os.PathLike[str] | None = None,
     progress: Callable[[History], None] | None = None,
 ) -> History:
@@ -111,11 +120,20 @@ def train(
         takes less than a fifth of the budget in epochs, or half of that in seconds; in the latter
         case training begins in PyTorch meanwhile. Gauss-Newton and GPUs have PyTorch only.
     checkpoint, checkpoint_seconds
-        File to write at these intervals and at an interrupt. It is removed when the budget is used
-        up.
+        File to write at these intervals and at an interrupt, of no more than one process at a time.
+        It is removed when the budget is used up and the model is in its file. Where it cannot be
+        written there is a warning, and training goes on.
     resume
-        Go on from the checkpoint. Where the budget is in epochs, the result is the same to the
-        last bit as without the interruption.
+        Go on from the checkpoint, or begin where there is none. The model's own weights are
+        replaced. What changes the mathematics must be as before: model, dataset, optimizer, its
+        options, loss, seed, and the weights that are trained. The budget, ``checkpoint_seconds``,
+        ``log``, ``threads``, ``device`` and ``compiled`` may change, the last three with results
+        that are equal to rounding; without them, and where the budget is in epochs, they are the
+        same to the last bit as without the interruption. A budget counts from the beginning;
+        without any, the former one goes on.
+    output, overwrite
+        File for the trained model, and whether it may exist. Where it cannot be written in the
+        end, the model is kept in another place, which the error names.
     log
         Folder for TensorBoard.
     progress
@@ -124,12 +142,16 @@ def train(
     Returns
     -------
     History
-        An interrupt (Ctrl-C) ends training early, and is noted there.
+        An interrupt (Ctrl-C) ends training early, and is noted there; so is the loss of one of
+        several processes. If not even an epoch was done by then, no file is written.
 
     Raises
     ------
     InputError
-        If model and dataset do not fit, or an argument is wrong.
+        If model and dataset do not fit, an argument is wrong, the checkpoint is damaged or of
+        another training, or a file cannot be written.
+    KeyboardInterrupt
+        If it comes before training has begun, or while the result is written (which is finished).
     """
     dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
     if dataset.dim != model.dim:
@@ -137,175 +159,203 @@ def train(
             f"the model is for states of {model.dim} components, but {dataset.path} holds states "
             f"of {dataset.dim}; make the model with dim={dataset.dim}"
         )
-    if seconds is None and epochs is None:
-        seconds = DEFAULT_SECONDS
-    for key, value in (("seconds", seconds), ("epochs", epochs), ("target", target)):
-        if value is not None and not 0 < value < float("inf"):
-            raise InputError(f"{key} = {value} must be positive")
-    if restarts < 1:
-        raise InputError(f"restarts = {restarts} must be at least 1")
+    given = Budget(
+        None if seconds is None else positive("seconds", seconds),
+        None if epochs is None else whole("epochs", epochs),
+        None if target is None else positive("target", target),
+    )
+    restarts, seed = whole("restarts", restarts), whole("seed", seed, 0, LARGEST_SEED)
+    threads = whole("threads", threads)
+    batch = None if batch is None else whole("batch", batch)
+    if checkpoint_seconds != math.inf:
+        checkpoint_seconds = not_negative("checkpoint_seconds", checkpoint_seconds)
     if resume and checkpoint is None:
         raise InputError("resume needs the name of the checkpoint")
     name = _choose(optimizer, model)
-    if learning_rate is not None and not name.startswith("adam"):
-        raise InputError(f"learning_rate is an option of adam and adamw; {name} has none")
-    options: dict[str, Any] = {} if learning_rate is None else {"learning_rate": learning_rate}
+    options: dict[str, Any] = {}
+    if learning_rate is not None:
+        options["learning_rate"] = positive("learning_rate", learning_rate)
+        if not name.startswith("adam"):
+            raise InputError(f"learning_rate is an option of adam and adamw; {name} has none")
     objective = Objective(loss, horizon, noise)
+    first = processes.rank() == 0
+    if output is not None and first:
+        check_output(output, overwrite)
+    claimed = checkpoint if checkpoint is not None else output
 
     start = time.perf_counter()
-    states = dataset.states("train")
-    if normalise:
-        # states that were not observed are NaN
-        mean, deviation = (np.mean, np.std) if dataset.is_complete else (np.nanmean, np.nanstd)
-        shift, scale = mean(states, (0, 1)), deviation(states, (0, 1))
-        model.set_normalisation(shift, np.where(scale > 0, scale, 1.0))
-    model.to(device)
-    pairs = _pairs(model, states, horizon)
-    held_out = _held_out(model, dataset)
-    # groups that are cut in time differ in length: what does not fit is said before any work
-    tested = bool(dataset.shapes.get("test", (0,))[0])
-    test = _pairs(model, dataset.states("test"), 1) if tested else None
-    history = History(name, seed, sum(p.numel() for p in model.parameters()))
-    identity = {
-        "architecture": model.name,
-        "arguments": model.arguments,
-        "dataset": dataset.fingerprint,
-        "optimizer": name,
-        "objective": asdict(objective),
-        "seed": seed,
-    }
+    with claim(claimed) if claimed is not None and first else nullcontext():
+        states = dataset.states("train")
+        if normalise:
+            # states that were not observed are NaN
+            mean, deviation = (np.mean, np.std) if dataset.is_complete else (np.nanmean, np.nanstd)
+            shift, scale = mean(states, (0, 1)), deviation(states, (0, 1))
+            model.set_normalisation(shift, np.where(scale > 0, scale, 1.0))
+        model.to(device)
+        pairs = _pairs(model, states, objective.horizon)
+        held_out = _held_out(model, dataset)
+        # groups that are cut in time differ in length: what does not fit is said before any work
+        tested = bool(dataset.shapes.get("test", (0,))[0])
+        test = _pairs(model, dataset.states("test"), 1) if tested else None
+        identity = _identity(model, dataset, name, objective, normalise) | {
+            "batch": batch,
+            "learning rate": options.get("learning_rate"),
+            "restarts": restarts,
+            "seed": seed,
+        }
+        saved = None
+        if resume and checkpoint is not None and Path(checkpoint).exists():
+            saved = load_checkpoint(checkpoint, identity, model)
+            model.load_state_dict(saved.moment.model)
+        budget = _budget(given, saved, checkpoint)
 
-    saved = load_checkpoint(checkpoint, identity) if resume and checkpoint else None
-    # as before, so that the result is the same, unless that is impossible here
-    again = saved is not None and saved.history.compiled
-    fixed = saved is not None and epochs is not None
-    machine, interrupted = None, False
-    try:
-        machine = compile_for_training(
-            model,
-            objective,
-            name,
-            seconds=math.inf if again else seconds,
-            epochs=None if again else epochs,
-            repeatable=epochs is not None,
-            batches=len(pairs[0]) / (batch or BATCH) if name.startswith("adam") else 1,
-            threads=threads,
-            compiled=False if fixed and not again and compiled is None else compiled,
-        )
-    except KeyboardInterrupt:  # ends training before its first epoch
-        interrupted = True
-    if machine is not None:
-        options["compiled"] = machine
+        machine, ending = None, ""
 
-    def begin(candidate: Integrator, its_history: History) -> Training:
-        nonlocal interrupted
-        try:
-            return prepare(candidate, its_history)
-        except KeyboardInterrupt:  # it is prepared all the same, for what is written at the end
-            interrupted, its_history.stopped_by = True, "interrupt"
-            if machine is not None:
-                machine.stop()
-            return prepare(candidate, its_history)
+        def prepare(candidate: Integrator) -> Training:
+            generator = torch.Generator().manual_seed(seed)
+            algorithm = _ALGORITHMS[name](
+                candidate,
+                *pairs,
+                objective,
+                batch=batch,
+                generator=generator,
+                **options,
+                **({} if machine is None else {"compiled": machine}),
+            )
+            history = History(name, seed, sum(p.numel() for p in model.parameters()))
+            history.compiled = machine is not None and machine.ready
+            return Training(candidate, algorithm, generator, held_out, history, machine)
 
-    def prepare(candidate: Integrator, its_history: History) -> Training:
-        generator = torch.Generator().manual_seed(seed)
-        algorithm = _ALGORITHMS[name](
-            candidate, *pairs, objective, batch=batch, generator=generator, **options
-        )
-        return Training(candidate, algorithm, generator, held_out, its_history, machine)
-
-    budget = Budget(seconds, epochs, target)
-    with torch_threads(threads), _summary_writer(log) as writer, training_with(machine):
-        if saved is None and restarts > 1 and not interrupted:
-            trial = budget.part(0.5 / restarts)
-            _take_best_start(model, begin, trial, restarts, seed)
-            # the seconds count from the call on, the epochs from here on
-            rest = epochs and max(epochs - restarts * (trial.epochs or 0), 1)
-            budget = Budget(seconds, rest, target)
-        training = begin(model, history)
-        if saved is not None:
-            training.restore(saved)
-        if interrupted:
-            training.history.stopped_by = "interrupt"
-        else:
-            training.history.compiled = machine is not None and machine.ready
+        stages = Stages(model, prepare, budget, restarts, seed, start, saved)
         written = time.perf_counter()
 
-        def after_epoch(training: Training) -> None:
+        def record() -> None:
             nonlocal written
+            if checkpoint is not None and stages.training is not None and first:
+                with held_back():
+                    _write(stages.checkpoint(identity), checkpoint)
+            written = time.perf_counter()
+
+        def after_epoch(training: Training) -> None:
             h = training.history
             h.compiled = machine is not None and machine.ready
+            if time.perf_counter() - written >= checkpoint_seconds:
+                record()
+            if stages.in_trial:
+                return
             if writer is not None:
                 writer.add_scalar("error/training", h.training_error[-1], h.epochs)
                 writer.add_scalar("error/validation", h.validation_error[-1], h.epochs)
-            if checkpoint and time.perf_counter() - written >= checkpoint_seconds:
-                _write_checkpoint(training, identity, checkpoint)
-                written = time.perf_counter()
             if progress:
                 progress(h)
 
-        training.run(budget, after_epoch, start if saved is None else None)
-        history = training.history
-        if checkpoint and history.stopped_by == "interrupt":
-            _write_checkpoint(training, identity, checkpoint)
-        elif checkpoint and processes.rank() == 0:
-            Path(checkpoint).unlink(missing_ok=True)
-        if test is not None:
-            history.test_error = relative_error(model, *test)
-    model.metadata.update(
-        {
-            "system": dataset.system.text,
-            "system_name": dataset.system.name,
-            "parameters": json.dumps(dataset.parameters),
-            "step": repr(dataset.step),
-            "dataset": os.fspath(dataset.path),
-            "dataset_fingerprint": dataset.fingerprint,
-            "training": json.dumps(history.summary()),
-        }
-    )
+        try:
+            # as before, so that the result is the same, unless that is impossible here
+            again = saved is not None and saved.history.compiled
+            fixed = saved is not None and budget.epochs is not None
+            machine = compile_for_training(
+                model,
+                objective,
+                name,
+                seconds=math.inf if again else budget.seconds,
+                epochs=None if again else budget.epochs,
+                repeatable=budget.epochs is not None,
+                batches=len(pairs[0]) / (batch or BATCH) if name.startswith("adam") else 1,
+                threads=threads,
+                compiled=False if fixed and not again and compiled is None else compiled,
+            )
+            if saved is not None:
+                stages.start = time.perf_counter() - saved.seconds
+            with torch_threads(threads), _summary_writer(log) as writer, training_with(machine):
+                stages.run(after_epoch)
+        except KeyboardInterrupt:
+            ending = "interrupt"
+        except processes.LostProcess:
+            ending = "lost process"
+        except Exception:
+            record()
+            raise
+
+        with held_back() as held, torch_threads(threads):
+            history = stages.settle(ending) or History(name, seed, 0, stopped_by=ending)
+            if test is not None:
+                history.test_error = relative_error(model, *test)
+            model.metadata.update(
+                {
+                    "system": dataset.system.text,
+                    "system_name": dataset.system.name,
+                    "parameters": json.dumps(dataset.parameters),
+                    "step": repr(dataset.step),
+                    "dataset": os.fspath(dataset.path),
+                    "dataset_fingerprint": dataset.fingerprint,
+                    "training": json.dumps(history.summary()),
+                }
+            )
+            if first and not stages.nothing:
+                if ending:
+                    record()
+                if output is not None:
+                    save_somewhere(model, output, overwrite)
+                if checkpoint is not None and not ending:
+                    with suppress(OSError):
+                        Path(checkpoint).unlink(missing_ok=True)
+            if ending:
+                held.forget()  # it asks again for what has been done
     return history
 
 
-def _take_best_start(
-    model: Integrator,
-    begin: Callable[[Integrator, History], Training],
-    budget: Budget,
-    restarts: int,
-    seed: int,
-) -> None:
-    """Try several random starts for a while and give ``model`` the weights of the best."""
-    trials = []
-    for k in range(restarts):
-        candidate = model
-        if k > 0:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed + k)
-                candidate = type(model)(**model.arguments, dtype=model.scale.dtype)
-            candidate.set_normalisation(model.shift, model.scale)
-            _freeze_alike(candidate, model)
-            candidate.to(model.scale.device)
-        trial = begin(candidate, History("", seed + k, 0))
-        trial.run(budget)
-        trials.append(trial)
-        if trial.history.stopped_by in ("interrupt", "target"):
-            break
-    best = min(trials, key=lambda trial: trial.history.best_validation_error)
-    model.load_state_dict(best.best)
+def _identity(
+    model: Integrator, dataset: Dataset, optimizer: str, objective: Objective, normalise: bool
+) -> dict[str, Any]:
+    """What must be the same for a training to be resumed, in JSON's types."""
+    own = {"shift": model.shift.tolist(), "scale": model.scale.tolist()}
+    return {
+        "architecture": model.name,
+        "arguments": model.arguments,
+        "dtype": str(model.scale.dtype).removeprefix("torch."),
+        "start": model.metadata.get("start_fingerprint"),
+        "fixed weights": [n for n, p in model.named_parameters() if not p.requires_grad],
+        # that of the states may differ by rounding on another machine
+        "normalisation": None if normalise else own,
+        "dataset": dataset.fingerprint,
+        "optimizer": optimizer,
+        "objective": asdict(objective),
+    }
 
 
-def _freeze_alike(candidate: Integrator, model: Integrator) -> None:
-    """Weights that are not trained are the same in every trial."""
-    for new, old in zip(candidate.parameters(), model.parameters(), strict=True):
-        if not old.requires_grad:
-            new.requires_grad_(False).data.copy_(old)
+def _budget(
+    given: Budget, saved: Checkpoint | None, checkpoint: str | os.PathLike[str] | None
+) -> Budget:
+    """The budget to train with: that given, the former one, or the default."""
+    budget = given
+    if given.seconds is None and given.epochs is None:
+        former = saved.budget if saved else Budget()
+        target = former.target if given.target is None else given.target
+        budget = replace(former, target=target)
+        if former.seconds is None and former.epochs is None:
+            budget = Budget(DEFAULT_SECONDS, None, target)
+    if saved is None:
+        return budget
+    finished = not saved.in_trial and saved.history.stopped_by == "seconds"
+    epochs, least = saved.stage.epochs + saved.history.epochs, saved.stage.epochs + 1
+    if budget.seconds is not None and saved.seconds >= budget.seconds and not finished:
+        used, option = f"{saved.seconds:.1f} seconds", f"seconds = {budget.seconds:g}"
+    elif budget.epochs is not None and epochs > max(budget.epochs, least):
+        used, option = f"{epochs} epochs", f"epochs = {budget.epochs}"
+    else:
+        return budget
+    raise InputError(
+        f"{checkpoint} holds {used} of training, so that {option}, counted from the beginning, "
+        "leaves nothing to do; give more, or nothing to go on with the former budget"
+    )
 
 
-def _write_checkpoint(
-    training: Training, identity: dict[str, Any], path: str | os.PathLike[str]
-) -> None:
-    checkpoint = training.checkpoint(identity)
-    if processes.rank() == 0:
+def _write(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> None:
+    """Write a checkpoint, or warn: that it fails is no reason to lose the training."""
+    try:
         checkpoint.save(path)
+    except (InputError, OSError) as error:
+        warnings.warn(f"there is no new checkpoint, {sentence(error)}", stacklevel=2)
 
 
 @contextmanager

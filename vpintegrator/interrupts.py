@@ -1,0 +1,65 @@
+"""Ctrl-C and its like, which may come at any moment, held back while something must not be cut."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+class HeldBack:
+    """What came meanwhile."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.number is not None
+
+    def forget(self) -> None:
+        """It has been obeyed."""
+        self.number = None
+
+
+@contextmanager
+def held_back() -> Iterator[HeldBack]:
+    """Let Ctrl-C and SIGTERM wait for the end of the block, unless they are forgotten in it.
+
+    SIGTERM is held back only where it raises an exception, see :func:`terminate_as_interrupt`, and
+    otherwise ends the process as ever. Blocks may stand in one another. Outside of the main thread,
+    where signals raise nothing, the block does nothing.
+    """
+    held = HeldBack()
+    if threading.current_thread() is not threading.main_thread():
+        yield held
+        return
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.number = number
+
+    before = {}
+    try:
+        for number in _NUMBERS:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                before[number] = handler
+                signal.signal(number, hold)
+        yield held
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held.number is not None:
+            signal.raise_signal(held.number)
+
+
+def terminate_as_interrupt() -> None:
+    """Let SIGTERM, a cluster's way to say that the time is over, raise KeyboardInterrupt too."""
+    signal.signal(signal.SIGTERM, _raise)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
