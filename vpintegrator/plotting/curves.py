@@ -59,6 +59,8 @@ def time_axis(axes: Axes, logarithmic: bool = True) -> None:
     axes.set_xlabel("time $t$")
     if logarithmic:
         axes.set_xscale("log")
+        if not axes.get_xlim()[0] > 0:  # there is nothing to show
+            axes.set_xlim(1, 10)
         readable_decades(axes)
 
 
@@ -73,5 +75,8 @@ def readable_decades(axes: Axes) -> None:
 
 def cut(axes: Axes) -> None:
     """Cut the axis where a method is wrong beyond all use, lest it squeeze the others."""
-    if axes.get_ylim()[1] > _BEYOND_USE:
+    low, high = axes.get_ylim()
+    if not low > 0:  # there is nothing to show
+        axes.set_ylim(0.1, 1)
+    elif high > _BEYOND_USE:
         axes.set_ylim(top=_BEYOND_USE)

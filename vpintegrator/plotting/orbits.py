@@ -11,6 +11,7 @@ from vpintegrator.plotting.style import Style
 ORBITS = 40  # more on one portrait cannot be told apart
 POINTS = 4000  # of one orbit
 _DOTS = 1500  # of one orbit
+_LARGEST = 1e30  # component that an axis can show
 
 
 def shown(orbit: np.ndarray, dots: bool) -> np.ndarray:
@@ -39,6 +40,10 @@ def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:
 
     It is made for the reference: a method that runs away must not push the rest into a corner.
     """
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    space = margin * max(high - low, 1e-12)
+    values = values[np.abs(values) < _LARGEST]
+    if not values.size:
+        return -1.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    size = max(abs(low), abs(high), 1.0)
+    space = margin * max(high - low, 1e-12 * size)
     return low - space, high + space

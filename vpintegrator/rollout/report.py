@@ -255,13 +255,13 @@ class Report:
         """Errors of every invariant along a method's trajectories."""
         return self.run(name).invariants
 
+    @np.errstate(all="ignore")  # what has diverged is infinite
     def summary(self, name: str) -> Summary:
         """A method's numbers."""
         run = self.run(name)
         ended = run.failure_time <= self.reference_time
         last = self.reference.shape[1] - 1
-        with np.errstate(all="ignore"):
-            distance = np.linalg.norm(run.states[:, last] - self.reference[:, last], axis=-1)
+        distance = np.linalg.norm(run.states[:, last] - self.reference[:, last], axis=-1)
         final = np.where(ended | ~np.isfinite(distance), np.inf, distance)
         final = final[np.isfinite(self.reference[:, last]).all(axis=-1)]
         passed = np.where(np.isnan(run.threshold_time), np.inf, run.threshold_time)

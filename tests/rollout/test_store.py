@@ -1,0 +1,160 @@
+"""Rollout files that are damaged, or made to do harm, are refused in a sentence."""
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from vpintegrator.errors import InputError
+from vpintegrator.plotting import latex_table
+from vpintegrator.plotting.captions import caption
+from vpintegrator.plotting.draw import FIGURES
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.style import PAPER
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A file with all that a rollout can hold."""
+    report = vp.compare(
+        None,
+        ["stoermer-verlet", "rk4"],
+        system="coupled-oscillators",
+        steps=30,
+        trajectories=2,
+        section="q[0] = 0.1",
+        work_precision=True,
+    )
+    path = tmp_path_factory.mktemp("sound") / "rollout.h5"
+    report.save(path)
+    return path
+
+
+def attribute(where, key, value):
+    def change(file):
+        if value is None:
+            del file[where].attrs[key]
+        else:
+            file[where].attrs[key] = value
+
+    return change
+
+
+def dataset(where, value):
+    def change(file):
+        del file[where]
+        if value is not None:
+            file[where] = value
+
+    return change
+
+
+def external(file):
+    del file["rk4/state"]
+    shape = file["reference/state"].shape
+    file["rk4"].create_dataset("state", shape, "f8", external=[("/etc/passwd", 0, 2000)])
+
+
+def link(file):
+    del file["rk4/state"]
+    file["rk4/state"] = h5py.ExternalLink("other.h5", "/rk4/state")
+
+
+def bomb(file):
+    del file["rk4/error"]
+    file["rk4"].create_dataset("error", (2, 10**12), "f8", chunks=(1, 1024))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        *(
+            (attribute("/", key, None), f"'{key}' is missing")
+            for key in ("step", "system", "every")
+        ),
+        *((attribute("rk4", k, None), f"'{k}' is missing") for k in ("kind", "title", "structure")),
+        (attribute("/", "step", "abc"), "'step' must be a positive number"),
+        (attribute("/", "step", 0.0), "'step' must be a positive number"),
+        (attribute("/", "every", 2.5), "'every' must be a whole number"),
+        (attribute("/", "threshold", [1.0, 2.0]), "'threshold' must be a number"),
+        (attribute("/", "parameters", "[" * 10_000), "nested too deeply"),
+        (attribute("/", "methods", "{}"), "must be a list"),
+        (attribute("/", "methods", "[]"), "must name groups of the file"),
+        (attribute("/", "methods", '["rk4", "rk4"]'), "names a group twice"),
+        (attribute("/", "methods", '["reference"]'), "must name groups of the file"),
+        (attribute("/", "methods", '["rk4/state"]'), "must name groups of the file"),
+        (attribute("/", "methods", "[[1]]"), "must name groups of the file"),
+        (attribute("/", "section", '["r", 0, 1]'), "'section' must be a component"),
+        (attribute("/", "section", f'["q[0]", 1{"0" * 400}, 1]'), "'section' must be a component"),
+        (attribute("/", "section", '["q[0]", NaN, 1]'), "'section' must be a component"),
+        (attribute("rk4", "kind", "alien"), "'kind' must be learned or classical"),
+        (attribute("rk4", "structure", "[1]"), "'structure' must be a list of words"),
+        (attribute("rk4", "window", 0), "'window' must be a whole number, 1 or more"),
+        (attribute("rk4/lyapunov_exponent", "time", "x"), "'time' must be a number"),
+        (dataset("rk4/state", None), "there is no dataset 'state'"),
+        (dataset("rk4/state", np.zeros((2, 31, 3))), "expected the shape"),
+        (dataset("rk4/state", np.zeros((3, 31, 4))), "expected the shape"),
+        (dataset("rk4/state", "text"), "expected the shape"),
+        (dataset("rk4/error", np.zeros((2, 31), complex)), "expected real numbers"),
+        (dataset("rk4/invariant_energy", None), "there is no dataset 'invariant_energy'"),
+        (dataset("stoermer-verlet/time", np.zeros(31)), "numbers that increase"),
+        (dataset("stoermer-verlet/time", np.zeros(0)), "numbers that increase"),
+        (dataset("reference/state", np.zeros((2, 32, 4))), "does not fit methods of 31 times"),
+        (dataset("reference/state", np.zeros((0, 31, 4))), "does not fit"),
+        (dataset("rk4/step_log_determinant", np.zeros((0, 31))), "of no trajectory"),
+        (dataset("rk4/section_trajectory", None), "section_trajectory"),
+        (dataset("work-precision/rk4", None), None),
+        (dataset("work-precision/rk4/error", np.zeros(2)), "expected the shape"),
+        (lambda file: file["work-precision"].create_group("alien"), "'alien' is none of"),
+        (external, "its numbers lie in other files"),
+        (link, "is a link to somewhere else"),
+        (bomb, "out of proportion"),
+    ],
+)
+def test_damage_is_told(sound, tmp_path, change, message):
+    path = shutil.copy(sound, tmp_path)
+    with h5py.File(path, "r+") as file:
+        change(file)
+    if message is None:
+        vp.open_rollout(path)
+        return
+    with pytest.raises(InputError, match=message.replace("(", r"\(")) as refusal:
+        vp.open_rollout(path)
+    assert str(path) in str(refusal.value)
+
+
+def test_points_of_no_trajectory(sound, tmp_path):
+    path = shutil.copy(sound, tmp_path)
+    with h5py.File(path, "r+") as file:
+        assert len(file["rk4/section_trajectory"])
+        file["rk4/section_trajectory"][0] = 2
+    with pytest.raises(InputError, match="trajectories that are not there"):
+        vp.open_rollout(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [("reference/state", np.inf), ("everything", np.nan), ("everything", 1e308)],
+)
+def test_numbers_out_of_all_bounds_are_drawn(sound, tmp_path, where, value):
+    path = shutil.copy(sound, tmp_path)
+    with h5py.File(path, "r+") as file:
+        names = []
+        file.visititems(lambda name, found: names.append(name) if hasattr(found, "dtype") else None)
+        for name in names:
+            changed = name == where or (where == "everything" and not name.endswith("time"))
+            if changed and file[name].dtype.kind == "f":
+                file[name][...] = value
+    report = vp.open_rollout(path)
+    assert json.dumps(report.table())
+    assert latex_table(report)
+    scene = Scene(report)
+    with PAPER.applied(), np.errstate(all="ignore"):
+        for name in ("overview", "poincare", "work-precision"):
+            figure = FIGURES[name](scene)
+            if figure is not None:
+                figure.draw_without_rendering()
+                assert caption(scene, name)
