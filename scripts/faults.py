@@ -186,7 +186,51 @@ def _figures_digest(folder: Path) -> str | None:
     return digest.hexdigest()
 
 
+def _dataset_digest(folder: Path) -> str | None:
+    """Hash of all states, read again, and of what is said of them."""
+    from vpintegrator.data import open_dataset
+    from vpintegrator.data.store import fingerprint
+
+    path = folder / "body.h5"
+    if not path.exists():
+        return None
+    dataset = open_dataset(path)
+    digest = fingerprint({name: dataset.states(name) for name in dataset.shapes}, dataset.step)
+    assert digest == dataset.fingerprint, "the states are not those of the fingerprint"
+    return f"{digest} {dataset.accuracy} {dataset.recipe}"
+
+
+def _shards_recorded(folder: Path) -> float:
+    return float(len(list((folder / "body.h5.shards").glob("*.h5"))))
+
+
+_SHARDS = "rigid-body --method LSODA --count 600 --steps 8 --rtol 1e-8 --atol 1e-8 -o body.h5"
+
 COMMANDS = {
+    "gen": Command(
+        module="vpintegrator.cli.gen",
+        arguments=_SHARDS,
+        prepare=_body,
+        outputs=("body.h5",),
+        digest=_dataset_digest,
+        recorded=_shards_recorded,
+    ),
+    "gen-workers": Command(
+        module="vpintegrator.cli.gen",
+        arguments=f"{_SHARDS} --workers 2 --no-single-file",
+        prepare=_body,
+        outputs=("body.h5",),
+        digest=_dataset_digest,
+        recorded=_shards_recorded,
+    ),
+    "gen-small": Command(
+        module="vpintegrator.cli.gen",
+        arguments="rigid-body --count 400 --steps 60 -o body.h5",
+        prepare=_body,
+        outputs=("body.h5",),
+        digest=_dataset_digest,
+        recorded=lambda folder: 0.0,
+    ),
     "train": Command(
         module="vpintegrator.cli.train",
         arguments=(

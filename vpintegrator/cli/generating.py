@@ -8,6 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.cli.common import console, progress_bar
+from vpintegrator.errors import printable
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset, Recipe
@@ -19,10 +20,11 @@ def generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Datase
 
     from vpintegrator.data import generate
 
-    signal.signal(signal.SIGTERM, _interrupt)  # a cluster's way to say that the time is over
+    # a cluster's way to say that the time is over
+    before = signal.signal(signal.SIGTERM, _interrupt)
     columns = TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.fields[rate]}")
     with progress_bar(*columns) as bar:
-        task = bar.add_task(recipe.system.name, total=None, rate="")
+        task = bar.add_task(printable(recipe.system.name), total=None, rate="")
 
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
@@ -36,6 +38,8 @@ def generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Datase
             bar.stop()
             _say_how_to_go_on(path)
             raise SystemExit(130) from None
+        finally:
+            signal.signal(signal.SIGTERM, before)  # what is written needs no last words
     return dataset
 
 
