@@ -152,7 +152,7 @@ def test_numbers_of_numpy_are_arguments():
         (VolumePreservingTransformer, "attention_scale", "abc", "a finite number or None"),
         (VolumePreservingTransformer, "initial_scale", float("nan"), "a finite number, not nan"),
         (VolumePreservingTransformer, "weighting", 3, "weighting must be a text"),
-        (VolumePreservingFeedForward, "split", ["01", "2"], "split must be an integer"),
+        (VolumePreservingFeedForward, "split", ["01", "2"], "list of lists of indices"),
         (VolumePreservingFeedForward, "split", 3, "list of lists"),
     ],
 )

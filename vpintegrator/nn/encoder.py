@@ -19,7 +19,8 @@ class Norm(nn.Module):
     ----------
     dim : int
     kind : {"layer", "batch", "none"}
-        Batch norm keeps running means, so in training mode it cannot be used under vmap.
+        Batch norm keeps running means, so in training mode it cannot be used under vmap. In
+        evaluation mode it takes these, so that a vector's image does not depend on the others.
     """
 
     def __init__(self, dim: int, kind: str, dtype: torch.dtype | str = torch.float64) -> None:
@@ -34,8 +35,20 @@ class Norm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if isinstance(self.norm, nn.BatchNorm1d):
-            return self.norm(x.reshape(-1, x.shape[-1])).view(x.shape)
+            rows = x.reshape(-1, x.shape[-1])
+            norm = self.norm
+            if len(rows) > 1:
+                return norm(rows).view(x.shape)
+            # a batch of one has no variance: the running statistics stand for it
+            return nn.functional.batch_norm(
+                rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+            ).view(x.shape)
         return self.norm(x)
+
+
+def uses_batch_statistics(module: nn.Module) -> bool:
+    """Whether a module computes, in training mode, with the statistics of the batch it is given."""
+    return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
 
 
 class EncoderBlock(nn.Module):

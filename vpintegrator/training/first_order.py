@@ -88,6 +88,7 @@ class FirstOrder:
         order = torch.randperm(len(self.inputs), generator=self.generator)
         self.parameters.data.copy_(self.gradient.vector.read())
         sums = self.inputs.new_zeros(3)
+        self.model.train()
         for chosen in order.to(self.inputs.device).split(self.batch):
             inputs, targets = (all_.index_select(0, chosen) for all_ in (self.inputs, self.targets))
             inputs = self.objective.noisy(self.model, inputs, self.generator)
@@ -99,6 +100,7 @@ class FirstOrder:
             self.optimizer.step()
             sums[:2] += found
             sums[2] += targets.square().sum()
+        self.model.eval()
         self.gradient.vector.write(self.parameters.detach())
         _, squares, size = processes.total(sums).tolist()
         return math.sqrt(squares / size) if size > 0 else math.sqrt(squares)

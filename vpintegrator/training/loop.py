@@ -75,7 +75,8 @@ class Training:
     Parameters
     ----------
     model, optimizer
-        The optimizer works on this model.
+        The optimizer works on this model. It is in evaluation mode from now on, but for the steps of
+        first-order methods.
     generator
         Random numbers of the optimizer.
     held_out
@@ -105,6 +106,7 @@ class Training:
         self.compiled = compiled
         self.model, self.optimizer, self.generator = model, optimizer, generator
         self.held_out, self.history = held_out, history
+        model.eval()
         self.best = self._weights()
         self.moment = self._now(self.best)
 
@@ -153,6 +155,7 @@ class Training:
                 if after_epoch:
                     after_epoch(self)
         self.model.load_state_dict(self.best)
+        self.model.eval()
 
     def _note(self, used: float, training_error: float, error: float, budget: Budget) -> None:
         """The end of an epoch."""

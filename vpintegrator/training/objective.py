@@ -108,6 +108,8 @@ def relative_error(
 ) -> float:
     """Relative L2 error one window ahead, ||predicted - true|| / ||true|| over all new states.
 
+    The model is judged in evaluation mode, as it is rolled out, and left as it was.
+
     Parameters
     ----------
     inputs, targets
@@ -123,10 +125,13 @@ def relative_error(
         size = new_states.square().sum().item()
         return float(squares / size if size > 0 else squares) ** 0.5
     residual = size = 0.0
+    mode = model.training
+    model.eval()
     for x, y in zip(inputs.split(_BLOCK), targets.split(_BLOCK), strict=True):
         new_states = objective.new_states(model, y)
         residual += objective.difference(model, x, new_states).square().sum().item()
         size += new_states.square().sum().item()
+    model.train(mode)
     return (residual / size) ** 0.5 if size > 0 else residual**0.5
 
 

@@ -23,6 +23,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
 from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
+from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.arguments import LARGEST_SEED, not_negative, positive, whole
@@ -91,7 +92,7 @@ def train(
     optimizer
         ``levenberg-marquardt``, ``gauss-newton`` (the same without matrices), ``adam``, ``adamw``,
         ``l-bfgs``, or ``auto``: in double precision the first up to 5,000 parameters and the
-        second beyond, in single precision Adam.
+        second beyond, in single precision or with batch norm Adam.
     seconds, epochs, target
         The budget: training ends when either is used up, or at a validation error of ``target``.
         150 seconds if neither of the first two is given.
@@ -172,6 +173,8 @@ def train(
     if resume and checkpoint is None:
         raise InputError("resume needs the name of the checkpoint")
     name = _choose(optimizer, model)
+    if uses_batch_statistics(model):
+        compiled = _without_compilation(name, compiled)
     options: dict[str, Any] = {}
     if learning_rate is not None:
         options["learning_rate"] = positive("learning_rate", learning_rate)
@@ -382,10 +385,28 @@ def _choose(optimizer: str, model: Integrator) -> str:
         raise InputError(f"optimizer = '{optimizer}' is none of {', '.join(OPTIMIZERS)}")
     if optimizer != "auto":
         return optimizer
+    if uses_batch_statistics(model):
+        return "adam"
     if any(p.dtype != torch.float64 for p in model.parameters()):
         return "adam"
     count = sum(p.numel() for p in model.parameters())
     return "levenberg-marquardt" if count <= LARGEST_MATRIX else "gauss-newton"
+
+
+def _without_compilation(optimizer: str, compiled: bool | None) -> bool:
+    """How a model is trained that computes with the statistics of batches: one window says none."""
+    if not optimizer.startswith("adam"):
+        raise InputError(
+            f"{optimizer} takes residuals window by window, but batch norm computes with the "
+            'statistics of a batch; use adam or adamw, or norm = "layer"'
+        )
+    if compiled:
+        raise InputError("models with batch norm train in PyTorch only; leave out compiled")
+    if processes.count() > 1:
+        raise InputError(
+            'batch norm needs whole batches, so it trains in one process; use norm = "layer"'
+        )
+    return False
 
 
 def _pairs(
