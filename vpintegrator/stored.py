@@ -379,10 +379,10 @@ def read_json(text: str, where: str, kind: type = dict) -> Any:
     Raises
     ------
     InputError
-        If it is something else, or deeply nested.
+        If it is something else, deeply nested, or says something twice.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
         raise InputError(f"{where} is nested too deeply") from None
     except ValueError as error:
@@ -401,6 +401,13 @@ def read_json(text: str, where: str, kind: type = dict) -> Any:
     if not isinstance(value, kind):
         raise InputError(f"{where} must be {'a list' if kind is list else 'an object'} in JSON")
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return entries
 
 
 def _bytes(shape: Sequence[int], dataset: h5py.Dataset) -> float:

@@ -1,12 +1,19 @@
 import json
 
 import pytest
+import safetensors
 import safetensors.torch
 import torch
 
 from tests.nn.laws import SIGN_FLIPS, assert_close, randomise, sample
 from vpintegrator.errors import InputError
-from vpintegrator.models import ARCHITECTURES, VolumePreservingTransformer, load, save
+from vpintegrator.models import (
+    ARCHITECTURES,
+    StandardTransformer,
+    VolumePreservingTransformer,
+    load,
+    save,
+)
 from vpintegrator.models.saving import FORMAT
 
 
@@ -76,6 +83,20 @@ def header(**changes):
         (header(arguments="{}"), "dim"),
         (header(dtype="int8"), "dtype"),
         (header(metadata="[]"), "metadata"),
+        (header(arguments="[" * 10**6), "nested too deeply"),
+        (header(arguments='{"dim": 2, "dim": 3}'), "twice"),
+        (header(arguments='{"dim": NaN}'), "dim must be an integer, not nan"),
+        (header(arguments='{"dim": 2, "initial_scale": Infinity}'), "finite number, not inf"),
+        (header(arguments='{"dim": 2, "initial_scale": "1"}'), "finite number, not '1'"),
+        (header(arguments='{"dim": 2, "time_mixing": "false"}'), "true or false"),
+        (header(arguments='{"dim": 2, "weighting": ["skew"]}'), "weighting must be a text"),
+        (header(arguments='{"dim": 2, "split": [[0], [1e300]]}'), "split"),
+        (header(arguments='{"dim": 2, "split": [["0"], [1]]}'), "split"),
+        (header(arguments='{"dim": 2, "reversing_symmetries": [[["a"]]]}'), "list of 2 x 2"),
+        (header(arguments='{"dim": 2, "reversing_symmetries": {"0": 1}}'), "list of 2 x 2"),
+        (header(arguments='{"dim": 2, "shift": [0, 0]}'), "arguments must be among"),
+        (header(arguments='{"dim": 2, "width": %s}' % ("9" * 5000)), "not JSON"),
+        (header(dtype="load"), "dtype"),
         (header(), "do not fit"),
     ],
 )
@@ -104,3 +125,152 @@ def test_no_model_at_all(tmp_path):
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(InputError, match="not a safetensors file"):
             load(tmp_path / "file")
+
+
+def damaged(path, model, change=lambda tensors: None, **entries):
+    """A model's file with other tensors or another header."""
+    save(model, path)
+    with safetensors.safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    tensors = safetensors.torch.load_file(path)
+    change(tensors)
+    safetensors.torch.save_file(tensors, path, metadata | entries)
+    return path
+
+
+ABSURD = {
+    "vpt": [
+        {"width": 10**13},
+        {"depth": 10**9},
+        {"window": 10**13},
+        {"features": 10**9, "weighting": "coupled"},
+        {"weighting": "coupled", "window": 10_000},
+        {"dim": 10**13},
+        {"dim": 5000},
+        {"blocks": 10**9, "feed_forward": "triangular"},
+        {"linear": 10**9, "feed_forward": "triangular", "blocks": 10**9},
+        {"dim": 10**6, "feed_forward": "triangular"},
+        {"split": [[0], [1] * 10**5]},
+    ],
+    "vpff": [{"dim": 10**9}, {"dim": 10**5, "split": "halves"}, {"depth": 10**12}],
+    "vpmt": [
+        {"heads": 10**13, "attention_width": 10**13},
+        {"attention_width": 2 * 10**6},
+        {"dim": 3000},
+        {"window": 10_000, "attention_width": 10_000},
+    ],
+    "transformer": [
+        {"blocks": 10**13},
+        {"width": 10**9, "heads": 1},
+        {"dim": 10**13},
+        {"depth": 10**6, "heads": 3},
+        {"positions": True, "window": 10_000, "width": 10**6},
+    ],
+    "resnet": [{"window": 10_000, "dim": 10**4}, {"width": 10**12}, {"depth": 10**10}],
+}
+
+
+@pytest.mark.parametrize("name", ABSURD)
+def test_sizes_out_of_proportion_cost_nothing(name, path):
+    """A header of a few bytes does not make a model that fills the memory."""
+    model = ARCHITECTURES[name](dim=3)
+    for absurd in ABSURD[name]:
+        arguments = json.dumps(model.arguments | absurd)
+        damaged(path, model, arguments=arguments)
+        with pytest.raises(InputError, match=r"does not describe|do not fit") as caught:
+            load(path)
+        assert "\n" not in str(caught.value)
+        path.unlink()
+
+
+def test_symmetries_out_of_proportion(path):
+    model = VolumePreservingTransformer(dim=3)
+    flips = torch.diag_embed(torch.cartesian_prod(*[torch.tensor([1.0, -1.0])] * 9))
+    for dim, symmetries in (
+        (3, SIGN_FLIPS * 1000),
+        (9, flips[:100].tolist()),
+        (9, (flips[1:9] * 1e200).tolist()),
+    ):
+        arguments = model.arguments | {"dim": dim, "reversing_symmetries": symmetries}
+        damaged(path, model, arguments=json.dumps(arguments))
+        with pytest.raises(InputError, match=r"does not describe|do not fit"):
+            load(path)
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("scale"), "'scale' is missing"),
+        (lambda t: t.update(more=torch.zeros(1)), "'more' is not expected"),
+        (lambda t: t.update(shift=t["shift"].float()), "float32, not"),
+        (lambda t: t.update(shift=t["shift"].long()), "int64, not"),
+        (lambda t: t.update(shift=t["shift"][:, None]), r"\(3, 1\)"),
+        (lambda t: t["scale"].fill_(-1), "scale must be positive"),
+        (lambda t: t["shift"].fill_(torch.nan), "not finite"),
+        (lambda t: t["core.psi.0.constants"].fill_(torch.inf), "not finite"),
+        (lambda t: t["shift"].fill_(1), "do not respect the reversing symmetries"),
+    ],
+)
+def test_tensors_that_are_no_model(path, change, message):
+    model = VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS)
+    with pytest.raises(InputError, match=message) as caught:
+        load(damaged(path, model, change))
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"system": ["a"]}, "object of texts"),
+        ({"system": None}, "object of texts"),
+        ({"step": "fast"}, "step must be a positive number, not 'fast'"),
+        ({"step": "-1"}, "step must be a positive number"),
+        ({"step": "1e400"}, "step must be a positive number"),
+        ({"parameters": "{"}, "parameters is not JSON"),
+        ({"parameters": "[1]"}, "parameters must be an object"),
+        ({"training": "[" * 10**5}, "training is nested too deeply"),
+    ],
+)
+def test_metadata_that_others_could_not_use(path, metadata, message):
+    with pytest.raises(InputError, match=message):
+        load(damaged(path, VolumePreservingTransformer(dim=3), metadata=json.dumps(metadata)))
+    with pytest.raises(InputError, match="must be texts"):
+        model = VolumePreservingTransformer(dim=3)
+        model.metadata = {"step": 0.1}
+        save(model, path, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ((2**40).to_bytes(8, "little") + b"{}", "its header would hold"),
+        ((10**5).to_bytes(8, "little") + b"[" * 10**5, "nested too deeply"),
+        ((40).to_bytes(8, "little") + b'{"__metadata__": {"a": "1", "a": "2"}}  ', "twice"),
+        ((30).to_bytes(8, "little") + b'{"__metadata__": {"a": 1}}    ', "must be texts"),
+        ((30).to_bytes(8, "little") + b'{"__metadata__": []}          ', "must be texts"),
+        ((4).to_bytes(8, "little") + b"\xff\xfe{}", "not a safetensors file"),
+    ],
+)
+def test_headers_that_are_none(path, content, message):
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        load(path)
+
+
+def test_loaded_models_are_in_evaluation_mode(path):
+    model = StandardTransformer(dim=3, norm="batch")
+    model(sample(20, 3, 3))
+    save(model, path)
+    again = load(path)
+    assert not again.training
+    X = sample(4, 3, 3, seed=1)
+    assert_close(again(X), model.eval()(X), 0)
+
+
+def test_older_files_say_skew_where_the_model_chose_otherwise(path):
+    model = randomise(VolumePreservingTransformer(dim=3, reversing_symmetries=SIGN_FLIPS), 0.3, 1)
+    damaged(path, model, arguments=json.dumps(model.arguments | {"weighting": "skew"}))
+    again = load(path)
+    assert again.arguments == model.arguments
+    assert_close(again(sample(2, 3, 3)), model(sample(2, 3, 3)), 0)

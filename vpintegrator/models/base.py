@@ -13,6 +13,8 @@ from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
 
+LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
+
 
 class Integrator(nn.Module):
     """A network that steps a window of states forward in time.
@@ -77,6 +79,8 @@ class Integrator(nn.Module):
         dtype = as_dtype(dtype)
         self.dim = positive("dim", dim)
         self.window = positive("window", window)
+        if window > LARGEST_WINDOW:
+            raise InputError(f"window = {window} must be at most {LARGEST_WINDOW}")
         self.prediction_window = window if prediction_window is None else prediction_window
         if positive("prediction_window", self.prediction_window) > window:
             raise InputError(

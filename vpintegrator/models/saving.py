@@ -2,29 +2,34 @@
 
 The header of the file holds, as strings: ``format`` ("vpintegrator-model"), ``version``,
 ``architecture`` (its name), ``arguments`` (JSON), ``dtype``, and the model's ``metadata`` (JSON).
-Nothing in such a file is ever executed.
+Nothing in such a file is ever executed, and reading one takes time and memory in proportion to its
+size, whatever it says.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
+import math
 import os
 from pathlib import Path
-from typing import Any
 
 import safetensors
 import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_version
+from vpintegrator.models.arguments import argument_kinds
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.nn.checks import as_dtype
+from vpintegrator.stored import read_json
 from vpintegrator.tensors import write_tensors
 
 FORMAT = "vpintegrator-model"
 VERSION = 1
+_LARGEST_HEADER = 1 << 24  # bytes
+_MOST_TENSORS = 50_000
 
 
 def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -42,13 +47,16 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     Raises
     ------
     InputError
-        If the file exists and may not be replaced, or the model is of no registered architecture.
+        If the file exists and may not be replaced, the model is of no registered architecture, or
+        its metadata are no texts.
     """
     if ARCHITECTURES.get(getattr(model, "name", "")) is not type(model):
         raise InputError(
             f"only the architectures {', '.join(ARCHITECTURES)} can be saved, not a "
             f"{type(model).__name__}; take the state_dict() of another model"
         )
+    if not all(isinstance(part, str) for pair in model.metadata.items() for part in pair):
+        raise InputError("the metadata of a model must be texts; write others as JSON")
     header = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -71,7 +79,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
     Returns
     -------
     Integrator
-        In the dtype it was saved in, with its ``metadata``.
+        In the dtype it was saved in, with its ``metadata``, in evaluation mode.
 
     Raises
     ------
@@ -93,16 +101,10 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
             f"{path} holds a model of the architecture {name!r}, which this vpintegrator does not "
             f"know (it knows {', '.join(ARCHITECTURES)}); update vpintegrator"
         )
-    model = _build(path, ARCHITECTURES[name], header)
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        detail = str(error).splitlines()[-1].strip()
-        raise InputError(
-            f"the tensors in {path} do not fit the architecture {name} with its stored arguments "
-            f"({detail}); the file is damaged or from another version"
-        ) from None
-    return model.to(device)
+    model = _build(path, ARCHITECTURES[name], header, tensors)
+    _fill(path, model, tensors)
+    model.metadata = _metadata(path, header)
+    return model.to(device).eval()
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
@@ -111,10 +113,25 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     if not path.exists():
         raise InputError(f"there is no file {path}; give a model written by vp-train")
     try:
+        with path.open("rb") as stream:
+            size = int.from_bytes(stream.read(8), "little")
+            if size > _LARGEST_HEADER:
+                raise InputError(
+                    f"{path} is not a safetensors file or is damaged: its header would hold {size} "
+                    "bytes"
+                )
+            text = stream.read(size).decode()
+        entries = read_json(text, f"{path} is not a safetensors file or is damaged: its header")
+        header = entries.get("__metadata__", {})
+        if not isinstance(header, dict) or not all(isinstance(v, str) for v in header.values()):
+            raise InputError(f"{path} is damaged: the metadata in its header must be texts")
+        if len(entries) > _MOST_TENSORS:
+            raise InputError(f"{path} holds {len(entries)} tensors, too many for a model")
         with safetensors.safe_open(path, framework="pt") as file:
-            header = dict(file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (safetensors.SafetensorError, OSError) as error:
+    except InputError:
+        raise
+    except (safetensors.SafetensorError, OSError, UnicodeDecodeError, RuntimeError) as error:
         raise InputError(
             f"{path} is not a safetensors file or is damaged ({error}); give a model written by "
             "vp-train"
@@ -122,20 +139,85 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     return header, tensors
 
 
-def _build(path: Path, architecture: type[Integrator], header: dict[str, str]) -> Integrator:
-    try:
-        arguments: Any = json.loads(header.get("arguments", ""))
-        metadata: Any = json.loads(header.get("metadata", "{}"))
-        known = set(inspect.signature(architecture).parameters) - {"dtype"}
-        if not isinstance(arguments, dict) or not set(arguments) <= known:
-            raise InputError(f"arguments must be among {', '.join(sorted(known))}")
-        if not isinstance(metadata, dict):
-            raise InputError("metadata must be an object of strings")
-        arguments = architecture.arguments_of_file(arguments)
-        model = architecture(**arguments, dtype=as_dtype(header.get("dtype", "")))
-    except (ValueError, TypeError) as error:
+def _build(
+    path: Path,
+    architecture: type[Integrator],
+    header: dict[str, str],
+    tensors: dict[str, torch.Tensor],
+) -> Integrator:
+    where = f"the header of {path} does not describe a {architecture.name} model"
+    arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
+    known = set(argument_kinds(architecture)) - {"dtype", "shift", "scale"}
+    if not set(arguments) <= known:
+        raise InputError(f"{where}: arguments must be among {', '.join(sorted(known))}")
+    if "dim" not in arguments:
+        raise InputError(f"{where}: dim is missing")
+    symmetries = arguments.get("reversing_symmetries", ())
+    count = len(symmetries) if isinstance(symmetries, list) else 0
+    shift = tensors.get("shift")
+    dim = arguments["dim"]
+    if shift is not None and isinstance(dim, int) and shift.shape != (dim,):
         raise InputError(
-            f"the header of {path} does not describe a {architecture.name} model: {error}"
-        ) from None
-    model.metadata = {str(key): str(value) for key, value in metadata.items()}
-    return model
+            f"the tensors in {path} do not fit the architecture {architecture.name} with its "
+            f"stored arguments: dim = {dim}, but 'shift' is {_shown(shift)}"
+        )
+    with bounded_by([tensor.numel() for tensor in tensors.values()], count, where):
+        dtype = as_dtype(header.get("dtype", ""))
+        return architecture(**architecture.arguments_of_file(arguments), dtype=dtype)
+
+
+def _fill(path: Path, model: Integrator, tensors: dict[str, torch.Tensor]) -> None:
+    """Give the model its tensors, which must be what its arguments ask for."""
+    expected = model.state_dict()
+    where = (
+        f"the tensors in {path} do not fit the architecture {model.name} with its stored arguments"
+    )
+    strange = sorted(set(expected) ^ set(tensors))
+    if strange:
+        what = "missing" if strange[0] in expected else "not expected"
+        raise InputError(f"{where}: {strange[0]!r} is {what}; the file is damaged")
+    for name, tensor in expected.items():
+        found = tensors[name]
+        if found.shape != tensor.shape or found.dtype != tensor.dtype:
+            raise InputError(
+                f"{where}: {name!r} is {_shown(found)}, not {_shown(tensor)}; the file is damaged"
+            )
+        if found.is_floating_point() and not torch.isfinite(found).all():
+            raise InputError(f"{path}: {name!r} holds numbers that are not finite")
+    model.load_state_dict(tensors)
+    # what is stored must be what ``set_normalisation`` would accept and leave as it is
+    shift, scale = tensors["shift"], tensors["scale"]
+    try:
+        model.set_normalisation(shift, scale)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    if not all(
+        torch.allclose(kept, given, rtol=1e-4, atol=1e-4)
+        for kept, given in ((model.shift, shift), (model.scale, scale))
+    ):
+        raise InputError(f"{path}: shift and scale do not respect the reversing symmetries")
+    model.load_state_dict(tensors)
+
+
+def _shown(tensor: torch.Tensor) -> str:
+    return f"{tuple(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
+    """What the model says of its origin; what others compute with is checked."""
+    where = f"{path}: the metadata of the model"
+    metadata = read_json(header.get("metadata", "{}"), where)
+    if any(value is None or isinstance(value, dict | list) for value in metadata.values()):
+        raise InputError(f"{where} must be an object of texts")
+    metadata = {key: str(value) for key, value in metadata.items()}
+    for key in ("parameters", "training"):
+        if key in metadata:
+            read_json(metadata[key], f"{where}: {key}")
+    if "step" in metadata:
+        try:
+            step = float(metadata["step"])
+        except ValueError:
+            step = 0.0
+        if not 0 < step < math.inf:
+            raise InputError(f"{where}: step must be a positive number, not {metadata['step']!r}")
+    return metadata

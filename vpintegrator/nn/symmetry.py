@@ -50,9 +50,17 @@ def as_matrices(matrices: Any, dim: int, argument: str = "symmetries") -> torch.
                 f"{argument}[{index}] has shape {tuple(tensor.shape)}, but must be ({dim}, {dim}) "
                 f"for dim = {dim}"
             )
-        if not torch.isfinite(tensor).all() or torch.linalg.matrix_rank(tensor) < dim:
+        if not torch.isfinite(tensor).all() or not _is_regular(tensor):
             raise InputError(f"{argument}[{index}] must be a regular matrix of finite numbers")
     return torch.stack(tensors) if tensors else torch.zeros(0, dim, dim, dtype=torch.float64)
+
+
+def _is_regular(matrix: torch.Tensor) -> bool:
+    if signed_permutations(matrix.unsqueeze(0)) is not None:
+        return True
+    inverse = torch.linalg.inv_ex(matrix).inverse
+    error = matrix @ inverse - torch.eye(len(matrix), dtype=matrix.dtype)
+    return bool(error.abs().max() < 1e-6)
 
 
 def generated_group(matrices: Any, dim: int, argument: str = "symmetries") -> torch.Tensor:
@@ -75,8 +83,9 @@ def generated_group(matrices: Any, dim: int, argument: str = "symmetries") -> to
     generators = as_matrices(matrices, dim, argument)
     elements = _Elements(dim, argument)
     fresh = elements.matrices[:]
-    while fresh:
-        found = [elements.add_product(g, element) for element in fresh for g in generators]
+    while fresh and len(generators):
+        pairs = elements.new_pairs(generators, torch.stack(fresh))
+        found = [elements.add_product(generators[g], fresh[element]) for element, g in pairs]
         fresh = [element for element in found if element is not None]
     return torch.stack(elements.matrices)
 
@@ -93,6 +102,17 @@ class _Elements:
         self.vector = torch.sin(torch.arange(1, dim + 1, dtype=torch.float64).square())
         self.matrices = [torch.eye(dim, dtype=torch.float64)]
         self.images = self.vector.unsqueeze(0)
+
+    def new_pairs(self, generators: torch.Tensor, fresh: torch.Tensor) -> list[list[int]]:
+        """Which elements (first index) times which generators (second) are not known yet."""
+        images = generators.unsqueeze(0) @ (fresh @ self.vector).unsqueeze(-1).unsqueeze(1)
+        distance = torch.cdist(
+            images.flatten(0, 1).squeeze(-1),
+            self.images,
+            compute_mode="donot_use_mm_for_euclid_dist",
+        )
+        new = ~(distance.amin(-1) < TOLERANCE)
+        return new.view(len(fresh), len(generators)).nonzero().tolist()
 
     def add_product(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
         """The product of a and b if it is a new element, else None."""

@@ -75,8 +75,8 @@ class Training:
     Parameters
     ----------
     model, optimizer
-        The optimizer works on this model. It is in evaluation mode from now on, but for the steps of
-        first-order methods.
+        The optimizer works on this model. It is in evaluation mode from now on, but for the steps
+        of first-order methods.
     generator
         Random numbers of the optimizer.
     held_out
