@@ -17,6 +17,7 @@ the package, and the commands' ``--help``, are instant.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,25 +51,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# folders of data, which installations may keep elsewhere
+_DATA = ("datasets", "systems")
 # the module vpintegrator.rollout is itself callable, so that vp.rollout(model, ...) is the function
-_MODULES = (
-    "catalogue",
-    "cli",
-    "compiled",
-    "data",
-    "datasets",
-    "dynamics",
-    "errors",
-    "files",
-    "hdf5",
-    "models",
-    "nn",
-    "plotting",
-    "rollout",
-    "systems",
-    "threads",
-    "training",
-)
 _NAMES = {
     "InputError": "errors",
     "System": "dynamics",
@@ -118,14 +103,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"vpintegrator.{name}")
     if name in _NAMES:
         value = getattr(importlib.import_module(f"vpintegrator.{_NAMES[name]}"), name)
         globals()[name] = value
         return value
+    if not name.startswith("_") and importlib.util.find_spec(f"vpintegrator.{name}") is not None:
+        return importlib.import_module(f"vpintegrator.{name}")
     raise AttributeError(f"module 'vpintegrator' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    import pkgutil
+
+    modules = [module.name for module in pkgutil.iter_modules(__path__)]
+    return sorted({*globals(), *__all__, *modules, *_DATA})

@@ -158,6 +158,46 @@ _TOKENS = (
 )
 
 
+def make_expression(random: Random, depth: int = 6) -> str:
+    """An expression by the grammar of the language, deep and large more often than people write."""
+    kind = random.randrange(14) if depth > 0 else random.randrange(3)
+
+    def inner() -> str:
+        return make_expression(random, depth - random.choice((1, 1, 2)))
+
+    match kind:
+        case 0:
+            return random.choice(("z1", "z2", "z3", "k", "I2", "I3", "n", "pi", "m[0]", "m[n - 1]"))
+        case 1:
+            return random.choice(("0", "1", "2", "3", "10", "0.5", "1e-3", "1e300", "2/3", "0.1"))
+        case 2:
+            return f"{random.choice('-+')}{random.choice(('z1', 'z2', '2', 'k'))}"
+        case 3 | 4 | 5:
+            return f"({inner()} {random.choice('+-*/')} {inner()})"
+        case 6:
+            power = random.choice(("2", "3", "-1", "-2", "0.5", "(1/3)", "12", "400", "z2", "-k"))
+            return f"({inner()})**{power}"
+        case 7 | 8 | 9 | 10:
+            names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
+            return f"{random.choice(names)}({inner()})"
+        case 11:
+            index = random.choice(("a", "b", "c"))
+            end = random.choice(("n", "3", "len(m)", "20", "300"))
+            return f"sum({index}*{inner()} for {index} in range({end}))"
+        case 12:
+            return " + ".join(inner() for _ in range(random.choice((2, 5, 30))))
+        case _:
+            name = random.choice(("sin", "exp", "sqrt", "tanh", "log"))
+            return f"{name}(" * random.choice((2, 5, 30)) + inner() + ")" * 30
+
+
+def mutate_expression(random: Random, data: bytes) -> bytes:
+    """An expression made anew, a damaged one, or both."""
+    if random.random() < 0.5:
+        data = make_expression(random).encode()
+    return data if random.random() < 0.4 else mutate_text(random, data)
+
+
 def mutate_text(random: Random, data: bytes) -> bytes:
     """Change words, lines and brackets of a text; now and then its bytes."""
     if random.random() < 0.1:

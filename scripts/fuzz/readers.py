@@ -20,6 +20,7 @@ import mutations as m
 import numpy as np
 
 import vpintegrator as vp
+from vpintegrator.catalogue import SYSTEMS, catalogue
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _expressions(folder: Path) -> list[Path]:
     return paths
 
 
-@reader("expressions", ".txt", _expressions, m.mutate_text)
+@reader("expressions", ".txt", _expressions, m.mutate_expression)
 def _read_expression(path: Path) -> None:
     text = path.read_bytes().decode(errors="replace")
     system = vp.System(
@@ -129,15 +130,14 @@ def _read_expression(path: Path) -> None:
     )
     with np.errstate(all="ignore"):
         system.vector_field(np.linspace(0.1, 0.9, system.dim))
+        system.jacobian(np.linspace(0.1, 0.9, system.dim))
 
 
 def _systems(folder: Path) -> list[Path]:
     (folder / "own.toml").write_text(_SYSTEM, encoding="utf-8")
-    small = ("harmonic-oscillator", "rigid-body", "pendulum", "abc-flow", "lotka-volterra-2d")
-    for name in small:
-        text = vp.load_system(name).text
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
-    return [folder / "own.toml", *(folder / f"{name}.toml" for name in small)]
+    for name, file in catalogue(SYSTEMS).items():
+        (folder / f"{name}.toml").write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    return sorted(folder.glob("*.toml"))
 
 
 @reader("systems", ".toml", _systems, m.mutate_toml)
@@ -152,6 +152,7 @@ def _read_system(path: Path) -> None:
         states = np.linspace(0.1, 0.9, system.dim)[None]
     with np.errstate(all="ignore"):
         system.vector_field(states)
+        system.jacobian(states)
         for invariant in system.invariants.values():
             invariant(states)
 

@@ -127,7 +127,7 @@ def test_agrees_with_python(text):
         ("2**(2**99)", 1, "too large"),
         ("exp(exp(exp(9)))", 5, "too large"),
         ("1e999", 1, "too large"),
-        ("sum(i for i in range(99999999))", 11, "more than 500000"),
+        ("sum(i for i in range(99999999))", 11, "more than 300000"),
     ],
 )
 def test_refusals_name_the_column(text, column, message):

@@ -27,8 +27,9 @@ from typing import Any
 from vpintegrator.dynamics import constants
 from vpintegrator.dynamics.constants import NotFinite, Number, tidy
 
-MAXIMUM_OPERATIONS = 500_000  # in the formulas of a file
-_LARGEST_DERIVATIVES = 4  # times that many for what is derived from them later
+MAXIMUM_OPERATIONS = 300_000  # in the formulas of a file, and in checking them
+_LARGEST_DERIVATIVES = 2  # times that many for what is derived from them later
+_IRRATIONAL = 10  # operations that a function of a number counts for
 
 
 class TooLong(ValueError):
@@ -296,6 +297,7 @@ class Algebra:
                     base = self._made((Sum, value, ()), lambda v=value: Sum(v, ()), 0)  # type: ignore[misc]
                     collected[base] = collected.get(base, 0) + exponent
                     continue
+                work += _IRRATIONAL
                 coefficient = tidy(Fraction(coefficient) * constants.power(value, exponent))
             elif isinstance(value, Product) and whole:
                 work += len(value.factors)
@@ -375,6 +377,7 @@ class Algebra:
             if argument == 0 and function != "log":
                 return constants.function_value(function, 0)
             if not self.exact:
+                self.spend(_IRRATIONAL)
                 return constants.function_value(function, argument)
         elif (function in _ODD or function in _EVEN) and _leads_with_minus(argument):
             value = self.call(function, self.scale(-1, argument))

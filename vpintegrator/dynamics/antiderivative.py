@@ -8,9 +8,11 @@ SymPy from inside, as it may be deep in one operation of numbers of a million di
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -25,9 +27,10 @@ from vpintegrator.dynamics.algebra import (
     Value,
     below,
 )
-from vpintegrator.dynamics.constants import tidy
+from vpintegrator.dynamics.constants import Number, tidy
 
 _MEMORY = 2 << 30  # bytes that SymPy may take
+_ENDED = (-24, -9)  # by the limit of the processor's time
 _LARGEST = 2000  # formulas within one that SymPy is given
 _SELF = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -53,7 +56,7 @@ def antiderivative(
     symbols
         All variables.
     seconds
-        How long SymPy may take.
+        How much of the processor's time SymPy may take; six times that by the clock.
 
     Returns
     -------
@@ -71,15 +74,22 @@ def antiderivative(
     nodes = encode(value, symbols)
     if len(nodes) > _LARGEST:
         return None
-    question = {"nodes": nodes, "dim": len(symbols), "over": symbols.index(symbol)}
+    question = {
+        "nodes": nodes,
+        "dim": len(symbols),
+        "over": symbols.index(symbol),
+        "seconds": seconds,
+    }
     try:
         answered = subprocess.run(
             [sys.executable, "-I", "-c", _SELF, json.dumps(sys.path)],
             input=json.dumps(question),
             capture_output=True,
             text=True,
-            timeout=max(seconds, 0.1),
+            timeout=6 * seconds,
         )
+        if answered.returncode in _ENDED:
+            raise TimeoutError
         found_nodes = json.loads(answered.stdout) if answered.returncode == 0 else None
     except subprocess.TimeoutExpired:
         raise TimeoutError from None
@@ -89,7 +99,7 @@ def antiderivative(
 
 
 def _elementary(value: Value, y: Symbol, algebra: Algebra) -> Value | None:
-    """The integral of sums of c (a y + b)**n, c sin(a y + b), ... with c and a free of y."""
+    """The integral of sums of f(u) du/dy, where f is a power, sine, cosine or exponential."""
     if not isinstance(value, Expression) or not value.depends & y.depends:
         return algebra.multiply(value, y)
     if isinstance(value, Sum):
@@ -100,38 +110,36 @@ def _elementary(value: Value, y: Symbol, algebra: Algebra) -> Value | None:
         return algebra.combine([(algebra.multiply(value.constant, y), 1), *known])
     factors = value.factors if isinstance(value, Product) else ((value, 1),)
     moving = [(base, e) for base, e in factors if base.depends & y.depends]
-    if len(moving) > 1:
-        return None
-    fixed = algebra.raise_factors([entry for entry in factors if entry not in moving])
-    ((base, e),) = moving
-    if isinstance(base, Sum) and e == 1:
-        inner = _elementary(base, y, algebra)
-    else:
-        inner = _of_a_linear_function(base, Fraction(e), y, algebra)
-    return None if inner is None else algebra.multiply(fixed, inner)
+    for base, e in moving:
+        inner = base.argument if isinstance(base, Call) and e == 1 else base
+        slope = algebra.gradient(inner).get(y, 0)
+        if slope == 0:
+            continue
+        rest = algebra.raise_factors([(value, 1), (base, -e), (slope, -1)])
+        outer = _outer(base, e, algebra)
+        if outer is not None and not (isinstance(rest, Expression) and rest.depends & y.depends):
+            return algebra.multiply(rest, outer)
+    base, e = moving[0]
+    if len(moving) == 1 and e == 1 and isinstance(base, Sum):
+        integral = _elementary(base, y, algebra)
+        rest = algebra.divide(value, base)
+        return None if integral is None else algebra.multiply(rest, integral)
+    return None
 
 
-def _of_a_linear_function(
-    base: Expression, e: Fraction, y: Symbol, algebra: Algebra
-) -> Value | None:
-    argument = base.argument if isinstance(base, Call) and e == 1 else base
-    slope = algebra.gradient(argument).get(y, 0)
-    if (isinstance(slope, Expression) and slope.depends & y.depends) or slope == 0:
-        return None
-    if argument is base:
+def _outer(base: Expression, e: Number, algebra: Algebra) -> Value | None:
+    """The integral of u**e over u, or of a function of u."""
+    if not isinstance(base, Call) or e != 1:
         if e == -1:  # log |x|, which is an antiderivative of 1/x on both sides of 0
-            found = algebra.scale(Fraction(1, 2), algebra.call("log", algebra.power(base, 2)))
-        else:
-            found = algebra.scale(1 / (e + 1), algebra.power(base, tidy(e + 1)))
-        return algebra.divide(found, slope)
-    assert isinstance(base, Call)
+            return algebra.scale(Fraction(1, 2), algebra.call("log", algebra.power(base, 2)))
+        return algebra.scale(tidy(Fraction(1) / (e + 1)), algebra.power(base, tidy(e + 1)))
     match base.function:
         case "exp":
-            return algebra.divide(base, slope)
+            return base
         case "sin":
-            return algebra.divide(algebra.scale(-1, algebra.call("cos", argument)), slope)
+            return algebra.scale(-1, algebra.call("cos", base.argument))
         case "cos":
-            return algebra.divide(algebra.call("sin", argument), slope)
+            return algebra.call("sin", base.argument)
     return None
 
 
@@ -192,13 +200,13 @@ def decode(rows: Sequence[Any], symbols: Sequence[Symbol], algebra: Algebra) -> 
 
 def answer() -> None:
     """Integrate what stands on standard input and write the result to standard output."""
-    try:
+    question = json.load(sys.stdin)
+    with suppress(ImportError, ValueError, OSError):  # not on every platform
         import resource
 
+        seconds = math.ceil(question["seconds"])
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    except (ImportError, ValueError, OSError):
-        pass  # not on every platform
-    question = json.load(sys.stdin)
     algebra = Algebra()
     symbols = [algebra.symbol(f"x{k}") for k in range(question["dim"])]
     value = decode(question["nodes"], symbols, algebra)

@@ -13,15 +13,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Expression, Symbol, Value, below
+from vpintegrator.dynamics.algebra import (
+    Call,
+    Expression,
+    Power,
+    Product,
+    Symbol,
+    TooLong,
+    Value,
+    below,
+)
 from vpintegrator.dynamics.compile import evaluator
 from vpintegrator.dynamics.constants import HIGH, HIGH_FUNCTIONS, Number, high
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.errors import InputError
 
 _POINTS = 12
-_FEWEST = 3  # points that must have finite values, and are tried however long the formulas are
-_OPERATIONS = 60_000  # at all points together, beyond which fewer points are taken
+_FEWEST = 3  # that must have finite values, where so many are tried
+_FUNCTION = 10  # additions that a function or a power takes as long as
+_LARGEST_COST = 500_000  # operations at one point
+_OPERATIONS = 100_000  # at all points together, beyond which fewer points are taken
 _TOLERANCE = HIGH.mpf(10) ** -30
 _STEP = HIGH.mpf(10) ** -30  # of a central difference, whose error is its square
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
@@ -84,7 +95,6 @@ class _Formula:
 
     def __init__(self, expressions: Sequence[Value], symbols: Sequence[Symbol]) -> None:
         self._function = evaluator(expressions, symbols, _FUNCTIONS, high, _check_size)
-        self.operations = sum(len(node.parts) for node in below(expressions))
 
     def __call__(self, point: Point) -> Point:
         return [HIGH.convert(value) for value in self._function(*point)]
@@ -97,6 +107,17 @@ class _Formula:
             return None
 
 
+def _cost(expressions: Sequence[Value]) -> int:
+    """How long 100 digits take, in additions."""
+    nodes = below(expressions)
+    slow = sum(
+        isinstance(node, Call | Power)
+        or (isinstance(node, Product) and any(e not in (1, -1) for _, e in node.factors))
+        for node in nodes
+    )
+    return sum(len(node.parts) for node in nodes) + _FUNCTION * slow
+
+
 class _Trial:
     """The points at which the claims about a system are tried, with the vector field there."""
 
@@ -107,10 +128,12 @@ class _Trial:
     @cached_property
     def points(self) -> list[tuple[Point, Point]]:
         """Points where the vector field has a value, and that."""
-        e, cost = self.equations, self.field.operations
-        cost *= 1 + len(e.reversing_symmetries)
-        cost += 3 * sum(len(node.parts) for node in below([*e.invariants.values()]))
-        wanted = min(max(_OPERATIONS // (cost + 1), _FEWEST), _POINTS)
+        e = self.equations
+        cost = _cost(e.vector_field) * (1 + len(e.reversing_symmetries))
+        cost += sum(3 * _cost([value]) + len(e.symbols) for value in e.invariants.values())
+        if cost > _LARGEST_COST:
+            raise TooLong(f"so much that checking them takes more than {_LARGEST_COST} operations")
+        wanted = min(max(_OPERATIONS // (cost + 1), 1), _POINTS)
         found: list[tuple[Point, Point]] = []
         for point in _points(len(e.symbols)):
             rates = self.field.at(point)
@@ -122,7 +145,7 @@ class _Trial:
 
     def require(self, judged: int, where: str) -> None:
         """Raise InputError where hardly any point could be judged."""
-        if judged < _FEWEST:
+        if judged < min(max(len(self.points), 1), _FEWEST):
             raise InputError(
                 f"{where}: cannot be checked, the formula has no finite value at random points"
             )

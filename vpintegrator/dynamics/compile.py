@@ -26,6 +26,7 @@ from vpintegrator.dynamics.algebra import (
     below,
 )
 from vpintegrator.dynamics.constants import Number, size
+from vpintegrator.errors import InputError
 
 ComponentFunction = Callable[..., list[Any]]
 _HALF = Fraction(1, 2)
@@ -351,9 +352,20 @@ def is_tensor(state: object) -> bool:
 
 
 def as_array(state: Any) -> np.ndarray:
-    """A floating-point (or complex) array of the state."""
-    array = np.asarray(state)
-    return array if np.issubdtype(array.dtype, np.inexact) else array.astype(np.float64)
+    """A floating-point (or complex) array of the state.
+
+    Raises
+    ------
+    InputError
+        If it is none of numbers.
+    """
+    try:
+        array = np.asarray(state)
+        return array if np.issubdtype(array.dtype, np.inexact) else array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"expected an array of numbers, not {type(state).__name__} with other contents"
+        ) from None
 
 
 def stack_numpy(values: Sequence[Any], like: np.ndarray) -> np.ndarray:

@@ -13,11 +13,12 @@ import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, Value
 from vpintegrator.dynamics.constants import Number, size, tidy
-from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse
+from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse, readable
 from vpintegrator.errors import InputError
 
 MAXIMUM_DIMENSION = 4096
 _MOST_SYMMETRIES = 64
+_MOST_INVARIANTS = 1000
 _ROUNDING = Fraction(1, 10**100)
 _KEYS = {
     "title",
@@ -208,13 +209,19 @@ def _read_state_and_formulas(
     if not arrays:
         values |= dict(zip(components, symbols, strict=True))
     scope = Scope(values, integers, algebra)
+    invariants = {
+        readable(name, f"{source}, [invariants]"): parse(
+            text, scope, f"{source}, [invariants] {name}"
+        )
+        for name, text in _table(table, "invariants", source).items()
+    }
     hamiltonian, vector_field = _read_vector_field(
         table, source, scope, components, symbols, arrays
     )
-    invariants = {
-        name: parse(text, scope, f"{source}, [invariants] {name}")
-        for name, text in _table(table, "invariants", source).items()
-    }
+    if len(invariants) > _MOST_INVARIANTS:
+        raise InputError(
+            f"{source}: {len(invariants)} invariants are more than the {_MOST_INVARIANTS} allowed"
+        )
     if hamiltonian is not None and "energy" not in invariants:
         invariants = {"energy": hamiltonian, **invariants}
     claim = table.get("divergence_free")
@@ -423,6 +430,7 @@ def _read_vector_field(
         hamiltonian = parse(table["hamiltonian"], scope, f"{source}, hamiltonian")
         half = len(symbols) // 2
         algebra = scope.algebra
+        algebra.allow_derivatives()
         slopes = algebra.gradient(hamiltonian)
         field = [slopes.get(symbol, 0) for symbol in symbols]
         return hamiltonian, (*field[half:], *(algebra.scale(-1, slope) for slope in field[:half]))

@@ -16,6 +16,8 @@ import ast
 import difflib
 import keyword
 import math
+import threading
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -30,11 +32,15 @@ from vpintegrator.errors import InputError, printable
 MAXIMUM_LENGTH = 20_000  # characters of one expression
 _LONGEST_NAME = 100
 _QUOTED = 80  # characters of an expression in a message
+# control characters, marks that turn the direction of writing, line separators
+_HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
+_JOINERS = "\u00ad\u200b\u200c\u200d"  # that some scripts need, and soft hyphens
 _COMPARED = 1000  # names among which the nearest is looked for
 
 FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
 RESERVED = frozenset(FUNCTIONS) | {"pi", "sum", "range", "len", "t"}
 
+_PARSING = threading.Lock()
 _WHOLE = "an index, % and // take whole numbers: loop indices, len(array), and + - * // % of them"
 _FORBIDDEN = {
     ast.Attribute: "attribute access (a dot)",
@@ -65,6 +71,30 @@ def check_name(name: str, where: str) -> str:
     if len(name) > _LONGEST_NAME:
         raise InputError(f"{where}: a name has at most {_LONGEST_NAME} characters")
     return name
+
+
+def readable(text: str, where: str, longest: int = _LONGEST_NAME, lines: bool = False) -> str:
+    """Return a name or title that a terminal can show as it is, else raise InputError.
+
+    Parameters
+    ----------
+    text, where
+        What is read, and its place, for messages.
+    longest
+        How many characters it may have.
+    lines
+        Whether it may have several lines.
+    """
+    shown = text.replace("\n", " ").replace("\t", " ") if lines else text
+    hidden = [c for c in shown if unicodedata.category(c) in _HIDDEN and c not in _JOINERS]
+    if hidden:
+        raise InputError(
+            f"{where}: a text holds the character {hidden[0]!r}, which terminals obey instead of "
+            "showing it; leave it out"
+        )
+    if len(text) > longest:
+        raise InputError(f"{where}: a text has {len(text)} characters, more than {longest}")
+    return text
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -127,6 +157,12 @@ def parse(text: str | int | float, scope: Scope, where: str) -> Value:
     return _Parser(text, scope, where).parse()
 
 
+def syntax_tree(text: str) -> ast.expr:
+    """What Python's parser makes of an expression."""
+    with _PARSING:  # up to Python 3.12 it counts the depth of all threads together
+        return ast.parse(text, mode="eval").body
+
+
 class _Parser:
     def __init__(self, text: str, scope: Scope, where: str) -> None:
         flat = text.replace("\n", " ").replace("\t", " ")
@@ -146,7 +182,7 @@ class _Parser:
                 f"more than the {MAXIMUM_LENGTH} allowed"
             )
         try:
-            return self.value(ast.parse(self.text, mode="eval").body)
+            return self.value(syntax_tree(self.text))
         except SyntaxError as error:
             column = (error.offset or len(self.text) + 1) + self.offset
             raise InputError(

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _PROPOSALS = 65_536  # at a time
 _MAXIMUM_PROPOSALS = 5_000_000  # unless this part of them is accepted:
 _LEAST_ACCEPTED = 1e-4
+_MOST_NUMBERS = 2**31  # in the initial states of one call
+_MOST_LISTED = 2e7  # in those of a list of curves
 _REQUIRED: dict[str, set[str]] = {
     "points": {"points"},
     "curves": {"parameter", "start", "stop", "step", "curves"},
@@ -105,9 +107,11 @@ class InitialConditions:
     def __init__(self, system: System, table: Mapping[str, Any], source: str) -> None:
         self.system = system
         self.where = f"{source}, [initial_conditions]"
+        if not isinstance(table, Mapping):
+            raise InputError(f"{self.where}: expected a table, written [initial_conditions]")
         self.table = dict(table)
         name = self.table.get("distribution")
-        if name not in _REQUIRED:
+        if not isinstance(name, str) or name not in _REQUIRED:
             raise InputError(
                 f"{self.where} distribution: {name!r} is none of {', '.join(_REQUIRED)}"
                 f"{nearest(str(name), _REQUIRED)}"
@@ -138,6 +142,8 @@ class InitialConditions:
         InputError
             If a list holds fewer than ``count`` states, or no state with the energy is found.
         """
+        if count is not None:
+            count = self._count(count)
         if self._states is not None:
             if count is None:
                 count = len(self._states)
@@ -150,6 +156,15 @@ class InitialConditions:
         if count is None:
             raise InputError(f"{self.where}: say how many states to draw")
         return self._draw(count, generator)
+
+    def _count(self, count: Any) -> int:
+        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if not whole or not 0 <= count <= _MOST_NUMBERS // self.system.dim:
+            raise InputError(
+                f"{self.where}: {count!r} is no number of initial states; give a whole number up "
+                f"to {_MOST_NUMBERS // self.system.dim}"
+            )
+        return int(count)
 
     # each reader sets _states, a list of states, or _draw, a function of count and generator
 
@@ -165,7 +180,7 @@ class InitialConditions:
 
     def _read_curves(self) -> None:
         start, stop, step = (self._number(self.table[k], k) for k in ("start", "stop", "step"))
-        if step <= 0 or stop <= start or (stop - start) / step > 1e7:
+        if step <= 0 or stop <= start or not (stop - start) / step * self.system.dim < _MOST_LISTED:
             raise InputError(f"{self.where}: need start < stop and a positive step that fits")
         parameter = check_name(str(self.table["parameter"]), f"{self.where} parameter")
         values = start + step * np.arange(int(np.ceil((stop - start) / step)))
@@ -177,6 +192,8 @@ class InitialConditions:
         rows = []
         if not isinstance(curves, list) or not curves:
             raise InputError(f"{self.where} curves: expected a list of curves")
+        if len(curves) * len(values) * self.system.dim > _MOST_LISTED:
+            raise InputError(f"{self.where} curves: too many states; take a larger step")
         for number, curve in enumerate(curves):
             where = f"{self.where} curves, entry {number}"
             if not isinstance(curve, list) or len(curve) != self.system.dim:
@@ -220,10 +237,10 @@ class InitialConditions:
             raise InputError(f"{self.where} energy: expected [lowest, highest]")
         lowest, highest = (self._number(e, "energy") for e in energy)
         name = self.table.get("invariant", "energy")
-        if name not in self.system.invariants:
+        if not isinstance(name, str) or name not in self.system.invariants:
             raise InputError(
                 f"{self.where} invariant: the system has no invariant '{name}'"
-                f"{nearest(name, self.system.invariants)}"
+                f"{nearest(str(name), self.system.invariants)}"
             )
         invariant = self.system.invariants[name]
 

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vpintegrator.catalogue import SYSTEMS, catalogue, read_toml
+from vpintegrator.catalogue import MAXIMUM_SIZE, SYSTEMS, catalogue, read_toml
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
-
-MAXIMUM_SIZE = 1_000_000  # bytes of a TOML file
 
 
 def read_text(path: Path) -> str:

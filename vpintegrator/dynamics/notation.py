@@ -15,6 +15,7 @@ from typing import Any
 
 import sympy
 
+from vpintegrator.dynamics.expression import syntax_tree
 from vpintegrator.dynamics.symbolic import FUNCTIONS
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -28,6 +29,8 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
+_SHORT = 600  # parts of an expression in Python's syntax
+_DEEPEST = 3  # functions of functions; what SymPy does grows fast with it
 _SIGNS = {" ** ": "^", " * ": "·", " / ": "/", " // ": "÷", " % ": " mod "}
 _UNBROKEN = "\N{NO-BREAK SPACE}"
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -44,7 +47,10 @@ def in_a_line(text: str | float, lengths: Mapping[str, int]) -> str:
         How many entries each array has, for ``len(m)``.
     """
     sums = _Sums(lengths)
-    line = ast.unparse(sums.visit(_parsed(text)))
+    try:
+        line = ast.unparse(sums.visit(_parsed(text)))
+    except RecursionError:
+        return " ".join(str(text).split())
     line = re.sub(r" \*\* (\d+)\b(?!\.)", lambda power: power[1].translate(_SUPERSCRIPTS), line)
     for written, shown in _SIGNS.items():
         line = line.replace(written, shown)
@@ -85,7 +91,30 @@ class _Sums(ast.NodeTransformer):
 
 
 def _parsed(text: str | float) -> ast.expr:
-    return ast.parse(" ".join(str(text).split()), mode="eval").body
+    return syntax_tree(" ".join(str(text).split()))
+
+
+def is_short(text: str | float) -> bool:
+    """Whether SymPy can be given a text without fear for time: short, and of few nested functions.
+
+    Parameters
+    ----------
+    text
+        The expression, or a plain number.
+    """
+    stack: list[tuple[ast.AST, int]] = [(_parsed(text), 0)]
+    seen = 0
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            depth += not isinstance(node.right, ast.Constant | ast.UnaryOp)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            depth += node.func.id in FUNCTIONS
+        seen += 1
+        if seen > _SHORT or depth > _DEEPEST:
+            return False
+        stack.extend((child, depth) for child in ast.iter_child_nodes(node))
+    return True
 
 
 def as_written(text: str | float, lengths: Mapping[str, int]) -> sympy.Expr:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
+from vpintegrator.dynamics.compile import as_array
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
@@ -68,8 +69,10 @@ def solve(
         If an argument is wrong, or a solution cannot be continued to the last time; the message
         names the initial state.
     """
-    initial = np.asarray(initial, dtype=np.float64)
-    times = np.asarray(times, dtype=np.float64)
+    initial, times = as_array(initial), as_array(times)
+    if np.iscomplexobj(initial) or np.iscomplexobj(times):
+        raise InputError("initial states and times are real numbers, not complex ones")
+    initial, times = initial.astype(np.float64), times.astype(np.float64)
     if initial.ndim != 2 or initial.shape[1] != system.dim:
         raise InputError(
             f"initial states of {system.name} have shape (trajectory, {system.dim}), "
@@ -79,15 +82,27 @@ def solve(
         raise InputError("an initial state is not finite")
     if times.ndim != 1 or len(times) == 0 or not (np.diff(times) > 0).all():
         raise InputError("the output times must increase")
+    if not np.isfinite(times).all():
+        raise InputError("an output time is not finite")
     if method not in METHODS:
-        hint = nearest(method, METHODS) or f"; there are {', '.join(METHODS)}"
+        hint = nearest(str(method), METHODS) or f"; there are {', '.join(METHODS)}"
         raise InputError(f"there is no solver '{method}'{hint}")
-    if not rtol >= SMALLEST_TOLERANCE or not atol > 0:
+    for tolerance in (rtol, atol):
+        if not isinstance(tolerance, int | float | np.integer | np.floating):
+            raise InputError(f"a tolerance is a number, not {tolerance!r}")
+    if not SMALLEST_TOLERANCE <= rtol < np.inf or not 0 < atol < np.inf:
         raise InputError(
             f"rtol = {rtol:g}, atol = {atol:g}: rtol must be at least {SMALLEST_TOLERANCE:g}, "
             "the limit of double precision, and atol positive"
         )
-    states = np.empty((len(initial), len(times), system.dim))
+    shape = (len(initial), len(times), system.dim)
+    try:
+        states = np.empty(shape)
+    except (MemoryError, ValueError):
+        raise InputError(
+            f"{shape[0]} trajectories of {shape[1]} states do not fit into memory; take fewer, or "
+            "generate a dataset, which is written in parts"
+        ) from None
     batch = batch_size(method, rtol)
     for start in range(0, len(initial), batch):
         part = slice(start, start + batch)

@@ -19,9 +19,10 @@ from vpintegrator.dynamics.algebra import (
     Value,
     below,
 )
-from vpintegrator.dynamics.constants import tidy
+from vpintegrator.dynamics.constants import size, tidy
 
 LARGEST_SIMPLE = 400  # formulas within one that SymPy may simplify as it likes
+_LARGEST_EXPANDED = 4  # exponent
 _DEEPEST_SIMPLE = 3  # functions of functions; what SymPy does grows fast with it
 
 
@@ -71,6 +72,14 @@ def is_simple(values: Sequence[Value]) -> bool:
         roots = isinstance(node, Product) and any(not isinstance(e, int) for _, e in node.factors)
         depths[node.number] = depth + (roots or isinstance(node, Call | Power))
     return max(depths.values(), default=0) <= _DEEPEST_SIMPLE
+
+
+def can_be_expanded(value: Value) -> bool:
+    """Whether a formula stays of a reasonable length when it is multiplied out."""
+    nodes = below([value])
+    powers = (node.factors for node in nodes if isinstance(node, Product))
+    small = all(size(e) <= _LARGEST_EXPANDED for factors in powers for _, e in factors)
+    return small and len(nodes) <= LARGEST_SIMPLE // 2 and is_simple([value])
 
 
 def to_sympy(values: Sequence[Value], names: Mapping[Symbol, sympy.Expr]) -> list[sympy.Expr]:

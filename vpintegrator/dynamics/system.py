@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
@@ -22,10 +23,13 @@ from vpintegrator.dynamics.compile import (
 )
 from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
-from vpintegrator.dynamics.expression import nearest
+from vpintegrator.dynamics.expression import nearest, readable
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.errors import InputError
 
+_LONGEST_TEXT = 20_000
+_LARGEST_DEFAULT = 10**15
+_LONGEST_NAME = 100
 _DEFAULTS = {"step": float, "steps": int, "time": float}
 
 
@@ -83,7 +87,7 @@ class System:
         table = read_toml(text, source)
         self.text = text
         self.title = _string(table, "title", source) or (name or "untitled system")
-        self.name = name or "-".join(self.title.lower().split())
+        self.name = _short_name(name or "-".join(self.title.lower().split()))
         self.subject = _string(table, "subject", source)
         self.reference = _string(table, "reference", source)
         self.description = _string(table, "description", source)
@@ -142,10 +146,9 @@ class System:
 
     def vector_field(self, state: Any) -> Any:
         """Right-hand side f(z), shape (..., dim)."""
-        self._check(state)
+        state = _checked(state, self.dim)
         if is_tensor(state):
             return stack_torch(self._field("torch")(*state.unbind(-1)), state[..., 0])
-        state = as_array(state)
         return stack_numpy(self._field("numpy")(*np.moveaxis(state, -1, 0)), state[..., 0])
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
@@ -157,7 +160,7 @@ class System:
 
     def jacobian(self, state: Any) -> Any:
         """Matrix df_i/dz_j, shape (..., dim, dim)."""
-        self._check(state)
+        state = _checked(state, self.dim)
         positions, numpy_function, torch_function = self._jacobian
         dim = self.dim
         if is_tensor(state):
@@ -167,7 +170,6 @@ class System:
             for (i, j), value in zip(positions, values, strict=True):
                 entries[dim * i + j] = value
             return stack_torch(entries, zero).unflatten(-1, (dim, dim))
-        state = as_array(state)
         result = np.zeros((*state.shape, dim), dtype=state.dtype)
         values = numpy_function(*np.moveaxis(state, -1, 0))
         for (i, j), value in zip(positions, values, strict=True):
@@ -222,14 +224,6 @@ class System:
             f"<System {self.name}: {self.title}, dim {self.dim}{', ' + values if values else ''}>"
         )
 
-    def _check(self, state: Any) -> None:
-        shape = np.shape(state)
-        if not shape or shape[-1] != self.dim:
-            raise InputError(
-                f"a state of {self.name} has {self.dim} components in its last dimension, "
-                f"but the array given has shape {tuple(shape)}"
-            )
-
     @cached_property
     def _field(self) -> Callable[[str], Callable[..., list[Any]]]:
         self.require_equations("the vector field")
@@ -265,20 +259,33 @@ def _again(text: str, name: str, definitions: str, source: str) -> System:
     return System(text, name, json.loads(definitions), source)
 
 
+def _checked(state: Any, dim: int) -> Any:
+    """The state as a tensor or array with the right number of components."""
+    if not is_tensor(state):
+        state = as_array(state)
+    if not state.shape or state.shape[-1] != dim:
+        raise InputError(
+            f"a state of this system has {dim} components in its last dimension, but the array "
+            f"given has shape {tuple(state.shape)}"
+        )
+    return state
+
+
 class _Scalar:
     """A scalar function of the state, compiled when first called."""
 
     def __init__(self, equations: Equations, expression: Value) -> None:
         self.expression = expression
+        self._dim = len(equations.symbols)
         self._compile = cache(
             lambda library: compile_expressions([expression], equations.symbols, library)
         )
 
     def __call__(self, state: Any) -> Any:
+        state = _checked(state, self._dim)
         if is_tensor(state):
             values = self._compile("torch")(*state.unbind(-1))
             return stack_torch(values, state[..., 0])[..., 0]
-        state = as_array(state)
         values = self._compile("numpy")(*np.moveaxis(state, -1, 0))
         return stack_numpy(values, state[..., 0])[..., 0]
 
@@ -311,7 +318,13 @@ def _string(table: Mapping[str, Any], key: str, source: str) -> str:
     value = table.get(key, "")
     if not isinstance(value, str):
         raise InputError(f"{source}, {key}: expected text in quotes, found {value!r}")
-    return value
+    several = key in ("description", "reference")
+    return readable(value, f"{source}, {key}", _LONGEST_TEXT, lines=several)
+
+
+def _short_name(name: str) -> str:
+    """A name that can be part of a file's name, and leads to no other folder."""
+    return re.sub(r"[\x00-\x1f\x7f/\\:]+", "-", name).strip("-. ")[:_LONGEST_NAME] or "system"
 
 
 def _read_defaults(table: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -323,7 +336,8 @@ def _read_defaults(table: Mapping[str, Any], source: str) -> dict[str, Any]:
         if key not in _DEFAULTS:
             raise InputError(f"{source}, [defaults]: unknown key '{key}'{nearest(key, _DEFAULTS)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not value > 0 or (_DEFAULTS[key] is int and not isinstance(value, int)):
+        whole = isinstance(value, int) or _DEFAULTS[key] is float
+        if not number or not whole or not 0 < value <= _LARGEST_DEFAULT:
             raise InputError(
                 f"{source}, [defaults] {key}: expected a positive "
                 f"{'whole number' if _DEFAULTS[key] is int else 'number'}, found {value!r}"

@@ -10,14 +10,14 @@ import re
 import textwrap
 import tomllib
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
 
 from vpintegrator.dynamics.algebra import Symbol, Value, below
-from vpintegrator.dynamics.notation import as_written, in_a_line
-from vpintegrator.dynamics.symbolic import is_simple, to_sympy
+from vpintegrator.dynamics.notation import as_written, in_a_line, is_short
+from vpintegrator.dynamics.symbolic import can_be_expanded, to_sympy
 from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one
@@ -85,8 +85,7 @@ def invariants_latex(system: System) -> dict[str, str]:
     table, lengths = _file(system)
     found = {"energy": "H"} if system.is_hamiltonian else {}
     return found | {
-        name: sympy.latex(as_written(text, lengths))
-        for name, text in table.get("invariants", {}).items()
+        name: _latex(text, lengths) for name, text in table.get("invariants", {}).items()
     }
 
 
@@ -139,7 +138,7 @@ class _Written:
     @property
     def divergence(self) -> sympy.Expr | None:
         value = self._exact.divergence
-        return self._sympy(value).expand() if is_simple([value]) else None
+        return self._sympy(value).expand() if can_be_expanded(value) else None
 
 
 def _symbols(value: Value | tuple[Value, ...]) -> list[Symbol]:
@@ -180,9 +179,13 @@ def component_latex(name: str) -> str:
 
 
 def _by_array(system: System) -> bool:
-    """Whether the equations are shown with the indices and sums of the file."""
+    """Whether the equations are shown as the file writes them, with its indices and sums."""
     e = system.equations
-    if not e.arrays or not e.vector_field:
+    if not e.vector_field:
+        return False
+    if not all(is_short(text) for text in _all_texts(e.table)):
+        return True
+    if not e.arrays:
         return False
     long = e.hamiltonian is not None and _operations(e.exact.hamiltonian) > _LONG
     return long or system.dim > _LARGE or "sum(" in system.text
@@ -199,6 +202,14 @@ def _file(system: System) -> tuple[dict[str, Any], dict[str, int]]:
     return tomllib.loads(system.text), lengths
 
 
+def _all_texts(table: Mapping[str, Any]) -> Iterator[str | float]:
+    """Every formula of a file."""
+    for entry in (table.get("hamiltonian", 0), table.get("vector_field", {})):
+        for text in entry.values() if isinstance(entry, Mapping) else (entry,):
+            yield from text if isinstance(text, list) else (text,)
+    yield from table.get("invariants", {}).values()
+
+
 def _texts(system: System) -> Iterator[tuple[str, str | float]]:
     """What the file gives: H, or the right-hand sides, by array or component."""
     table, _ = _file(system)
@@ -209,7 +220,7 @@ def _texts(system: System) -> Iterator[tuple[str, str | float]]:
         if isinstance(text, list):
             yield from ((f"{name}[{k}]", entry) for k, entry in enumerate(text))
         else:
-            yield f"{name}[i]", text
+            yield (f"{name}[i]" if name in system.equations.arrays else name), text
 
 
 def _pairs(system: System) -> list[tuple[str, str]]:
@@ -240,15 +251,21 @@ def _latex_rows(system: System) -> Iterator[tuple[str, str]]:
 
     def dotted(name: str) -> str:
         array, _, index = name.rstrip("]").partition("[")
-        return rf"\dot{{{array}}}_{{{index}}}"
+        return rf"\dot{{{array}}}_{{{index}}}" if index else rf"\dot{{{array}}}"
 
     for name, text in _texts(system):
-        right = sympy.latex(as_written(text, lengths))
+        right = _latex(text, lengths)
         yield (name if name == "H" else dotted(name)), right
     for q, p in _pairs(system):
         slope = r"\frac{{\partial H}}{{\partial {}_{{i}}}}"
         yield dotted(f"{q}[i]"), slope.format(p)
         yield dotted(f"{p}[i]"), "-" + slope.format(q)
+
+
+def _latex(text: str | float, lengths: Mapping[str, int]) -> str:
+    if not is_short(text):
+        return r"\text{too long to be typeset}"
+    return sympy.latex(as_written(text, lengths))
 
 
 def _dotted(name: str) -> str:

@@ -13,7 +13,6 @@ the implicit midpoint rule keeps areas there, and the composition keeps volume.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -31,7 +30,7 @@ from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages
 from vpintegrator.rollout.classical.per_system import once_per_system
 from vpintegrator.rollout.classical.splitting import is_separable
 
-_SECONDS = 10.0  # that SymPy may take for all antiderivatives of a system
+_SECONDS = 5.0  # of the processor that SymPy may take for an antiderivative
 _POINTS = 50  # at which an antiderivative is checked
 _TOLERANCE = 1e-9
 
@@ -190,7 +189,6 @@ def _planes(system: System) -> tuple[Plane, ...] | str:
 
 def _find_planes(e: Equations) -> tuple[Plane, ...] | str:
     algebra, symbols, names, dim = e.algebra, e.symbols, e.components, len(e.symbols)
-    deadline = time.monotonic() + _SECONDS
     planes = []
     rate = e.vector_field[0]
     for k in range(dim - 1):
@@ -203,7 +201,7 @@ def _find_planes(e: Equations) -> tuple[Plane, ...] | str:
                 f"{names[k]} and {names[k + 1]}"
             )
             try:
-                integral = _antiderivative(change, symbols[k + 1], e, deadline)
+                integral = _antiderivative(change, symbols[k + 1], e)
             except TimeoutError:
                 return f"SymPy finds no {where} within {_SECONDS:g} s"
             if integral is None:
@@ -217,12 +215,11 @@ def _find_planes(e: Equations) -> tuple[Plane, ...] | str:
     return tuple(planes) or (Plane(e, 0, [0, 0]),)
 
 
-def _antiderivative(change: Value, symbol: Symbol, e: Equations, deadline: float) -> Value | None:
+def _antiderivative(change: Value, symbol: Symbol, e: Equations) -> Value | None:
     """One in closed form that has been checked."""
     if vanishes(change, e.symbols):
         return 0
-    left = deadline - time.monotonic()
-    integral = antiderivative(change, symbol, e.algebra, e.symbols, left)
+    integral = antiderivative(change, symbol, e.algebra, e.symbols, _SECONDS)
     if integral is None:
         return None
     slope = e.algebra.gradient(integral).get(symbol, 0)

@@ -1,0 +1,221 @@
+"""Files from strangers: whatever they ask for, the answer comes at once, and is a sentence."""
+
+import numpy as np
+import pytest
+
+from vpintegrator.catalogue import MAXIMUM_SIZE, read_toml
+from vpintegrator.data import load_recipe
+from vpintegrator.dynamics import InitialConditions, load_system, solve
+from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
+from vpintegrator.errors import InputError
+
+
+def field(x, more=""):
+    return f'state = ["x", "y"]\n[vector_field]\nx = """{x}"""\ny = "x"\n{more}'
+
+
+def nested(functions, times):
+    return "(".join(functions * times) + "(x" + ")" * (len(functions) * times)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        nested(["sin"], 90),
+        nested(["tan", "tanh", "sin", "cos", "sigmoid"], 15),
+        nested(["log", "exp"], 40),
+        nested(["sqrt"], 80),
+        "1/(y + " * 80 + "x" + ")" * 80,
+        "**".join(["(2 + sin(x))"] * 5),
+        "*".join(f"(x + {i}*y)" for i in range(100)),
+        "sin(10**299)*x",
+        "x**(1/3)*x**(1/7)*x**0.12345678901234",
+        "1e-300**100*x/1e-300",
+        "sum(x/(i + 1)**40 for i in range(500))",
+        "exp(-exp(-exp(-exp(-exp(x)))))",
+    ],
+)
+def test_formulas_that_look_bad_and_are_not(expression):
+    system = load_system(field(expression))
+    with np.errstate(all="ignore"):
+        assert system.vector_field(np.full((3, 2), 0.3)).shape == (3, 2)
+        assert system.jacobian(np.full((3, 2), 0.3)).shape == (3, 2, 2)
+    assert "ẋ" in equations_unicode(system)
+    assert "\\dot{x}" in equations_latex(system)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("sum(x for i in range(1000000000))", "column 11: .*more than 300000"),
+        ("sum(x*i*j for i in range(9**9) for j in range(9**9))", "column 26: an index"),
+        ("sum(x*i*j for i in range(9999) for j in range(9999))", "more than 300000"),
+        ("sum(sum(sin(i*x + j) for j in range(999)) for i in range(999))", "more than 300000"),
+        ("sum(sqrt(i + 2) for i in range(100000))*x", "more than 300000"),
+        ("x**(10**9)", "column 1: the exponent is too large; it may be up to 4096"),
+        ("(x**4096)**4096", "column 1: this constant is too large"),
+        ("10**10**10", "column 1: the exponent is too large"),
+        ("2**(10**8)", "column 1: the exponent is too large"),
+        ("9**999*9**999", "column 1: this constant is too large"),
+        ("x + exp(1000000)", "column 5: this constant is too large"),
+        ("tanh(1e400)", "column 6: the number is too large"),
+        ("0x" + "f" * 5000, "column 1: this constant is too large"),
+        ("9" * 15_000, "column 15001: '9999.* is not a valid expression"),
+        ("x*" * 9_000 + "x", "nested too deeply"),
+        ("-" * 15_000 + "x", "nested too deeply"),
+        ("(" * 9_000 + "x" + ")" * 9_000, "too many nested parentheses"),
+        ("x + " * 6_000 + "x", "more than the 20000 allowed"),
+        ("tan(pi/2)", "column 1: this constant is too large, or no real number"),
+        ("(-8)**(1/3)", "column 1: this constant is too large, or no real number"),
+        ("log(x - x)", "column 1: this constant is too large, or no real number"),
+        ("1/(x - x)", "column 4: division by zero"),
+        ("exp(exp(exp(exp(9*x**2 + 9))))", "no finite value at random points"),
+    ],
+)
+def test_formulas_that_are_refused(expression, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load_system(field(expression))
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("state = {q = 4096, p = 4096}\nhamiltonian = 'q[0]'", "more than 4096 components"),
+        (f"state = {[f'a{k}' for k in range(9000)]}", "9000 components, not 1 to 4096"),
+        (
+            field("y", "[invariants]\n" + "".join(f"a{i} = 0\n" for i in range(2000))),
+            "1000 allowed",
+        ),
+        (field("y", "[[reversing_symmetry]]\n" * 100), "more than the 64 allowed"),
+        (
+            "state = {x = 200}\n[vector_field]\nx = 'sum(sin(x[j] - x[i]) for j in range(200))'",
+            r"\[vector_field\] x, column \d+: .* more than 300000",
+        ),
+        (
+            "state = {q = 999, p = 999}\nhamiltonian = "
+            "'sum(p[i]**2 for i in range(999))*sum(q[i]**2 for i in range(999))'",
+            "more than 300000",
+        ),
+        ("x = 1\n" * 200_000, f"more than the {MAXIMUM_SIZE} of a description"),
+        (".".join("a" * 50_000) + " = 1", "a key has more than 16 dots"),
+        ('"a" . ' * 50_000 + "b = 1", "a key has more than 16 dots"),
+        ("a = " + "[" * 50_000, "nested too deeply"),
+        ("a = " + "{b = " * 50_000, "nested too deeply"),
+        ("a = " + "9" * 50_000, "a number is too long"),
+        ('"' + "a" * 50_000 + '" = 1', "unknown key"),
+        (field("y", "[parameters]\na = 1979-05-27"), "a: expected an expression"),
+        (field("y", "[parameters]\na = 0x" + "f" * 9000), "a: the number is too large"),
+        (field("y", f"[parameters]\n{'a' * 200} = 1"), "at most 100 characters"),
+    ],
+)
+def test_files_that_are_refused(text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load_system(text + "\n")
+    assert len(str(caught.value)) < 2000
+
+
+def test_a_recipe_is_read_with_the_same_limits():
+    with pytest.raises(InputError, match="a key has more than 16 dots"):
+        load_recipe(".".join("a" * 50_000) + " = 1\n")
+
+
+def test_numbers_in_a_list_have_dots_without_end():
+    read_toml("a = [" + "1.5, " * 1000 + "]\nb = '" + "a." * 99 + "'  # " + "." * 99, "text")
+
+
+@pytest.mark.parametrize("mark", ["\\u001b[31m", "\\u0007", "\\u202e", "\\u0000", "\\u2028"])
+def test_what_a_terminal_obeys_is_no_part_of_a_title_or_name(mark):
+    for text in (f'title = "a{mark}b"\n' + field("y"), field("y", f'[invariants]\n"a{mark}b" = 0')):
+        with pytest.raises(InputError, match="which terminals obey") as caught:
+            load_system(text)
+        assert str(caught.value).isprintable()
+    text = 'description = """Two\nlines\tof Fermi–Pasta and 李"""\n' + field("y")
+    assert load_system(text).description.startswith("Two\nlines")
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("../../etc/passwd", "etc-passwd"),
+        ("/tmp/x", "tmp-x"),
+        ("C:\\\\x", "c-x"),
+        ("..", "system"),
+        ("Coupled Oscillators", "coupled-oscillators"),
+        ("a" * 300, "a" * 100),
+    ],
+)
+def test_a_name_made_of_a_title_leads_to_no_other_folder(title, name):
+    assert load_system(f'title = "{title}"\n' + field("y")).name == name
+
+
+BODY = load_system("rigid-body")
+
+
+@pytest.mark.parametrize(
+    "state", ["abc", None, [[1, 2], [3]], [["a", "b", "c"]], 1.0, np.zeros((2, 4)), {}, []]
+)
+def test_what_is_no_state(state):
+    for function in (BODY.vector_field, BODY.jacobian, BODY.divergence, BODY.invariants["energy"]):
+        with pytest.raises(InputError, match=r"array of numbers|3 components"):
+            function(state)
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, True, "3", 10**12, 10**400, float("nan")])
+def test_what_is_no_number_of_initial_states(count):
+    with pytest.raises(InputError, match="is no number of initial states"):
+        BODY.sample_initial(count, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [],
+        {"distribution": ["sphere"]},
+        {"distribution": {}},
+        {"distribution": "points", "points": [[1, 2, {}]]},
+        {"distribution": "points", "points": [1]},
+        {"distribution": "points", "points": [[1e308, 1, "9**999"]]},
+        {"distribution": "energy-shell", "energy": [0, 1], "low": -1, "high": 1, "invariant": []},
+        {"distribution": "formula", "random": {"a": {"low": 0, "high": 1, "length": 1e99}}}
+        | {"state": {"z1": 0, "z2": 0, "z3": 0}},
+        {"distribution": "curves", "parameter": "a", "start": 0, "stop": 1, "step": 1e-300}
+        | {"curves": [["a", "a", "a"]]},
+        {"distribution": "curves", "parameter": "a", "start": -1, "stop": 1, "step": 0.5}
+        | {"curves": [["log(a)", "a", "a"]]},
+        {"distribution": "curves", "parameter": [], "start": 0, "stop": 1, "step": 0.5}
+        | {"curves": [["1", "1", "1"]]},
+        {"distribution": "normal", "mean": "nan"},
+        {"distribution": "uniform", "low": "sum(1 for i in range(999999999))", "high": 1},
+    ],
+)
+def test_initial_conditions_that_are_refused(table):
+    with pytest.raises(InputError, match=r"\[initial_conditions\]"):
+        InitialConditions(BODY, table, "test")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"initial": "abc"}, "array of numbers"),
+        ({"initial": np.ones((2, 3)) * 1j}, "not complex"),
+        ({"times": [0, np.inf]}, "not finite"),
+        ({"times": [0, np.nan]}, "must increase"),
+        ({"times": None}, r"array of numbers|must increase"),
+        ({"rtol": "1e-3"}, "a tolerance is a number"),
+        ({"atol": np.inf}, "limit of double precision"),
+        ({"method": None}, "there is no solver 'None'"),
+    ],
+)
+def test_solve_is_told_what_it_cannot_do(arguments, message):
+    values = {"initial": np.ones((2, 3)), "times": [0.0, 1.0], **arguments}
+    with pytest.raises(InputError, match=message):
+        solve(BODY, **values)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("step", "inf"), ("steps", "9" * 400), ("time", "9" * 400), ("step", "nan")]
+)
+def test_defaults_that_are_refused(key, value):
+    with pytest.raises(InputError, match=rf"\[defaults\] {key}: expected a positive"):
+        load_system(field("y", f"[defaults]\n{key} = {value}"))
