@@ -316,8 +316,9 @@ def _import(path: Path) -> None:
 @reader("imports-csv", ".csv", _tables, m.mutate_text)
 def _read_table(path: Path) -> None:
     output = path.with_name("imported.h5")
-    step = None if b"time" in path.read_bytes() else 0.1
-    vp.import_dataset(path, output, overwrite=True, split="time", step=step)
+    data = path.read_bytes()
+    step, missing = None if b"time" in data else 0.1, len(data) % 2 == 0
+    vp.import_dataset(path, output, overwrite=True, split="time", step=step, missing=missing)
 
 
 def _archives(folder: Path) -> list[Path]:

@@ -318,6 +318,13 @@ def test_packed_values_of_netcdf(tmp_path):
     np.testing.assert_array_equal(dataset.states("train"), [[[10.5], [11], [np.nan]]])
 
 
+@pytest.mark.parametrize("far", [1e9, 1e300, 1e308])
+def test_times_that_lie_absurdly_far_off_are_told(tmp_path, far):
+    times = np.array([-far, 0.0, 0.1, 0.2, 0.3, far])
+    with pytest.raises(InputError, match=r"the times span .* steps of 0\.1"):
+        import_dataset(STATES[0, :6], tmp_path / "a.h5", times=times, missing=True)
+
+
 def write_matlab(path, variables):
     """A file as MATLAB 7.3 writes it: a header of 512 bytes, arrays by columns, vectors 2-D."""
     with h5py.File(path, "w", userblock_size=512) as file:

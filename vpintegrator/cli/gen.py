@@ -179,7 +179,8 @@ def main(
     from vpintegrator.data import load_recipe
     from vpintegrator.files import check_output
 
-    path = output or Path(f"{Path(source).stem}.h5")
+    as_text = not source.endswith(".toml") and ("\n" in source or "=" in source)
+    path = output or Path("dataset.h5" if as_text else f"{Path(source).stem}.h5")
     check_output(path, overwrite or resume)
     recipe = load_recipe(
         source, parameters=read_parameters(parameters), **recipe_options(overrides)

@@ -7,6 +7,8 @@ import numpy as np
 from vpintegrator.errors import InputError
 
 _TOLERANCE = 1e-3  # of a step: how far times may lie beside the grid
+_SMALL = 1_000_000  # times of all trajectories together that nobody minds
+_MOST_GAPS = 1000  # beyond these, how many may be missing for each that is there
 _GIVEN_TOLERANCE = 0.1  # the same where the step is given: times as written are rounded
 
 
@@ -62,7 +64,14 @@ def place_on_grid(
     if step is None and not known_steps.any():
         raise InputError(f"{where}: a single time has no step; trajectories need two or more")
     found = float(np.median(differences[known_steps])) if step is None else step
-    counts = np.where(known_steps, np.maximum(np.round(differences / found), 1), 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        counts = np.where(known_steps, np.maximum(np.round(differences / found), 1), 0)
+    longest = counts.sum(axis=1).max()
+    if not longest < _SMALL / len(times) + _MOST_GAPS * times.shape[1]:  # infinite and NaN too
+        raise InputError(
+            f"{where}: the times span {longest:.3g} steps of {found:.3g}, of which "
+            f"{times.shape[1]} or fewer are there; give --step, or leave out what lies far off"
+        )
     tolerance = _GIVEN_TOLERANCE
     if step is None:
         # over the whole span, so that rounding of single times does not add up
