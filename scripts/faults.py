@@ -39,7 +39,7 @@ import numpy as np
 from vpintegrator.cli.common import SETTINGS, console, plain_errors, progress_bar
 
 KILLS_A_RUN = 3
-PATIENCE = 120  # seconds after which a process counts as hanging
+PATIENCE = 600  # seconds after which a process counts as hanging
 LOG = "log.txt"
 # what a process that was told to end may say: done, interrupted, or killed before it could answer
 _ENDS = (0, 130, -signal.SIGTERM, -signal.SIGKILL)
@@ -245,7 +245,7 @@ COMMANDS = {
     "rollout": Command(
         module="vpintegrator.cli.rollout",
         arguments=(
-            "INPUTS/model.safetensors --against rk4,gauss-legendre-4 --steps 4000 --trajectories 6 "
+            "INPUTS/model.safetensors --against rk4,gauss-legendre-4 --steps 1500 --trajectories 4 "
             "--section z1=0 --compiled no -o rollout.h5"
         ),
         prepare=_model,

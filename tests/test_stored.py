@@ -192,3 +192,17 @@ def test_json_of_bounded_depth():
     assert read_json("[1]", "x", list) == [1]
     with pytest.raises(InputError, match="x must be a list in JSON"):
         read_json("{}", "x", list)
+
+
+def test_a_chunk_without_room_for_its_checksum_does_not_crash_hdf5(tmp_path):
+    path = tmp_path / "cut.h5"
+    with h5py.File(path, "w", libver="earliest") as file:
+        made = file.create_dataset("x", data=np.arange(5.0), chunks=(5,), fletcher32=True)
+        assert made.id.get_chunk_info(0).size == 44
+    raw = path.read_bytes()
+    place = raw.index(b"TREE", raw.index(b"TREE") + 1) + 24  # the chunk's size in its B-tree
+    assert raw[place : place + 4] == bytes([44, 0, 0, 0])
+    for size in (0, 3, 4):
+        path.write_bytes(raw[:place] + bytes([size, 0, 0, 0]) + raw[place + 4 :])
+        with h5py.File(path) as file, pytest.raises(InputError, match="cut short"):
+            StoredGroup(file, path).array("x", (5,))

@@ -27,6 +27,7 @@ _LARGEST_ATTRIBUTE = 1 << 22  # bytes
 LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes of the file
 COMPRESSION = 128  # beyond these, how many bytes of numbers for each byte of the file
 _LARGEST_CHUNK = 1 << 26  # bytes; a chunk is read whole
+_CHECKSUM = 4  # bytes
 _DEEPEST = 64  # levels of JSON
 _LZF = 32000
 _FILTERS = {  # those that h5py brings along; HDF5 would load programs for others
@@ -338,8 +339,8 @@ def check_dataset(dataset: h5py.Dataset, where: str) -> None:
         raise InputError(f"{where}: its numbers lie in other files, which are not read")
     if properties.get_layout() == h5d.VIRTUAL:
         raise InputError(f"{where}: it is a view of other files, which is not followed")
-    for number in range(properties.get_nfilters()):
-        code = properties.get_filter(number)[0]
+    codes = [properties.get_filter(number)[0] for number in range(properties.get_nfilters())]
+    for code in codes:
         if code not in _FILTERS:
             raise InputError(
                 f"{where}: it is compressed by a filter that is not known here (number {code}); "
@@ -350,11 +351,18 @@ def check_dataset(dataset: h5py.Dataset, where: str) -> None:
     size = _bytes(dataset.shape, dataset)
     if dataset.chunks is not None and _bytes(dataset.chunks, dataset) > _LARGEST_CHUNK:
         raise InputError(f"{where}: its chunks are too large to be read")
+    # HDF5 takes a chunk without room for its checksum for one of 2^32 bytes, and crashes
+    if h5z.FILTER_FLETCHER32 in codes and dataset.id.chunk_iter(_is_cut_short):
+        raise InputError(f"{where} is damaged: a part of its numbers is cut short")
     if size > LARGEST_UNSTORED + COMPRESSION * dataset.id.get_storage_size():
         raise InputError(
             f"{where}: {dataset.shape} numbers are out of proportion to the "
             f"{dataset.id.get_storage_size()} bytes that the file stores of them"
         )
+
+
+def _is_cut_short(chunk: Any) -> bool | None:
+    return True if chunk.size <= _CHECKSUM else None
 
 
 def check_shape(dataset: h5py.Dataset, axes: Sequence[int | None], where: str) -> None:
