@@ -322,6 +322,28 @@ def mutate_npz(random: Random, data: bytes) -> bytes:
     return out.getvalue()
 
 
+def mutate_archive(random: Random, data: bytes) -> bytes:
+    """Change a file of an archive according to its kind, or drop one."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    name = random.choice(list(files))
+    if random.random() < 0.1:
+        del files[name]
+    elif name.endswith(".json") and random.random() < 0.8:
+        files[name] = dumps(mutate_value(random, json.loads(files[name]))).encode(errors="replace")
+    elif name.endswith(".npz"):
+        files[name] = mutate_npz(random, files[name])
+    elif name.endswith(".npy"):
+        files[name] = mutate_npy(random, files[name])
+    else:
+        files[name] = mutate_bytes(random, files[name])
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for key, content in files.items():
+            archive.writestr(key, content)
+    return out.getvalue()
+
+
 def mutate_npy(random: Random, data: bytes) -> bytes:
     """Change an NPY array, or some bytes."""
     if random.random() < 0.4:

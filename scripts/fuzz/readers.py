@@ -7,9 +7,11 @@ end in an ``InputError`` or succeed; anything else is a defect.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -256,6 +258,47 @@ def _read_rollout(path: Path) -> None:
 
 
 _TRAININGS = (("levenberg-marquardt", "float64"), ("adam", "float32"), ("l-bfgs", "float64"))
+
+
+@functools.cache
+def _oscillator() -> vp.System:
+    return vp.load_system("harmonic-oscillator")
+
+
+def _compare(checkpoint: Path, **options: Any) -> Any:
+    keywords = {"step": 0.1, "steps": 12, "every": 2, "trajectories": 2, "section": "q = 0"}
+    against = ["rk4", "implicit-midpoint"]
+    return vp.compare(
+        None, against, system=_oscillator(), checkpoint=checkpoint, **keywords, **options
+    )
+
+
+def _rollout_checkpoints(folder: Path) -> list[Path]:
+    """The files of a folder, in an archive."""
+
+    def stop(method: str, done: int, total: int) -> None:
+        if method == "implicit-midpoint" and done >= 6:
+            raise KeyboardInterrupt
+
+    checkpoint = folder / "checkpoint"
+    with contextlib.suppress(KeyboardInterrupt):
+        _compare(checkpoint, progress=stop)
+    with zipfile.ZipFile(folder / "checkpoint.zip", "w") as archive:
+        for file in sorted(checkpoint.iterdir()):
+            archive.write(file, file.name)
+    shutil.rmtree(checkpoint)
+    return [folder / "checkpoint.zip"]
+
+
+@reader("rollout-checkpoints", ".zip", _rollout_checkpoints, m.mutate_archive)
+def _read_rollout_checkpoint(path: Path) -> None:
+    folder = path.with_suffix(".checkpoint")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+        _compare(folder, resume=True).table()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _checkpoints(folder: Path) -> list[Path]:
