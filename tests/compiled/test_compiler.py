@@ -53,3 +53,38 @@ def test_one_library_of_several_sources(empty):
     again = Compilation(units)
     assert again.done
     assert again.library().two() == 2
+
+
+COUNTING = """#!/bin/sh
+echo "$@" >> '{folder}/calls'
+exec c++ "$@"
+"""
+
+
+@pytest.mark.parametrize("name", ["compiler", "a compiler"])
+def test_a_compiler_with_arguments(empty, monkeypatch, tmp_path, name):
+    compiler = tmp_path / name
+    compiler.write_text(COUNTING.format(folder=tmp_path))
+    compiler.chmod(0o700)
+    source = 'extern "C" int one() { return ONE + WIDE; }'
+    monkeypatch.setenv("CXX", f"'{compiler}' -DONE=1 '-DWIDE=2 + 2'")
+    assert Compilation([source]).library().one() == 5
+    monkeypatch.setenv("CXX", f"'{compiler}' -DONE=7 '-DWIDE=2 + 2'")  # another library
+    assert Compilation([source]).library().one() == 11
+    assert "-DONE=1 -DWIDE=2 + 2 -O2" in (tmp_path / "calls").read_text()
+    monkeypatch.setenv("CXX", str(compiler))  # blanks in a path need no quotes
+    assert Compilation(['extern "C" int one() { return 1; }']).library().one() == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("no-such-compiler -m64", "the compiler no-such-compiler in CXX was not found"),
+        ("c++ 'open", "CXX is no command: No closing quotation"),
+        ("c++ -no-such-flag", "c\\+\\+ (does not run|failed): "),
+    ],
+)
+def test_commands_that_are_none(empty, monkeypatch, command, message):
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(NotCompilable, match=message):
+        Compilation(["int one;"]).library()

@@ -7,13 +7,16 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from vpintegrator.compiled.cache import LibraryCache, cache_folder
 
 FLAGS = (
     "-O2",
@@ -36,15 +39,6 @@ class NotCompilable(Exception):
 
 class NotWorthIt(NotCompilable):
     """Compiling would take longer than it may."""
-
-
-def cache_folder() -> Path:
-    """Where compiled models are kept: ``$VPINTEGRATOR_CACHE``, or a folder in the user's cache."""
-    chosen = os.environ.get("VPINTEGRATOR_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "vpintegrator"
 
 
 def load_library(source: str) -> ctypes.CDLL:
@@ -80,21 +74,21 @@ class Compilation:
         units: Sequence[str],
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
     ) -> None:
-        self._compiler = _find_compiler()
-        text = "\0".join([*units, *FLAGS, self._compiler, _version(self._compiler), _processor()])
-        name = hashlib.sha256(text.encode()).hexdigest()[:32]
-        self._path = cache_folder() / f"{name}.so"
+        self._units, self._compiler = units, _find_compiler()
+        command = [*self._compiler, _version(self._compiler), _processor()]
+        text = "\0".join([*units, *FLAGS, *command])
+        self._name = hashlib.sha256(text.encode()).hexdigest()[:32]
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
         try:
-            _own_folder(self._path.parent)
-            cached = self._path.exists()
+            self._cache = LibraryCache(cache_folder())
+            self._found = self._cache.find(self._name)
             seconds = _SECONDS * sum(map(len, units))
-            if not worth(seconds, cached):
+            if not worth(seconds, self._found is not None):
                 raise NotWorthIt(f"compiling takes about {seconds:.0f} seconds, too long here")
-            if not cached:
-                self._begin(units)
-        except OSError as error:
+            if self._found is None:
+                self._begin()
+        except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
             raise self._unusable(error) from error
 
     @property
@@ -111,15 +105,18 @@ class Compilation:
             If the compiler fails, or the cache cannot be used.
         """
         try:
-            if self._folder is not None:
-                self._wait()
-                folder = Path(self._folder.name)
-                made, objects = folder / "model.so", sorted(folder.glob("*.o"))
-                self._start("-shared", *map(str, objects), "-o", str(made))
-                self._wait()
-                # two programs may make it at the same time: either is as good
-                made.replace(self._path)
-            return ctypes.CDLL(str(self._path))
+            if self._found is not None:
+                # it may have been removed meanwhile, or made on a machine with other libraries
+                with suppress(OSError):
+                    return ctypes.CDLL(str(self._found))
+                self._begin()
+            self._wait()
+            assert self._folder is not None
+            folder = Path(self._folder.name)
+            made, objects = folder / "model.so", sorted(folder.glob("*.o"))
+            self._start("-shared", *map(str, objects), "-o", str(made))
+            self._wait()
+            return ctypes.CDLL(str(self._cache.add(self._name, made)))
         except OSError as error:
             raise self._unusable(error) from error
         finally:
@@ -139,10 +136,10 @@ class Compilation:
             self._folder.cleanup()
             self._folder = None
 
-    def _begin(self, units: Sequence[str]) -> None:
-        self._folder = tempfile.TemporaryDirectory(dir=self._path.parent)
+    def _begin(self) -> None:
+        self._folder = self._cache.workshop()
         try:
-            for number, unit in enumerate(units):
+            for number, unit in enumerate(self._units):
                 text = Path(self._folder.name) / f"{number}.cpp"
                 text.write_text(unit, encoding="utf-8")
                 self._start(*FLAGS, "-c", str(text), "-o", str(text.with_suffix(".o")))
@@ -153,7 +150,7 @@ class Compilation:
     def _start(self, *arguments: str) -> None:
         with self._messages.open("ab") as messages:
             process = subprocess.Popen(
-                [self._compiler, *arguments],
+                [*self._compiler, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
                 stderr=messages,
@@ -166,49 +163,49 @@ class Compilation:
             try:
                 failed = process.wait(_LONGEST)
             except subprocess.TimeoutExpired:
-                raise NotCompilable(f"{self._compiler} took more than {_LONGEST} seconds") from None
+                raise NotCompilable(
+                    f"{self._compiler[0]} took more than {_LONGEST} seconds"
+                ) from None
             if failed:
                 said = self._messages.read_text(errors="replace").strip().splitlines()
-                raise NotCompilable(f"{self._compiler} failed: {said[0] if said else 'no message'}")
+                first = said[0] if said else "no message"
+                raise NotCompilable(f"{self._compiler[0]} failed: {first}")
 
     @property
     def _messages(self) -> Path:
         assert self._folder is not None
         return Path(self._folder.name) / "messages"
 
-    def _unusable(self, error: OSError) -> NotCompilable:
-        return NotCompilable(f"the cache {self._path.parent} cannot be used: {error}")
+    def _unusable(self, error: Exception) -> NotCompilable:
+        return NotCompilable(f"the cache of compiled models cannot be used: {error}")
 
 
-def _own_folder(folder: Path) -> None:
-    """Make the cache if need be; what is loaded from it must not be another user's."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if os.name != "posix":
-        return
-    found = folder.stat()
-    if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError("it must belong to you, and be writable by nobody else")
-
-
-def _find_compiler() -> str:
-    chosen = os.environ.get("CXX")
-    for name in (chosen,) if chosen else _NAMES:
-        found = shutil.which(name)
-        if found:
-            return found
-    raise NotCompilable(
-        f"the compiler {chosen} in CXX was not found"
-        if chosen
-        else f"no C++ compiler was found ({', '.join(_NAMES)})"
-    )
+def _find_compiler() -> tuple[str, ...]:
+    """The command of the compiler: ``$CXX``, which may have arguments, or a usual name."""
+    chosen = os.environ.get("CXX", "").strip()
+    if not chosen:
+        for name in _NAMES:
+            found = shutil.which(name)
+            if found:
+                return (found,)
+        raise NotCompilable(f"no C++ compiler was found ({', '.join(_NAMES)})")
+    try:
+        # a path with blanks is one word
+        command = [chosen] if shutil.which(chosen) else shlex.split(chosen)
+    except ValueError as error:
+        raise NotCompilable(f"CXX is no command: {error}") from None
+    found = shutil.which(command[0])
+    if not found:
+        raise NotCompilable(f"the compiler {command[0]} in CXX was not found")
+    return (found, *command[1:])
 
 
 @functools.cache
-def _version(compiler: str) -> str:
+def _version(compiler: tuple[str, ...]) -> str:
     try:
-        made = subprocess.run([compiler, "--version"], capture_output=True, timeout=30, check=True)
+        made = subprocess.run([*compiler, "--version"], capture_output=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise NotCompilable(f"{compiler} does not run: {error}") from None
+        raise NotCompilable(f"{compiler[0]} does not run: {error}") from None
     return made.stdout.decode(errors="replace")
 
 

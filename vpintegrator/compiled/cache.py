@@ -1,0 +1,162 @@
+"""Compiled libraries on the disk, where nobody else can put others in their place.
+
+A library is code that runs with the user's rights. It is taken from a folder that only the user
+(or root) can change, and only if its content is what was put there: its SHA-256 stands in its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+LARGEST = 1 << 30  # bytes of all libraries
+OLDEST = 90 * 86400  # seconds since a library was used last
+_KILLED = 86400  # seconds after which no compiler is at work in a folder any more
+_PREFIX = "making-"
+# of this version, and as earlier ones called them
+_LIBRARY = re.compile(r"[0-9a-f]{32}(-[0-9a-f]{64})?\.so")
+_WORKSHOP = re.compile(rf"({_PREFIX}|tmp)[a-z0-9_]{{8}}")
+
+
+def cache_folder() -> Path:
+    """Where compiled models are kept: ``$VPINTEGRATOR_CACHE``, or a folder in the user's cache."""
+    chosen = os.environ.get("VPINTEGRATOR_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "vpintegrator"
+
+
+class LibraryCache:
+    """The libraries in a folder, by a name that says what they are made from.
+
+    Several programs may use it at the same time.
+
+    Parameters
+    ----------
+    folder
+        Made if need be.
+
+    Raises
+    ------
+    OSError
+        If it cannot be used, or other users could change what is in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(os.path.abspath(folder))
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.name == "posix":
+            _check_owners(self.folder)
+
+    def find(self, name: str) -> Path | None:
+        """A library that is as it was when it was made. Others of this name are removed."""
+        for path in sorted(self.folder.glob(f"{name}-*.so")):
+            if _is_as_made(path):
+                with suppress(OSError):  # removed meanwhile, which shows when it is loaded
+                    # used now, made when it was
+                    os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+                return path
+            with suppress(OSError):
+                path.unlink()
+        return None
+
+    def add(self, name: str, made: Path) -> Path:
+        """Move a library that has been made into the cache; it is found by ``name`` from now on."""
+        made.chmod(0o700)
+        with made.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        path = self.folder / f"{name}-{digest}.so"
+        made.replace(path)  # which another program may have made too: either is as good
+        self.prune(path)
+        return path
+
+    def workshop(self) -> tempfile.TemporaryDirectory[str]:
+        """A folder in which to make a library."""
+        return tempfile.TemporaryDirectory(prefix=_PREFIX, dir=self.folder)
+
+    def prune(self, kept: Path | None = None) -> None:
+        """Remove what was used longest ago, and what killed programs have left behind."""
+        now, total = time.time(), 0
+        libraries = sorted(self._libraries(now), key=lambda found: found[1], reverse=True)
+        for path, used, size in libraries:
+            total += size
+            if path != kept and (now - used > OLDEST or total > LARGEST):
+                with suppress(OSError):  # another program was faster
+                    path.unlink()
+
+    def _libraries(self, now: float) -> Iterator[tuple[Path, float, int]]:
+        """Libraries, when each was used last, and their sizes; other leftovers are removed."""
+        for path in list(self.folder.iterdir()):
+            with suppress(OSError):
+                found = path.lstat()
+                if _LIBRARY.fullmatch(path.name) and not stat.S_ISDIR(found.st_mode):
+                    yield path, max(found.st_atime, found.st_mtime), found.st_size
+                elif (
+                    _WORKSHOP.fullmatch(path.name)
+                    and stat.S_ISDIR(found.st_mode)
+                    and now - found.st_mtime > _KILLED
+                ):
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_as_made(path: Path) -> bool:
+    """Whether a library is a file of the user's own with the content that its name says."""
+    flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | sum(flags)), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or (os.name == "posix" and _is_open(found)):
+                return False
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return False
+    return path.name.endswith(f"-{digest}.so")
+
+
+def _is_open(found: os.stat_result) -> bool:
+    """Whether others than the user may write to a file or folder, or own it."""
+    return found.st_uid != os.getuid() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _check_owners(folder: Path) -> None:
+    """Make sure that nobody else can change a folder, or put another in its place.
+
+    Who can rename a folder on the way to it, or redirect a symbolic link, could do that.
+    """
+    real = folder.resolve()
+    if _is_open(real.stat()):
+        raise PermissionError(f"{real} must belong to you, and be writable by nobody else")
+    for path in sorted({folder, *folder.parents, *real.parents}):
+        found = path.lstat()
+        trusted = found.st_uid in (0, os.getuid())
+        if not stat.S_ISLNK(found.st_mode):  # whose own permissions mean nothing
+            # what others may write to is safe if they can rename only what is theirs
+            kept = found.st_mode & stat.S_ISVTX or not _others_write(found)
+            trusted = trusted and bool(kept)
+        if not trusted:
+            raise PermissionError(f"other users can change {path}, on the way to it")
+
+
+def _others_write(found: os.stat_result) -> bool:
+    """Whether others than root and the user may write; a group of the user alone may."""
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    if not found.st_mode & stat.S_IWGRP or found.st_gid == 0:
+        return False
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(found.st_gid), pwd.getpwuid(os.getuid())
+    except KeyError:
+        return True
+    return group.gr_name != user.pw_name or not {*group.gr_mem} <= {user.pw_name}
