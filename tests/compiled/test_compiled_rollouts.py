@@ -57,6 +57,15 @@ def test_threads_change_nothing(model, monkeypatch, trajectories):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("edges", [[1], [7, 8, 16], [17, 33], list(range(1, 35))])
+def test_the_cut_of_the_batch_changes_nothing(model, edges):
+    windows, machine = first_windows(35), compile_model(model)
+    whole = machine.advance(windows, CALLS)
+    parts = [machine.advance(part, CALLS) for part in np.split(windows, edges)]
+    for k in range(2):
+        np.testing.assert_array_equal(np.concatenate([part[k] for part in parts]), whole[k])
+
+
 def test_a_rollout_is_the_same_in_parts(model):
     """Progress makes parts of other lengths."""
     windows = first_windows(4)
