@@ -1,0 +1,38 @@
+"""Where the documents name a test as the proof of a line, the test is there."""
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("docs/security.md", "docs/numbers.md")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+@functools.cache
+def functions(file):
+    """Names of the tests in a file; none where there is no file."""
+    path = ROOT / file
+    tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_test_that_a_page_names_exists(page):
+    named = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert len(named) > 10
+    missing = [f"{file}::{name}" for file, name in named if name and name not in functions(file)]
+    missing += [file for file, name in named if not name and not functions(file)]
+    assert not missing
+
+
+def test_every_line_of_the_threat_model_has_a_test():
+    text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
+    lines = [line for line in lines if not line.endswith("| test |")]
+    assert len(lines) > 12
+    for line in lines:
+        assert NAMED.search(line.split("|")[-2]), line
