@@ -227,6 +227,41 @@ def _read_model(path: Path) -> None:
         model(torch.zeros(1, model.window, model.dim, dtype=model.scale.dtype))
 
 
+def _julia_networks(folder: Path) -> list[Path]:
+    """As GeometricMachineLearning.jl writes them."""
+    rng = np.random.default_rng(0)
+    with h5py.File(folder / "transformer.h5", "w") as file:
+        file["L1/W"], file["L1/b"] = rng.random((2, 4)), rng.random(4)
+        for key in ("PQ", "PK", "PV"):
+            for head in (1, 2):
+                file[f"L2/{key}/head_{head}"] = rng.random((2, 4))
+        file["L3/weight"], file["L3/bias"] = rng.random((4, 4)), rng.random(4)
+        file["L4/weight"], file["L4/bias"] = rng.random((4, 4)), rng.random(4)
+        file["L5/W"], file["L5/b"] = rng.random((4, 2)), rng.random(2)
+    with h5py.File(folder / "volume-preserving.h5", "w") as file:
+        attention = file.create_group("L1/A")
+        attention["S"], attention["n"] = rng.random(3), 3
+        attention.attrs["gml_type"] = "SkewSymMatrix"
+        for index, bias in enumerate((False, True, True, True, False, True), 2):
+            weight = file.create_group(f"L{index}/weight")
+            weight["S"], weight["n"] = rng.random(3), 3
+            kind = "UpperTriangular" if index % 2 else "LowerTriangular"
+            weight.attrs["gml_type"] = kind
+            if bias:
+                file[f"L{index}/bias"] = rng.random(3)
+    return [folder / "transformer.h5", folder / "volume-preserving.h5"]
+
+
+@reader("julia-networks", ".h5", _julia_networks, m.mutate_hdf5)
+def _read_julia_network(path: Path) -> None:
+    import torch
+
+    model = vp.models.load_gml(path)
+    repr(model)
+    with torch.no_grad():
+        model(torch.zeros(1, model.window, model.dim, dtype=model.scale.dtype))
+
+
 def _rollouts(folder: Path) -> list[Path]:
     report = vp.compare(
         None,

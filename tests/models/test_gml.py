@@ -124,8 +124,8 @@ class Writer:
     def dense(self, outputs, inputs, function, residual):
         layer = self.group()
         W, b = self.array(outputs, inputs), self.array(outputs)
-        self.put(layer, "weight", W)
-        self.put(layer, "bias", b)
+        self.put(layer, "weight" if residual else "W", W)
+        self.put(layer, "bias" if residual else "b", b)
         self.layers.append(lambda Z: (Z if residual else 0) + function(W @ Z + b[:, None]))
 
     def residual(self, width, count):
@@ -207,6 +207,30 @@ def test_standard_transformer(path, stiefel, heads, width):
     check(writer, load(path.with_suffix(".safetensors")), 3)
 
 
+def test_upscaling_that_is_not_linear_is_refused(path):
+    writer = Writer(path, 4)
+    writer.dense(8, 4, np.tanh, False)
+    writer.multihead(8, 2, False)
+    writer.residual(8, 3)
+    writer.dense(4, 8, lambda x: x, False)
+    writer.close()
+    load_gml(path)
+    with pytest.raises(InputError, match="upscaling by tanh"):
+        load_gml(path, upscaling="tanh")
+
+
+def test_dense_layers_without_bias(path):
+    writer = Writer(path, 4)
+    writer.dense(8, 4, lambda x: x, False)
+    writer.multihead(8, 2, False)
+    writer.residual(8, 3)
+    writer.dense(4, 8, lambda x: x, False)
+    writer.close()
+    with h5py.File(path, "a") as file:
+        del file["L1/b"]
+    assert torch.count_nonzero(load_gml(path).core[0].bias) == 0
+
+
 def test_residual_network(path):
     writer = Writer(path, 3)
     writer.residual(3, 5)
@@ -245,9 +269,49 @@ def spoil_key(file):
     file.create_group("L2000")["gamma"] = 1.0
 
 
+def spoil_number(file):
+    file["L3/weight/n"][...] = 10**9
+
+
+def spoil_link(file):
+    del file["L1/A"]
+    file["L1/A"] = h5py.ExternalLink("other.h5", "A")
+
+
+def spoil_storage(file):
+    del file["L1/A"]
+    file.create_dataset("L1/A", (3, 3), "f8", external=[("/etc/hostname", 0, 72)])
+
+
+def spoil_value(file):
+    file["L1/A"][0, 0] = np.nan
+
+
+def spoil_square(file):
+    del file["L1/A"]
+    file["L1/A"] = np.zeros((3, 4))
+
+
+def spoil_width(file):
+    del file["L1/A"]
+    file.create_dataset("L1/A", (30_000, 30_000), "f8", chunks=(10, 10))
+
+
+def spoil_text(file):
+    del file["L1/A"]
+    file["L1/A"] = "A"
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
+        (spoil_number, "shape"),
+        (spoil_link, "unknown layout"),
+        (spoil_storage, "lie in other files"),
+        (spoil_value, "not finite"),
+        (spoil_square, "L1/A has the shape"),
+        (spoil_width, "out of proportion"),
+        (spoil_text, "unknown layout"),
         (spoil_type, "SymmetricMatrix"),
         (spoil_order, "pairs"),
         (spoil_size, "shape"),

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.residual_network import ResidualNetwork
 from vpintegrator.models.standard_transformer import StandardTransformer
 from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
@@ -27,6 +27,7 @@ from vpintegrator.nn.attention import VolumePreservingAttention
 from vpintegrator.nn.feed_forward import ResidualLayer
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
+from vpintegrator.stored import StoredGroup, open_any, reading
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def load_gml(
     prediction_window: int | None = None,
     activation: str = "tanh",
     residual: bool = True,
+    upscaling: str = "identity",
 ) -> Integrator:
     """Read a network that GeometricMachineLearning.jl saved, as the equal model of this package.
 
@@ -67,6 +69,10 @@ def load_gml(
         Of the nonlinear layers, not stored either.
     residual : bool
         Whether multihead attention adds its input to its output, not stored either.
+    upscaling : str
+        Activation of the layer that leads to more components, where a transformer has one
+        (``upscaling_activation`` in Julia), not stored either. Only "identity", the default there
+        too, has an equal model here.
 
     Returns
     -------
@@ -76,7 +82,8 @@ def load_gml(
     Raises
     ------
     InputError
-        If there is no such file, it is not HDF5, or its layers are not one of these networks.
+        If there is no such file, it is not HDF5, its layers are not one of these networks, or it is
+        a transformer with another upscaling.
 
     Notes
     -----
@@ -90,6 +97,11 @@ def load_gml(
     kinds = {layer.kind for layer in layers}
     options = {"activation": activation, "prediction_window": prediction_window}
     if "multihead" in kinds and kinds <= {"multihead", "residual", "dense"}:
+        if "dense" in kinds and upscaling != "identity":
+            raise InputError(
+                f"{path} is a transformer with upscaling by {upscaling}, but transformers here "
+                "lead to more components linearly; train one with upscaling_activation = identity"
+            )
         options |= {"window": 3 if window is None else window, "residual": residual}
         return _standard_transformer(path, layers, options)
     if "attention" in kinds and kinds <= {"attention", "lower", "upper"}:
@@ -104,8 +116,12 @@ def load_gml(
     raise _unknown(path, f"its layers are {', '.join(sorted(kinds))}")
 
 
+class _Unknown(InputError):
+    pass
+
+
 def _unknown(path: Path, why: str) -> InputError:
-    return InputError(
+    return _Unknown(
         f"{path} is not a network of GeometricMachineLearning.jl that can be read here (volume-"
         f"preserving or standard transformer, volume-preserving feed-forward, residual): {why}"
     )
@@ -115,74 +131,107 @@ def _unknown(path: Path, why: str) -> InputError:
 
 
 def _read(path: Path) -> list[Layer]:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give an HDF5 file")
-    if not path.exists():
-        raise InputError(f"there is no file {path}")
+    with open_any(path, "a network of GeometricMachineLearning.jl") as file:
+        root = StoredGroup(file, path)
+        names = [name for name in root.groups if re.fullmatch(r"L[0-9]{1,6}", name)]
+        if not names:
+            raise _unknown(path, "it has no groups L1, L2, ...")
+        names.sort(key=lambda name: int(name[1:]))
+        try:
+            return [_read_layer(path, name, root.group(name)) for name in names]
+        except _Unknown:
+            raise
+        except InputError as error:
+            raise _unknown(path, f"a layer has an unknown layout ({error})") from None
+
+
+def _read_layer(path: Path, name: str, group: StoredGroup) -> Layer:
+    if "A" in group.groups:
+        if _type(group.group("A")) != "SkewSymMatrix":
+            raise _unknown(path, f"{name}/A is of type {_type(group.group('A'))!r}")
+        return Layer(name, "attention", _triangle(path, name, group.group("A")), skew=True)
+    if "A" in group:
+        A = _array(group, "A", 2)
+        if A.shape[0] != A.shape[1]:
+            raise _unknown(path, f"{name}/A has the shape {A.shape}")
+        return Layer(name, "attention", {"A": A})
+    if all(key in group.groups for key in ("PQ", "PK", "PV")):
+        return _read_heads(path, name, group)
+    # dense layers hold W and b, residual ones weight and bias
+    weight, bias = ("W", "b") if "W" in group else ("weight", "bias")
+    biases = {"bias": _vector(group, bias)} if bias in group else {}
+    if weight in group.groups:
+        kinds = {"LowerTriangular": "lower", "UpperTriangular": "upper"}
+        kind = _type(group.group(weight))
+        if kind not in kinds:
+            raise _unknown(path, f"{name}/{weight} is of type {kind!r}")
+        entries = _triangle(path, name, group.group(weight))
+        return Layer(name, kinds[kind], entries | biases)
+    if weight in group:
+        matrix = _array(group, weight, 2)
+        square = matrix.shape[0] == matrix.shape[1]
+        kind = "residual" if weight == "weight" and square else "dense"
+        return Layer(name, kind, {"weight": matrix} | biases)
+    raise _unknown(path, f"{name} holds {', '.join(_names(group)) or 'nothing'}")
+
+
+def _read_heads(path: Path, name: str, group: StoredGroup) -> Layer:
+    arrays, stiefel = {}, False
+    for key in ("PQ", "PK", "PV"):
+        entries = group.group(key)
+        heads = [f"head_{index + 1}" for index in range(len(_names(entries)))]
+        on_manifold = [head in entries.groups for head in heads]
+        stiefel |= any(on_manifold)
+        found = [
+            _array(entries.group(head), "A", 2) if inside else _array(entries, head, 2)
+            for head, inside in zip(heads, on_manifold, strict=True)
+        ]
+        if len({matrix.shape for matrix in found}) != 1:
+            raise _unknown(path, f"the heads in {name}/{key} are not of one shape")
+        arrays[key] = np.stack(found)
+    if len({array.shape for array in arrays.values()}) != 1:
+        raise _unknown(path, f"PQ, PK and PV in {name} are not of one shape")
+    return Layer(name, "multihead", arrays, stiefel=stiefel)
+
+
+def _type(group: StoredGroup) -> str:
+    return re.sub(r"\{.*", "", group.text("gml_type", "")).rsplit(".", 1)[-1]
+
+
+def _names(group: StoredGroup) -> list[str]:
+    with reading(str(group)):
+        return sorted(group.raw)
+
+
+def _array(group: StoredGroup, name: str, axes: int) -> np.ndarray:
+    """Julia's array: h5py shows the axes in reverse order. In single precision, or else double."""
+    stored = group.dataset(name, [None] * axes)
+    single = stored.dtype.kind == "f" and stored.dtype.itemsize == 4
+    with reading(f"{group}, {name}"):
+        array = np.asarray(stored[()]).astype(np.float32 if single else np.float64).T
+    if not np.isfinite(array).all():
+        raise InputError(f"{group}: {name} holds numbers that are not finite")
+    return array
+
+
+def _vector(group: StoredGroup, name: str) -> np.ndarray:
+    """A vector, also where it is stored as a matrix of one column."""
     try:
-        with h5py.File(path, "r") as file:
-            names = [name for name in file if re.fullmatch(r"L[0-9]+", name)]
-            if not names:
-                raise _unknown(path, "it has no groups L1, L2, ...")
-            names.sort(key=lambda name: int(name[1:]))
-            return [_read_layer(path, name, file[name]) for name in names]
-    except OSError as error:
-        raise InputError(f"{path} is not an HDF5 file or is damaged ({error})") from None
+        return _array(group, name, 1)
     except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise _unknown(path, f"a layer has an unknown layout ({error})") from None
+        return _array(group, name, 2).reshape(-1)
 
 
-def _read_layer(path: Path, name: str, group: Any) -> Layer:
-    keys = set(group)
-    if "A" in keys:
-        A = group["A"]
-        if isinstance(A, h5py.Group):
-            if _type(A) != "SkewSymMatrix":
-                raise _unknown(path, f"{name}/A is of type {_type(A)!r}")
-            return Layer(name, "attention", {"S": _array(A["S"]), "n": _size(A)}, skew=True)
-        return Layer(name, "attention", {"A": _array(A)})
-    if {"PQ", "PK", "PV"} <= keys:
-        arrays, stiefel = {}, False
-        for key in ("PQ", "PK", "PV"):
-            heads = sorted(group[key], key=lambda head: int(head.removeprefix("head_")))
-            stiefel |= any(isinstance(group[key][head], h5py.Group) for head in heads)
-            arrays[key] = np.stack(
-                [
-                    _array(entry["A"] if isinstance(entry, h5py.Group) else entry)
-                    for entry in (group[key][head] for head in heads)
-                ]
-            )
-        return Layer(name, "multihead", arrays, stiefel=stiefel)
-    if "weight" in keys:
-        weight = group["weight"]
-        bias = {"bias": _array(group["bias"]).reshape(-1)} if "bias" in keys else {}
-        if isinstance(weight, h5py.Group):
-            kinds = {"LowerTriangular": "lower", "UpperTriangular": "upper"}
-            if _type(weight) not in kinds:
-                raise _unknown(path, f"{name}/weight is of type {_type(weight)!r}")
-            entries = {"S": _array(weight["S"]), "n": _size(weight)}
-            return Layer(name, kinds[_type(weight)], entries | bias)
-        matrix = _array(weight)
-        kind = "residual" if matrix.shape[0] == matrix.shape[1] else "dense"
-        return Layer(name, kind, {"weight": matrix} | bias)
-    raise _unknown(path, f"{name} holds {', '.join(sorted(keys)) or 'nothing'}")
-
-
-def _type(group: Any) -> str:
-    value = group.attrs.get("gml_type", "")
-    text = value.decode() if isinstance(value, bytes) else str(value)
-    return re.sub(r"\{.*", "", text).rsplit(".", 1)[-1]
-
-
-def _array(dataset: Any) -> np.ndarray:
-    """Julia's array: h5py shows the axes in reverse order."""
-    return np.asarray(dataset[()]).T
-
-
-def _size(group: Any) -> int:
-    return int(np.asarray(group["n"][()] if "n" in group else group.attrs["n"]))
+def _triangle(path: Path, name: str, group: StoredGroup) -> dict[str, Any]:
+    """A triangular or skew-symmetric matrix: its size n, and its entries S."""
+    n = int(group.array("n", [], "i")) if "n" in group else group.whole("n")
+    S = _array(group, "S", 1)
+    if len(S) != n * (n - 1) // 2:
+        raise _unknown(
+            path,
+            f"{name} has an array of shape {S.shape} where one of ({n * (n - 1) // 2},) belongs",
+        )
+    return {"S": S, "n": n}
 
 
 # ------------------------------------------------------------------------------ building
@@ -195,7 +244,8 @@ def _build(
     arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
     dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
     try:
-        return architecture(dtype=dtype, **arguments)
+        with bounded_by([a.size for a in arrays], 0, "no such model can be made"):
+            return architecture(dtype=dtype, **arguments)
     except InputError as error:
         raise _unknown(path, str(error)) from None
 
