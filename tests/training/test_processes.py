@@ -1,6 +1,8 @@
 """Several processes do what one does, to rounding."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 
@@ -41,3 +43,55 @@ def test_the_command_speaks_once(trained):
     _, two, said = trained
     assert said.count("relative error one window ahead") == 1
     assert load(two / "model.safetensors").name == "vpff"
+
+
+FAILING = """
+import os
+from vpintegrator.cli.train import main
+from vpintegrator.training.first_order import FirstOrder
+
+original, done = FirstOrder.epoch, []
+
+def epoch(self, progress):
+    done.append(progress)
+    if len(done) == 3 and os.environ["RANK"] == "1":
+        os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+    return original(self, progress)
+
+FirstOrder.epoch = epoch
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_without_one_process_the_other_ends_and_keeps_the_model(body, tmp_path, number):
+    """At once if it is killed; together, at the end of an epoch, if it is told to end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    options = "--model vpff --width 2 --depth 1 --optimizer adam --epochs 6 -o a.safetensors"
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", FAILING, str(body.path), *options.split()],
+            cwd=tmp_path,
+            env=os.environ
+            | address
+            | {"RANK": rank, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1", "SIGNAL": str(int(number))},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "01"
+    ]
+    said, errors = zip(*(process.communicate(timeout=180) for process in both), strict=True)
+    lost = number == signal.SIGKILL
+    assert [process.returncode for process in both] == ([1, -number] if lost else [0, 0])
+    assert "the best model so far is kept" in said[0]
+    assert (
+        "Error: another process of this training is gone; --resume goes on" in errors[0]
+    ) == lost
+    assert "Traceback" not in errors[0] + errors[1]
+    assert load(tmp_path / "a.safetensors").metadata["training"]
+    assert (tmp_path / "a.safetensors.checkpoint").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -262,15 +263,17 @@ def main(
         )
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
-    if history.stopped_by == "interrupt" and _mark(path) == before:
-        if first:
-            _leave_interrupted("not an epoch was done, so nothing is written")
-        raise SystemExit(130)
-    if first:
+    nothing = not history.epochs and math.isinf(history.best_validation_error)
+    if first and not nothing:
         _report(history, path, checkpoint)
     if history.stopped_by == "lost process":
-        raise SystemExit(1)
+        raise click.ClickException(
+            "another process of this training is gone"
+            + ("; --resume goes on from the last checkpoint" if checkpoint.exists() else "")
+        )
     processes.stop()
+    if nothing:
+        _leave_interrupted("not an epoch was done, so nothing is written")
 
 
 def _leave_interrupted(what: str) -> NoReturn:
@@ -353,8 +356,7 @@ def _report(history: History, path: Path, checkpoint: Path) -> None:
     goes_on = ", --resume goes on" if checkpoint.exists() else ""
     ending = {
         "interrupt": f"interrupted; the best model so far is kept{goes_on}",
-        "lost process": "stopped because another process of this training is gone; the best model "
-        f"so far is kept{goes_on}",
+        "lost process": "stopped for lack of another process; the best model so far is kept",
         "divergence": "the error exploded again and again; the best model before is kept",
     }.get(history.stopped_by, f"stopped by {history.stopped_by}")
     out.print(
