@@ -255,7 +255,7 @@ class System:
 
 @lru_cache(8)
 def _again(text: str, name: str, definitions: str, source: str) -> System:
-    """An equal system; the same one if it was made here before, for it takes SymPy a while."""
+    """An equal system; the same one if it was made here before, for it takes a while."""
     return System(text, name, json.loads(definitions), source)
 
 
