@@ -307,7 +307,7 @@ class Algebra:
             elif (scaled := _scaled(value)) and (whole or (scaled[1] > 0 and not self.exact)):
                 stack.append((scaled[0], exponent))
                 stack.append((constants.power(scaled[1], exponent), 1))
-            elif isinstance(value, Sum) and whole and value.terms and value.terms[0][1] < 0:
+            elif isinstance(value, Sum) and whole and not self.exact and _leads_with_minus(value):
                 if exponent % 2:
                     coefficient = -coefficient
                 opposite = self.scale(-1, value)
