@@ -94,3 +94,19 @@ def test_why_it_does_not_apply(s, message):
     for _ in range(2):
         with pytest.raises(InputError, match=message + r".*; take another method, such as"):
             FENG_SHANG.check(s)
+
+
+@pytest.mark.parametrize("name", ["tokamak", "point-vortices", "three-body", "heavy-top"])
+def test_systems_that_need_no_sympy(name, monkeypatch):
+    monkeypatch.setattr("subprocess.run", None)
+    s = load_system(name)
+    FENG_SHANG.check(s)
+    z = s.sample_initial(2, np.random.default_rng(0))
+    h = s.defaults["step"] / 10
+    assert np.abs(np.linalg.det(FENG_SHANG.derivative(s, z, h)) - 1).max() < 1e-9
+
+
+def test_an_integral_without_end_is_given_up(monkeypatch):
+    monkeypatch.setattr("vpintegrator.rollout.classical.feng_shang._SECONDS", 0.1)
+    with pytest.raises(InputError, match=r"does not apply .* within 0.1 s; take another method"):
+        FENG_SHANG.check(load_system("double-pendulum"))
