@@ -34,6 +34,7 @@ _HIDDEN = 1e-4  # of the size of others: what is much smaller still does not cou
 _Numbers = dict[str, np.ndarray]  # by what they are
 
 
+@np.errstate(all="ignore")  # infinities are compared, not warned of
 def verify_model(machine: CompiledModel, model: Integrator, windows: Any = None) -> None:
     """Compare states predicted from random windows, and from some of ``windows``, with PyTorch's.
 
@@ -74,6 +75,7 @@ def verify_model(machine: CompiledModel, model: Integrator, windows: Any = None)
     _check(model, found, predicted, (np.concatenate([first, second]),), floors)
 
 
+@np.errstate(all="ignore")
 def verify_residual(machine: CompiledResidual, model: Integrator) -> None:
     """Compare residuals and their derivatives with PyTorch's.
 
@@ -196,8 +198,7 @@ def _check(
                 generator = np.random.default_rng(1)
                 near = in_pytorch(*(_nudged(argument, generator) for argument in arguments))
                 for what, values in found.items():
-                    with np.errstate(invalid="ignore"):
-                        rounding = _AMPLIFIED * _size(near[what] - expected[what])
+                    rounding = _AMPLIFIED * _size(near[what] - expected[what])
                     _compare(what, values, expected[what], floors[what], rounding)
     except NotCompilable:
         raise
