@@ -8,6 +8,7 @@ takes long, whatever a file asks for: one that a double could not hold is refuse
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 from typing import Any
 
@@ -90,6 +91,7 @@ HIGH_FUNCTIONS: dict[str, Any] = {
 }
 
 
+@lru_cache(4096)
 def function_value(name: str, argument: Number) -> Number:
     """A function of a constant.
 
@@ -119,6 +121,7 @@ def function_value(name: str, argument: Number) -> Number:
     return value
 
 
+@lru_cache(4096)
 def power(base: Number, exponent: Number) -> Number:
     """A constant to the power of another.
 
