@@ -184,8 +184,9 @@ def test_the_share_of_the_budget(small, one_step):
 @pytest.mark.parametrize("name", OPTIMIZERS[1:])
 def test_an_interrupt_within_an_epoch_changes_nothing(small, one_step, name, tmp_path, monkeypatch):
     """The epoch is done again from its beginning, with the same windows and the same noise."""
-    batch = 20 if name == "gauss-newton" else 60  # the slowest
-    options = {"optimizer": name, "epochs": 3, "batch": batch, "noise": 1e-4, "compiled": False}
+    # the second of these are the slowest
+    epochs, batch = (3, 60) if name in ("levenberg-marquardt", "adam", "adamw") else (2, 12)
+    options = {"optimizer": name, "epochs": epochs, "batch": batch, "noise": 1e-4}
     whole = one_step()
     calls, original = [], Objective.difference
 
@@ -200,7 +201,7 @@ def test_an_interrupt_within_an_epoch_changes_nothing(small, one_step, name, tmp
     train(whole, small, **options)
     count = len(calls)
     path, resumed = tmp_path / "checkpoint", one_step()
-    for at in (count // 2, count // 3, 3, 5):  # noqa: B007 - the patch sees it
+    for at in (count // 2, 2 * count // 3, 3):  # noqa: B007 - the patch sees it
         calls.clear()
         train(resumed, small, **options, checkpoint=path, resume=True)
     at = 0
@@ -208,7 +209,7 @@ def test_an_interrupt_within_an_epoch_changes_nothing(small, one_step, name, tmp
     assert torch.equal(weights(resumed), weights(whole))
 
 
-@pytest.mark.parametrize("at", [3, 9, 10, 13, 19, 21, 28])
+@pytest.mark.parametrize("at", [3, 9, 13, 20, 28])
 def test_an_interrupt_during_random_starts_ends_training(small, one_step, at, tmp_path):
     """And keeps the best model so far; resumed, all is as without."""
     options = ADAM | {"epochs": 18, "restarts": 3, "compiled": False}
