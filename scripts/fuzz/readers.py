@@ -356,7 +356,9 @@ def _trained_on() -> vp.data.Dataset:
     """The same in every process, opened once in each."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return vp.open_dataset(_dataset(folder))
+    dataset = vp.open_dataset(_dataset(folder))
+    dataset.states = functools.cache(dataset.states)  # what is fuzzed is not the dataset
+    return dataset
 
 
 def _interrupt(history: Any) -> None:
