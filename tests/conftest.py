@@ -1,12 +1,15 @@
 """Settings that all tests share: repeatable property tests without time limits, one cache."""
 
 import os
+import signal
 
 import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.load_profile("ci")
+# what a shell runs in the background ignores interrupts, and so would every process of a test
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
