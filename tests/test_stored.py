@@ -152,6 +152,22 @@ def test_damaged_numbers_are_told_when_they_are_read(damaged):
         dataset.sample_windows(3, window=2)
 
 
+@pytest.mark.parametrize(("at", "value"), [(0, 0), (1, 2**64 - 16), (1, 2**63), (2, 10**6)])
+def test_texts_on_which_the_library_hangs_are_refused(sound, tmp_path, at, value):
+    data = bytearray(sound.read_bytes())
+    start = data.index(b"GCOL") + 16
+    for _ in range(at):  # the length of the object before the one that is damaged
+        start += 16 + -(-int.from_bytes(data[start + 8 : start + 16], "little") // 8) * 8
+    if not value:
+        data[start : start + 16] = bytes(16)
+    else:
+        data[start + 8 : start + 16] = value.to_bytes(8, "little")
+    path = tmp_path / "a.h5"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.h5.* damaged"):
+        vp.open_dataset(path)
+
+
 def test_the_callers_own_errors_are_left_as_they_are(sound):
     for error in (KeyError, OSError, ValueError):
         with (

@@ -9,8 +9,12 @@ HDF5 would otherwise follow links to other files, take the bytes of any file of 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import io
 import json
 import os
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -298,12 +302,53 @@ def open_any(path: str | os.PathLike[str], expected: str = "a file of arrays") -
             raise InputError(f"{path} is not an HDF5 file; expected {expected}")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path} may not be read")
-        file = h5py.File(path, "r")
+        stream = _Watched(path)
+        file = h5py.File(stream, "r")
+    _OPEN[id(file)] = file
     try:
         yield file
     finally:
+        _OPEN.pop(id(file), None)
         with reading(str(path)):
             file.close()
+            stream.close()
+
+
+_OPEN: dict[int, h5py.File] = {}  # by identity: a damaged one has no hash
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what is still open while Python is there; HDF5 would ask it for blocks afterwards."""
+    while _OPEN:
+        with contextlib.suppress(Exception):
+            _OPEN.popitem()[1].close()
+
+
+class _Watched(io.FileIO):
+    """A file that HDF5 reads block by block, and blocks that it would not survive are kept from it.
+
+    A collection of texts in which a free space has the length 0 keeps it busy for ever.
+    """
+
+    def readinto(self, buffer: Any) -> int:
+        block = memoryview(buffer).cast("B")
+        start = self.tell()
+        count = super().readinto(block) or 0
+        block[count:] = bytes(len(block) - count)
+        if block[:4] == b"GCOL":
+            self._check_collection(block, start)
+        return len(block)
+
+    def _check_collection(self, block: memoryview, start: int) -> None:
+        (size,) = struct.unpack_from("<Q", block, 8)
+        at = 16
+        while at + 16 <= min(size, len(block)):  # a longer one is read a second time, as a whole
+            number, length = struct.unpack_from("<H6xQ", block, at)
+            length = 16 + -(-length // 8) * 8 if number else length
+            if not 16 <= length <= size - at:
+                raise InputError(f"{self.name} is damaged: its texts, {start} bytes from its start")
+            at += length
 
 
 @contextmanager
@@ -321,6 +366,8 @@ def reading(
     except MemoryError:
         raise InputError(f"{where} does not fit into the memory") from None
     except errors as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None  # it came while a block was read
         reason = printable(str(error.args[0] if error.args else type(error).__name__))[:200]
         raise InputError(f"{where} is damaged or incomplete: {reason}") from None
 
