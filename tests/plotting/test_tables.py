@@ -1,19 +1,40 @@
 """Tables: complete as CSV, readable elsewhere, honest about what diverged."""
 
 import csv
+import dataclasses
 import io
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+import vpintegrator as vp
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
-from vpintegrator.plotting.tables import duration, full_rows
+from vpintegrator.plotting.tables import duration
+from vpintegrator.rollout.report import Volume
 
 
 def printed(report, width=110):
     out = io.StringIO()
-    Console(file=out, width=width).print(terminal_table(report, width))
+    Console(file=out, width=width or 1000).print(terminal_table(report, width))
     return out.getvalue()
+
+
+def with_run(report, name, **changes):
+    """The report with other things measured on one of its methods."""
+    run = dataclasses.replace(report.runs[name], **changes)
+    return dataclasses.replace(report, runs=report.runs | {name: run})
+
+
+def cells(text, column):
+    """A column of a Markdown table."""
+    lines = [
+        [cell.strip() for cell in line.split(" | ")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ]
+    at = next(k for k, cell in enumerate(lines[0]) if cell.strip("| ") == column)
+    return [line[at].strip("| ") for line in lines[1:]]
 
 
 def test_csv_holds_the_numbers(body):
@@ -21,37 +42,46 @@ def test_csv_holds_the_numbers(body):
     assert [row["method"] for row in rows] == ["net", "Implicit midpoint", "RK4"]
     for row, name in zip(rows, body.runs, strict=True):
         summary = body.summary(name)
-        assert float(row["RMSE"]) == summary.error
+        assert float(row["median RMSE"]) == summary.error
         assert float(row["energy drift"]) == summary.drifts["energy"]
         assert float(row["energy drift ±"]) == summary.drift_errors["energy"]
         assert float(row["phase-space volume error"]) == summary.volume["phase-space"]
-        preserved = "volume-preserving" in summary.structure
-        assert preserved == (summary.volume["step"] < 1e-12)
-        assert (row["volume preserved"] != "no") == preserved
+        for words, key in (("map", "step"), ("phase-space", "phase-space")):
+            kept = row[f"{words} volume preserved"]
+            assert kept == ("yes" if summary.volume[key] < 1e-12 else "no")
+        assert row["orbits"] == "3"
+        assert row["energy error kind"] == "relative"
     # a model of windows keeps the volume of these, and not that of phase space
-    assert [row["volume preserved"] for row in rows] == ["windows", "no", "no"]
+    assert [row["map volume preserved"] for row in rows] == ["yes", "no", "no"]
+    assert [row["phase-space volume preserved"] for row in rows] == ["no", "no", "no"]
     assert body.summary("net").volume["phase-space"] > 1e-3
 
 
 def test_csv_has_every_column_of_the_report(body):
     (header, *_) = csv_table(body).splitlines()
-    assert set(header.split(",")) == {*body.table()[0], "volume preserved"}
+    assert header.split(",") == list(body.table()[0])
 
 
 @pytest.mark.parametrize("width", [80, 110, 200])
 @pytest.mark.parametrize("name", ["body", "oscillators", "thinned", "flow"])
 def test_a_row_fits_a_terminal(name, width, request):
     report = request.getfixturevalue(name)
-    lines = printed(report, width).splitlines()
-    table = lines[-2 - len(report.runs) :]  # two lines of header, a line a method
-    assert table[1].split()[0] == "method"
-    assert max(len(line.rstrip()) for line in table) <= width
-    assert "…" not in "".join(lines)
+    text = printed(report, width)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    assert "…" not in text
+
+
+def test_without_a_width_no_column_is_left_out(body):
+    text = printed(body, None)
+    for column in ("structure", "Lyapunov", "squared momentum", "rel. error", "evaluations"):
+        assert column in text
+    assert "Left out" not in text
+    assert "Left out for want of width: structure, order" in printed(body, 80)
 
 
 def test_what_tells_the_methods_apart_stays(body):
     text = printed(body)
-    for column in ("RMSE", "energy", "drift", "volume", "preserved", "per step"):
+    for column in ("median", "worst", "RMSE", "energy", "drift", "map volume", "per step"):
         assert column in text
     assert "diverged" not in text
 
@@ -60,17 +90,109 @@ def test_divergence_is_marked(oscillators):
     for text in (printed(oscillators), markdown_table(oscillators), latex_table(oscillators)):
         assert "diverged" in text
         assert "4 of 4" in text
-    row = full_rows(oscillators)[0]
-    assert row["diverged"] == 4
-    lines = markdown_table(oscillators).splitlines()
-    column = [cell.strip() for cell in lines[2].split("|")].index("energy drift")
-    assert lines[4].split("|")[column].strip() == "–"
+    assert oscillators.table()[0]["diverged"] == 4
+    assert cells(markdown_table(oscillators), "energy drift")[0] == "–"
+
+
+def exploded(report, name):
+    """The report with an energy error of 1e11 on the second orbit, and all states finite."""
+    invariants = dict(report.runs[name].invariants)
+    change = invariants["energy"].error.copy()
+    change[1, 40:] = 1e11
+    invariants["energy"] = dataclasses.replace(invariants["energy"], error=change)
+    return with_run(report, name, invariants=invariants)
+
+
+def astray(report, name):
+    """The report with an orbit eleven times farther away than the reference is large."""
+    centre = report.reference.mean(axis=(0, 1))
+    error = report.runs[name].error.copy()
+    error[2, 30] = 11 * np.linalg.norm(report.reference - centre, axis=-1).max()
+    return with_run(report, name, error=error)
+
+
+def test_what_explodes_and_stays_finite_has_diverged(body):
+    assert body.table()[2]["diverged"] == 0
+    for report, orbit, at in ((exploded(body, "rk4"), 1, 40), (astray(body, "rk4"), 2, 30)):
+        assert [row["diverged"] for row in report.table()] == [0, 0, 1]
+        times = report.divergence_time("rk4")
+        assert np.flatnonzero(np.isfinite(times)).tolist() == [orbit]
+        assert times[orbit] == report.times[at]
+        assert report.summary("rk4").diverged == 1
+
+
+def test_rounding_of_an_invariant_that_vanishes_is_no_divergence():
+    text = 'state = {q = 2, p = 2}\nhamiltonian = "(p[0]**2 + p[1]**2)/2 + (q[0] - q[1])**2/2"\n'
+    system = vp.System(text + '[invariants]\nmomentum = "p[0] + p[1]"\n', "pair")
+    states = [[1.0, -1.0, 0.3, -0.3 + 1e-16], [0.5, -1.0, 0.1, -0.1 - 1e-16]]
+    report = vp.compare(None, "rk4", system=system, initial=states, step=0.1, steps=50)
+    assert report.table()[0]["diverged"] == 0
+
+
+WIDTHS = range(40, 201, 4)
+
+
+def test_no_width_hides_a_failure(body, oscillators):
+    """A diverged orbit, the worst error, both volumes, a structure that is promised and broken."""
+    broken = with_run(
+        exploded(body, "rk4"),
+        "net",
+        volume={
+            "step": Volume(np.zeros(1), np.full((1, 1), 3.3e-3)),
+            "phase-space": Volume(np.zeros(1), np.full((1, 1), -np.inf)),
+        },
+        structure=("volume-preserving", "reversible"),
+        reversibility=7.7e-3,
+        title="a model with a name that is much longer than a narrow terminal is wide",
+    )
+    worst = f"{body.summary('rk4').worst_error:.1e}"
+    for width in WIDTHS:
+        text = printed(broken, width)
+        assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+        for words in ("1 of 3", worst, "no 3.3e-03", "no collapsed", "7.7e-03", "worst", "median"):
+            assert words in text, (width, words)
+        assert "4 of 4" in printed(oscillators, width), width
+    for text in (markdown_table(broken), csv_table(broken)):
+        assert "worst RMSE" in text
+        assert "median RMSE" in text
+    for text in (markdown_table(broken), latex_table(broken)):
+        for words in ("1 of 3", "no collapsed", "map volume", "phase-space"):
+            assert words in text
+
+
+def test_volume_is_lost_only_above_rounding(body):
+    """Whatever a method promises: what is measured counts."""
+    kept = Volume(np.zeros(1), np.full((1, 1), 4e-13))
+    report = with_run(body, "rk4", volume={"step": kept})
+    assert cells(markdown_table(report), "map volume kept")[2] == "yes 4.0e-13"
+    assert cells(markdown_table(report), "phase-space volume kept")[2] == "–"
+    assert report.summary("rk4").structure == ()
+    assert report.table()[2]["map volume preserved"] is True
+    lost = Volume(np.zeros(1), np.full((1, 1), 4e-12))
+    assert with_run(body, "rk4", volume={"step": lost}).table()[2]["map volume preserved"] is False
+
+
+def test_half_of_the_orbits_failing_is_a_time(thinned):
+    first = thinned.run("rk4").threshold_time.copy()
+    first[:] = [7.0, np.nan]
+    report = with_run(thinned, "rk4", threshold_time=first)
+    assert report.summary("rk4").threshold_time == 7.0
+    assert cells(markdown_table(report), "median time to failure")[1] == "7"
+
+
+def test_errors_of_invariants_say_what_they_are_relative_to(body, oscillators):
+    assert "energy rel. error" in markdown_table(body)
+    change = dataclasses.replace(
+        body.runs["net"].invariants["energy"], relative=np.array([False, True, True])
+    )
+    report = with_run(body, "net", invariants=body.runs["net"].invariants | {"energy": change})
+    assert "energy rel./abs. error" in markdown_table(report)
 
 
 def test_markdown_and_latex(body):
     text = markdown_table(body)
     assert text.count("\n| ") == 4
-    assert "volume error" in text
+    assert cells(text, "phase-space volume kept")[0].startswith("no ")
     latex = latex_table(body)
     assert r"\toprule" in latex
     assert r"\cdot 10^{-" in latex

@@ -1,5 +1,6 @@
 """A comparison that is interrupted goes on to the same result."""
 
+import dataclasses
 import errno
 import io
 import os
@@ -43,7 +44,7 @@ def without_cost(report):
         name: vp.rollout.Run(**(vars(run) | {"seconds_per_step": 0.0}))
         for name, run in report.runs.items()
     }
-    return vp.rollout.Report(**(vars(report) | {"runs": runs}))
+    return dataclasses.replace(report, runs=runs)
 
 
 def stopping_at(method, step):

@@ -114,12 +114,13 @@ def _reference(scene: Scene) -> str:
 
 
 def _divergence(scene: Scene, mark: str = "") -> list[str]:
-    failed = [name for name, run in scene.runs.items() if run.diverged]
+    report = scene.report
+    failed = [name for name in scene.runs if report.diverged(name)]
     if not failed:
         return []
     parts = [
-        f"{scene.runs[name].title} on {scene.runs[name].diverged} of "
-        f"{len(scene.runs[name].failure_time)} orbits, first at t = "
+        f"{scene.runs[name].title} on {report.diverged(name)} of "
+        f"{len(report.reference)} orbits, first at t = "
         f"{scene.first_failure(name):.4g}"
         for name in failed
     ]
@@ -159,7 +160,7 @@ def _overview(scene: Scene) -> list[str]:
         *([f"Below: {_error_curves(scene)}."] if has_errors(scene) else []),
         *_error_numbers(scene),
         *([] if first is None else [f"{_capital(_INVARIANT_CURVES)}.", _invariant(scene, first)]),
-        *(_volume_numbers(scene, "step") if "step" in volumes_measured(scene) else []),
+        *(text for kind in volumes_measured(scene) for text in _volume_numbers(scene, kind)),
         *_closing(
             scene,
             _errors_drawn(scene),
@@ -253,12 +254,14 @@ def _error_numbers(scene: Scene) -> list[str]:
     sentences = [f"Largest error of any orbit: {_by_method(scene, largest)}."]
     if final:
         end = grouped(report.reference_time)
-        sentences.append(f"Median at t = {end}: {_by_method(scene, final)}.")
-    line = f"An error of {report.threshold:.2g} (dotted line) counts as failure; the median orbit "
+        sentences.append(f"Median over the orbits at t = {end}: {_by_method(scene, final)}.")
+    line = (
+        f"An error of {report.threshold:.2g} (dotted line) counts as failure; half of the orbits "
+    )
     if failure:
-        sentences.append(f"{line}reaches it at t = {_by_method(scene, failure, _time)}.")
+        sentences.append(f"{line}have reached it by t = {_by_method(scene, failure, _time)}.")
     else:
-        sentences.append(f"{line}of no method reaches it.")
+        sentences.append(f"{line}reach it with no method.")
     return sentences
 
 
@@ -309,11 +312,11 @@ def _volume_numbers(scene: Scene, kind: str) -> list[str]:
     orbits = max(len(runs[name].volume[kind].log_determinant) for name in measured)
     times = max((runs[name].volume[kind].times for name in measured), key=len)
     if kind == "step":
-        what = "Volume error |log|det|| of the derivative of one step"
+        what = "Volume error of the map, |log|det|| of the derivative of one step"
         windows = [f"{runs[n].title}: {runs[n].window}" for n in measured if runs[n].window > 1]
         what += f" (of a map of windows for {_list(windows)} states)" if windows else ""
     else:
-        what = "Volume error |log|det|| of the derivative of the phase-space map z_0 → z_t"
+        what = "Volume error of phase space, |log|det|| of the derivative of the map z_0 → z_t"
         if any(runs[name].window > 1 for name in measured):
             what += " (through the first window of a model that reads windows)"
     missing = [run.title for name, run in runs.items() if name not in measured]

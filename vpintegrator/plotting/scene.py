@@ -75,16 +75,15 @@ class Scene:
 
     def first_failure(self, name: str) -> float:
         """Time at which the first trajectory of a method diverges, NaN if none does."""
-        times = self.runs[name].failure_time
+        times = self.report.divergence_time(name)
         return float(np.nanmin(times)) if np.isfinite(times).any() else float("nan")
 
     def legend_title(self, name: str) -> str:
         """A method's title, and how many of its trajectories diverged if any did."""
-        run = self.runs[name]
-        if not run.diverged:
+        diverged, count = self.report.diverged(name), len(self.report.reference)
+        if not diverged:
             return self.titles[name]
-        count = len(run.failure_time)
-        share = "all" if run.diverged == count else f"{run.diverged} of {count}"
+        share = "all" if diverged == count else f"{diverged} of {count}"
         return f"{self.titles[name]} ({share} diverged)"
 
 

@@ -1,7 +1,9 @@
 """The table of methods for terminals, CSV, Markdown and LaTeX.
 
 CSV holds every number. The others hold the columns that say something about this comparison, as
-many as can be read side by side, the most telling first.
+many as can be read side by side, the most telling first. What tells a failure never yields: the
+median and the worst error, what diverged, and both volumes stand in every width; where a line is
+too short for them, the table goes on in a further block.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import csv
 import io
 import math
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.errors import printable
@@ -17,7 +21,7 @@ from vpintegrator.plotting.latex import escape, latex
 from vpintegrator.plotting.names import grouped
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from vpintegrator.rollout import Report
 
@@ -25,70 +29,93 @@ _WIDTH = 108  # letters of a row
 _GAP = 2
 _BLANK = "–"
 _HEADERS = {  # in two lines
-    "time to failure": ("time to", "failure"),
-    "volume preserved": ("volume", "preserved"),
-    "phase-space volume error": ("phase-space", "volume error"),
+    "median time to failure": ("median time", "to failure"),
+    "map volume": ("map volume", "kept"),
+    "phase-space volume": ("phase-space", "volume kept"),
     "evaluations per step": ("evaluations", "per step"),
     "time per step": ("time", "per step"),
     "Lyapunov exponent": ("Lyapunov", "exponent"),
 }
-_VOLUMES = ("volume error", "phase-space volume error")
+_KINDS = {"relative": "rel. error", "absolute": "abs. error", "mixed": "rel./abs. error"}
+_VOLUMES = ("map volume", "phase-space volume")
+_ALWAYS = ("median RMSE", "worst RMSE", "diverged", *_VOLUMES)
+_PROMISED = {  # a defect, and what of a method's structure it would break
+    "symplecticity defect": ("symplectic",),
+    "reversibility defect": ("symmetric", "reversible"),
+}
+_ROUNDING = 1e-10  # of a defect, in units of the state
 _LEAST_TELLING = (  # given up in this order where the row gets too long
-    "worst RMSE",
     "structure",
     "order",
     "Lyapunov exponent",
     "symplecticity defect",
     "reversibility defect",
-    "final error",
+    "median final error",
     "evaluations per step",
-    "phase-space volume error",
-    "volume preserved",
     "time per step",
+    "median time to failure",
 )
+_LATER = 5  # of these go before the invariants after the first
 
 
-def full_rows(report: Report) -> list[dict[str, Any]]:
-    """A row a method with every number, as :meth:`Report.table`, and whether volume is preserved.
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    header: tuple[str, str]
+    cells: list[str]
 
-    That is what the method promises for this system, by its structure; how near it comes, the
-    volume error beside it says. A model of windows promises it for these, and not for phase space.
+    @property
+    def width(self) -> int:
+        return max(len(text) for text in (*self.header, *self.cells))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The columns that are shown, that of the methods first, and the names of those left out."""
+
+    columns: list[_Column]
+    left_out: list[str]
+
+    @property
+    def width(self) -> int:
+        return sum(column.width + _GAP for column in self.columns)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        return list(zip(*(column.cells for column in self.columns), strict=True))
+
+
+def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType:
+    """A table for a terminal ``width`` letters wide, learned methods first and in bold.
+
+    Without a width it has all columns. What must not be left out is stacked in several blocks
+    where the width is too small for it.
     """
-    rows = []
-    for row, run in zip(report.table(), report.runs.values(), strict=True):
-        full: dict[str, Any] = {}
-        for key, value in row.items():
-            if key == "volume error":
-                kept = "volume-preserving" in row["structure"]
-                full["volume preserved"] = (
-                    ("windows" if run.window > 1 else "yes") if kept else "no"
-                )
-            full[key] = value
-        rows.append(full)
-    return rows
-
-
-def terminal_table(report: Report, width: int = _WIDTH) -> Table:
-    """A table for a terminal ``width`` letters wide, learned methods first and in bold."""
+    from rich.console import Group
     from rich.table import Column, Table
     from rich.text import Text
 
-    columns, rows = _cells(report, min(width, _WIDTH))
-    table = Table(
-        Column(columns[0], no_wrap=True),
-        *(
-            Column(Text("\n".join(_header(name))), justify="right", no_wrap=True)
-            for name in columns[1:]
-        ),
-        box=None,
-        title=Text(title(report)),
-        title_justify="left",
-        title_style="bold",
-        header_style="dim",
-    )
-    for row, run in zip(rows, report.runs.values(), strict=True):
-        table.add_row(*map(Text, row), style="bold" if run.kind == "learned" else "")
-    return table
+    layout = _layout(report, width)
+    parts: list[RenderableType] = [Text(title(report), style="bold")]
+    for block in _blocks(layout, width):
+        names, *others = block
+        longest = None
+        if width is not None:
+            longest = max(8, width - _GAP - sum(column.width + _GAP for column in others))
+        table = Table(
+            Column(Text("\n".join(names.header)), overflow="fold", max_width=longest),
+            *(
+                Column(Text("\n".join(column.header)), justify="right", no_wrap=True)
+                for column in others
+            ),
+            box=None,
+            header_style="dim",
+        )
+        cells = zip(*(column.cells for column in block), strict=True)
+        for row, run in zip(cells, report.runs.values(), strict=True):
+            table.add_row(*map(Text, row), style="bold" if run.kind == "learned" else "")
+        parts.append(table)
+    parts.append(Text(" ".join(notes(report, layout.left_out)), style="dim"))
+    return Group(*parts)
 
 
 def csv_table(report: Report) -> str:
@@ -96,15 +123,18 @@ def csv_table(report: Report) -> str:
 
     A title that a spreadsheet would take for a formula gets an apostrophe before it.
     """
-    rows = full_rows(report)
+    rows = report.table()
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writerow({key: _no_formula(key) for key in rows[0]})
-    writer.writerows({key: _no_formula(value) for key, value in row.items()} for row in rows)
+    writer.writerow({key: _plain(key) for key in rows[0]})
+    writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
 
 
-def _no_formula(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """A value as a spreadsheet takes it: words for truth values, and no formula."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if not isinstance(value, str):
         return value
     return ("'" if value.startswith(("=", "+", "-", "@")) else "") + printable(value)
@@ -112,14 +142,15 @@ def _no_formula(value: Any) -> Any:
 
 def markdown_table(report: Report) -> str:
     """A GitHub-flavoured table."""
-    columns, rows = _cells(report)
-    headers = [markdown(" ".join(_header(name)).strip()) for name in columns]
+    layout = _layout(report, _WIDTH)
+    headers = [markdown(" ".join(column.header).strip()) for column in layout.columns]
     lines = [
         "| " + " | ".join(headers) + " |",
-        "|" + "|".join(["---"] + ["---:"] * (len(columns) - 1)) + "|",
+        "|" + "|".join(["---"] + ["---:"] * (len(headers) - 1)) + "|",
     ]
-    lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in rows]
-    return f"{markdown(title(report))}\n\n" + "\n".join(lines) + "\n"
+    lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in layout.rows()]
+    below = markdown(" ".join(notes(report, layout.left_out)))
+    return f"{markdown(title(report))}\n\n" + "\n".join(lines) + f"\n\n{below}\n"
 
 
 def markdown(text: str) -> str:
@@ -128,21 +159,26 @@ def markdown(text: str) -> str:
 
 
 def latex_table(report: Report) -> str:
-    """A ``tabular`` with booktabs rules."""
-    columns, rows = _cells(report)
-    headers = zip(*(_header(name) for name in columns), strict=True)
+    """A ``tabular`` with booktabs rules, made smaller where it is wider than the text."""
+    layout = _layout(report, _WIDTH)
+    headers = zip(*(column.header for column in layout.columns), strict=True)
     # an empty group, lest a bracket or star be taken for an argument of the line's end before it
-    body = [" & ".join(["{}" + escape(row[0]), *map(latex, row[1:])]) + r" \\" for row in rows]
+    body = [
+        " & ".join(["{}" + escape(row[0]), *map(latex, row[1:])]) + r" \\" for row in layout.rows()
+    ]
     return "\n".join(
         [
+            r"% \usepackage{booktabs,graphicx}",
             f"% {latex(title(report))}",
-            r"\begin{tabular}{l" + "r" * (len(columns) - 1) + "}",
+            *(f"% {latex(note)}" for note in notes(report, layout.left_out)),
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
+            r"\begin{tabular}{l" + "r" * (len(layout.columns) - 1) + "}",
             r"\toprule",
             *(" & ".join(map(escape, line)) + r" \\" for line in headers),
             r"\midrule",
             *body,
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}}",
             "",
         ]
     )
@@ -162,6 +198,30 @@ def title(report: Report) -> str:
     )
 
 
+def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
+    """What a reader must know of the numbers, in sentences."""
+    windows = [
+        f"{run.title}: of its map of windows of {run.window} states"
+        for run in report.runs.values()
+        if run.window > 1
+    ]
+    of = f" ({'; '.join(windows)})" if windows else ""
+    sentences = [
+        "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
+        "any orbit.",
+        f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space map "
+        "z_0 → z_n; yes where it is rounding.",
+    ]
+    if any(report.diverged(name) for name in report.runs):
+        sentences.append(
+            "Diverged: orbits that are not finite, farther from the reference than ten times its "
+            "extent, or with an invariant changed by a hundred times its size."
+        )
+    if left_out:
+        sentences.append(f"Left out for want of width: {', '.join(left_out)}.")
+    return [printable(sentence) for sentence in sentences]
+
+
 def duration(seconds: float) -> str:
     """A time in s, ms, µs or ns."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
@@ -170,39 +230,95 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def _cells(report: Report, width: int = _WIDTH) -> tuple[list[str], list[list[str]]]:
-    """Names of columns and formatted cells; columns that say nothing here are left out."""
-    rows = full_rows(report)
+def _layout(report: Report, width: int | None) -> _Layout:
+    """The columns that say something here, as many as fit; what must stay may be too wide."""
+    rows = report.table()
+    kinds = {
+        f"{label} error": rows[0][f"{label} error kind"]
+        for label in report.invariant_labels.values()
+    }
     columns = [
-        name
-        for name in rows[0]
-        if name != "kind" and not name.endswith("±") and _telling(name, [row[name] for row in rows])
+        _Column(name, _header(name, kinds), [_cell(name, row, report) for row in rows])
+        for name in _names(rows[0])
+        if _telling(name, rows)
     ]
-    cells = {name: [_cell(name, row, report) for row in rows] for name in columns}
+    layout, kept = _Layout(columns, []), {"method", *_ALWAYS, *_broken(rows)}
+    if width is None:
+        return layout
     invariants = list(report.invariant_labels.values())
     later = [f"{name} {kind}" for kind in ("drift", "error") for name in reversed(invariants[1:])]
-    for name in [*_LEAST_TELLING[:5], *later, *_LEAST_TELLING[5:]]:
-        if sum(_width(column, cells[column]) + _GAP for column in columns) <= width:
+    first = [f"{name} {kind}" for kind in ("drift", "error") for name in invariants[:1]]
+    for name in [*_LEAST_TELLING[:_LATER], *later, *_LEAST_TELLING[_LATER:], *first]:
+        if layout.width <= width:
             break
-        if name in columns:
-            columns.remove(name)
-    return columns, [[cells[name][k] for name in columns] for k in range(len(rows))]
+        if name not in kept and any(column.name == name for column in layout.columns):
+            rest = [column for column in layout.columns if column.name != name]
+            layout = _Layout(rest, [*layout.left_out, name])
+    return layout
 
 
-def _telling(name: str, values: list[Any]) -> bool:
+def _blocks(layout: _Layout, width: int | None) -> list[list[_Column]]:
+    """The columns in blocks of at most the width, each beginning with the methods' names."""
+    names, *others = layout.columns
+    if width is None or layout.width <= width:
+        return [layout.columns]
+    widest = max((column.width for column in others), default=0)
+    beside = min(names.width, max(8, width - widest - 2 * _GAP)) + _GAP
+    blocks: list[list[_Column]] = []
+    used = width
+    for column in others:
+        if not blocks or used + column.width + _GAP > width:
+            blocks.append([names])
+            used = beside
+        blocks[-1].append(column)
+        used += column.width + _GAP
+    return blocks or [[names]]
+
+
+def _names(row: dict[str, Any]) -> list[str]:
+    """Columns in the order in which they are read; a volume is one, whether kept and how nearly."""
+    shown = [
+        name
+        for name in row
+        if name not in ("kind", "diverged", "orbits")
+        and not name.endswith(("±", " error kind", " volume preserved"))
+    ]
+    volumes = [f"{name} error" for name in _VOLUMES]
+    at = shown.index("worst RMSE") + 1
+    rest = [name for name in shown[at:] if name not in volumes]
+    return [*shown[:at], "diverged", *_VOLUMES, *rest]
+
+
+def _broken(rows: list[dict[str, Any]]) -> list[str]:
+    """Defects of what a method promises to keep, and does not."""
+    return [
+        name
+        for name, traits in _PROMISED.items()
+        if any(
+            row[name] is not None
+            and not row[name] <= _ROUNDING
+            and not row["diverged"]  # far away rounding is as large as any defect
+            and any(trait in row["structure"] for trait in traits)
+            for row in rows
+        )
+    ]
+
+
+def _telling(name: str, rows: list[dict[str, Any]]) -> bool:
+    if name in _VOLUMES:
+        return True
+    values = [row[name] for row in rows]
     if name == "diverged":
         return any(values)
-    if name == "time to failure":
+    if name == "median time to failure":
         return any(value is not None and math.isfinite(value) for value in values)
     return any(value is not None and value != "" for value in values)
 
 
-def _width(name: str, cells: list[str]) -> int:
-    return max(len(text) for text in (*_header(name), *cells))
-
-
-def _header(name: str) -> tuple[str, str]:
+def _header(name: str, kinds: dict[str, str]) -> tuple[str, str]:
     """A column's title in two lines; a short one stands in the second."""
+    if name in kinds:
+        return name.removesuffix(" error"), _KINDS[kinds[name]]
     if name in _HEADERS:
         return _HEADERS[name]
     first, _, last = name.rpartition(" ")
@@ -210,23 +326,32 @@ def _header(name: str) -> tuple[str, str]:
 
 
 def _cell(name: str, row: dict[str, Any], report: Report) -> str:
+    if name in _VOLUMES:
+        return _volume(row[f"{name} preserved"], row[f"{name} error"])
     value = row[name]
     if value is None or value == "":
         return _BLANK
     if name == "diverged":
-        return f"{value} of {len(report.reference)}" if value else _BLANK
+        return f"{value} of {row['orbits']}" if value else _BLANK
     if isinstance(value, str | int):
         return printable(str(value))
     if name.endswith("drift"):  # that of what has diverged means nothing
         return f"{value:+.1e}" if math.isfinite(value) and not row["diverged"] else _BLANK
     if name == "time per step":
         return duration(value) if math.isfinite(value) else _BLANK
-    if name == "time to failure":
+    if name == "median time to failure":
         return f"{value:.4g}" if math.isfinite(value) else f"> {report.reference_time:.4g}"
     if value == math.inf:
-        return "collapsed" if name in _VOLUMES else "diverged"
+        return "diverged"
     if not math.isfinite(value):
         return _BLANK
     if name == "evaluations per step":
         return f"{value:.3g}"
     return f"{value:.1e}"
+
+
+def _volume(preserved: bool | None, error: float | None) -> str:
+    if preserved is None or error is None:
+        return _BLANK
+    size = f"{error:.1e}" if math.isfinite(error) else "collapsed"
+    return f"{'yes' if preserved else 'no'} {size}"

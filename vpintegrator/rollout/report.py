@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
+from vpintegrator.rollout.diagnostics.divergence import divergence_times, extent_of
 from vpintegrator.rollout.diagnostics.invariants import InvariantError
 from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov
 from vpintegrator.rollout.diagnostics.poincare import Section
 from vpintegrator.rollout.storage import Storage
 
 # columns that an invariant's could be taken for
-_ERROR_COLUMNS = ("final error", "volume error", "phase-space volume error")
+_ERROR_COLUMNS = ("median final error", "map volume error", "phase-space volume error")
+_ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
+_ROUNDING_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ class Volume:
         """
         sizes = np.abs(self.log_determinant[~np.isnan(self.log_determinant)])
         return float(sizes.max()) if sizes.size else None
+
+    @property
+    def is_preserved(self) -> bool | None:
+        """Whether volume was measured to be preserved, to rounding; None if it was not measured."""
+        steps = max(1.0, len(self.times) / _ROUNDING_STEPS)
+        return None if self.largest is None else self.largest <= _ROUNDING * steps
 
 
 @dataclass(frozen=True)
@@ -120,15 +130,10 @@ class Run:
     seconds_per_step: float
     evaluations_per_step: float | None
 
-    @property
-    def diverged(self) -> int:
-        """Number of trajectories that diverged."""
-        return int(np.isfinite(self.failure_time).sum())
-
 
 @dataclass(frozen=True)
 class Summary:
-    """One method's numbers. What diverged counts as an infinite error.
+    """One method's numbers. What is not finite counts as an infinite error.
 
     Attributes
     ----------
@@ -138,8 +143,8 @@ class Summary:
     final_error
         Median over the trajectories of the Euclidean distance from the reference at its end.
     threshold_time
-        Median over the trajectories of the first time at which the error passes the threshold;
-        infinite where most do not.
+        Time at which the error of half of the trajectories has passed the threshold, infinite where
+        that of more than half has not: their median, the lower one of an even number.
     invariants
         For each invariant the largest error over trajectories and steps (relative, or absolute
         where the invariant vanishes: see ``invariant_kinds``).
@@ -147,6 +152,8 @@ class Summary:
         For each invariant the drift of largest size, per unit of time, and its standard error.
     volume
         Largest |log|det|| measured, of ``"step"`` and ``"phase-space"`` where they were.
+    volume_preserved
+        Whether these are rounding.
     symplecticity, reversibility
         Largest defects.
     lyapunov
@@ -154,7 +161,7 @@ class Summary:
     seconds_per_step, evaluations_per_step
         Of one trajectory.
     diverged, trajectories
-        How many of how many diverged.
+        How many of how many diverged, as :meth:`Report.divergence_time` has it.
     """
 
     name: str
@@ -171,6 +178,7 @@ class Summary:
     drifts: dict[str, float]
     drift_errors: dict[str, float]
     volume: dict[str, float]
+    volume_preserved: dict[str, bool]
     symplecticity: float | None
     reversibility: float | None
     lyapunov: float | None
@@ -255,6 +263,39 @@ class Report:
         """Errors of every invariant along a method's trajectories."""
         return self.run(name).invariants
 
+    def divergence_time(self, name: str) -> np.ndarray:
+        """Time at which each trajectory of a method has diverged, NaN if it has not, (trajectory,).
+
+        It has where a state is not finite, is farther from the reference than ten times the
+        reference's extent (the largest distance of its states from their mean), or where an
+        invariant has changed by more than a hundred times its largest initial value. Either is
+        found at a stored time, and looked for in all the steps before it.
+        """
+        if name not in self._divergence_times:
+            run = self.run(name)
+            self._divergence_times[name] = divergence_times(
+                self.times,
+                run.failure_time,
+                run.error,
+                self._extent,
+                run.invariants,
+                self.system.invariants,
+                self.reference[:, 0],
+            )
+        return self._divergence_times[name]
+
+    @cached_property
+    def _divergence_times(self) -> dict[str, np.ndarray]:
+        return {}
+
+    @cached_property
+    def _extent(self) -> float:
+        return extent_of(self.reference)
+
+    def diverged(self, name: str) -> int:
+        """How many trajectories of a method have diverged."""
+        return int(np.isfinite(self.divergence_time(name)).sum())
+
     @np.errstate(all="ignore")  # what has diverged is infinite
     def summary(self, name: str) -> Summary:
         """A method's numbers."""
@@ -279,7 +320,7 @@ class Report:
             error=float(np.median(run.root_mean_square_error)),
             worst_error=float(run.root_mean_square_error.max()),
             final_error=float(np.median(final)) if len(final) else math.nan,
-            threshold_time=float(np.median(passed)),
+            threshold_time=float(np.sort(passed)[(len(passed) - 1) // 2]),
             invariants={key: float(v.largest.max()) for key, v in run.invariants.items()},
             invariant_kinds={key: v.kind for key, v in run.invariants.items()},
             drifts={key: float(v.drift.slope[worst[key]]) for key, v in run.invariants.items()},
@@ -287,12 +328,17 @@ class Report:
                 key: float(v.drift.standard_error[worst[key]]) for key, v in run.invariants.items()
             },
             volume={key: value for key, value in volume.items() if value is not None},
+            volume_preserved={
+                key: value.is_preserved
+                for key, value in run.volume.items()
+                if value.is_preserved is not None
+            },
             symplecticity=run.symplecticity,
             reversibility=run.reversibility,
             lyapunov=None if run.lyapunov is None else float(np.median(run.lyapunov.exponent)),
             seconds_per_step=run.seconds_per_step,
             evaluations_per_step=run.evaluations_per_step,
-            diverged=run.diverged,
+            diverged=self.diverged(name),
             trajectories=len(run.states),
         )
 
@@ -317,7 +363,8 @@ class Report:
     def table(self) -> list[dict[str, Any]]:
         """A row a method; the keys are the column titles, in order, no two alike.
 
-        ``vpintegrator.plotting.tables`` renders it for terminals, CSV, Markdown and LaTeX.
+        ``vpintegrator.plotting.tables`` renders it for terminals, CSV, Markdown and LaTeX. "Median"
+        and "worst" are over the orbits; all other errors are the largest of any orbit.
         """
         rows, labels = [], self.invariant_labels
         for name in self.runs:
@@ -329,26 +376,29 @@ class Report:
                 "structure": ", ".join(s.structure),
             }
             errors = {
-                "RMSE": s.error,
+                "median RMSE": s.error,
                 "worst RMSE": s.worst_error,
-                "final error": s.final_error,
-                "time to failure": s.threshold_time,
+                "median final error": s.final_error,
+                "median time to failure": s.threshold_time,
             }
             row |= errors if self.is_compared(name) else dict.fromkeys(errors)
             for key, value in s.invariants.items():
                 label = labels[key]
                 row[f"{label} error"] = value
+                row[f"{label} error kind"] = s.invariant_kinds[key]
                 row[f"{label} drift"] = s.drifts[key]
                 row[f"{label} drift ±"] = s.drift_errors[key]
+            for words, key in (("map", "step"), ("phase-space", "phase-space")):
+                row[f"{words} volume preserved"] = s.volume_preserved.get(key)
+                row[f"{words} volume error"] = s.volume.get(key)
             row |= {
-                "volume error": s.volume.get("step"),
-                "phase-space volume error": s.volume.get("phase-space"),
                 "symplecticity defect": s.symplecticity,
                 "reversibility defect": s.reversibility,
                 "Lyapunov exponent": s.lyapunov,
                 "evaluations per step": s.evaluations_per_step,
                 "time per step": s.seconds_per_step,
                 "diverged": s.diverged,
+                "orbits": s.trajectories,
             }
             rows.append(row)
         return rows

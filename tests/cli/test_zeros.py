@@ -1,0 +1,119 @@
+"""A zero is a number that was given, not an option left out; and a wrong number is a sentence."""
+
+import h5py
+import pytest
+
+import vpintegrator as vp
+from tests.cli.conftest import refused
+from vpintegrator.cli import gen, rollout, train
+from vpintegrator.errors import InputError
+
+SMALL = ("--count", "5", "--steps", "5")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("zeros") / "data.h5"
+    vp.generate("pendulum", path, count=5, steps=5)
+    return path
+
+
+def test_seed_0_is_not_seed_1(run):
+    for seed in (0, 1):
+        result = run(gen.main, "pendulum", *SMALL, "--seed", seed, "-o", f"{seed}.h5")
+        assert result.exit_code == 0, result.output
+    first, second = vp.open_dataset("0.h5"), vp.open_dataset("1.h5")
+    assert (first.seed, second.seed) == (0, 1)
+    assert first.fingerprint != second.fingerprint
+
+
+def test_no_noise_is_taken_from_a_recipe_that_has_some(run, tmp_path):
+    recipe = 'system = "pendulum"\nsteps = 5\n[observation]\nnoise = 0.5\n'
+    (tmp_path / "noisy.toml").write_text(recipe)
+    for options, noisy in (([], True), (["--noise", "0"], False)):
+        command = ["noisy.toml", "--count", "5", "-o", "out.h5", "--overwrite", *options]
+        assert run(gen.main, *command).exit_code == 0
+        assert (vp.open_dataset("out.h5").noise > 0).any() == noisy
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--step", "0"], "step: expected a positive number, found 0.0"),
+        (["--rtol", "0"], "rtol: expected a positive number, found 0.0"),
+        (["--atol", "0"], "atol: expected a positive number, found 0.0"),
+        (["--noise", "-1"], "expected a standard deviation, 0 or more"),
+        (["--missing-times", "-1"], "missing"),
+        (["-p", "I1=0"], "division by zero"),
+    ],
+)
+def test_generation(run, options, message):
+    assert refused(run(gen.main, "rigid-body", *SMALL, *options), message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('system = "pendulum"\nstep = -0.1\n', "step: expected a positive number, found -0.1"),
+        ('system = "pendulum"\nstep = 0\n', "step: expected a positive number, found 0"),
+        (
+            'state = ["q", "p"]\nhamiltonian = "p**2"\n[defaults]\nstep = -0.1\n',
+            "[defaults] step: expected a positive number, found -0.1",
+        ),
+    ],
+)
+def test_a_step_in_a_file(run, tmp_path, text, message):
+    (tmp_path / "a.toml").write_text(text)
+    assert refused(run(gen.main, "a.toml"), message)
+
+
+def test_a_negative_step_in_a_dataset(run, tmp_path, data):
+    (tmp_path / "a.h5").write_bytes(data.read_bytes())
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file.attrs["step"] = -0.2
+    for result in (run(train.main, "a.h5"), run(gen.main, "--inspect", "a.h5")):
+        assert refused(result, "'step' must be a positive number, not -0.2")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--learning-rate", "-1", "--optimizer", "adam"], "learning_rate = -1.0 must be positive"),
+        (["--learning-rate", "0", "--optimizer", "adam"], "learning_rate = 0.0 must be positive"),
+        (["--batch", "0"], "batch = 0 must be a whole number, at least 1"),
+        (["--epochs", "0"], "epochs = 0 must be a whole number, at least 1"),
+        (["--seconds", "0"], "seconds = 0.0 must be positive"),
+        (["--target", "0"], "target = 0.0 must be positive"),
+        (["--horizon", "0"], "horizon = 0 must be a whole number, at least 1"),
+        (["--restarts", "0"], "restarts = 0 must be a whole number, at least 1"),
+        (["--noise", "-1"], "noise = -1.0 must be 0 or more"),
+        (["--window", "0"], "window must be an integer of at least 2, not 0"),
+        (["--width", "0"], "width must be an integer of at least 1, not 0"),
+    ],
+)
+def test_training(run, tmp_path, data, options, message):
+    result = run(train.main, data, "--epochs", "1", *options, "-o", "m.safetensors")
+    assert refused(result, message)
+    assert not list(tmp_path.glob("m.safetensors*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--step", "0"], "step = 0.0 must be a positive number"),
+        (["--time", "0"], "time = 0.0 must be at least one step"),
+        (["--threshold", "0"], "threshold = 0.0 must be a positive number"),
+        (["--reference-time", "-1"], "reference_time = -1.0 must be a time, 0 or more"),
+        (["--initial", ""], "expected numbers as in"),
+    ],
+)
+def test_rollouts(run, options, message):
+    assert refused(run(rollout.main, "--system", "pendulum", *options), message)
+
+
+@pytest.mark.parametrize(
+    "options", [{"step": 0}, {"rtol": 0}, {"steps": 0}, {"count": 0}, {"seed": -1}]
+)
+def test_python_takes_a_zero_as_one_too(tmp_path, options):
+    with pytest.raises(InputError):
+        vp.generate("pendulum", tmp_path / "a.h5", **options)

@@ -1,0 +1,85 @@
+"""When an orbit counts as diverged: not only where a number overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.rollout.diagnostics.invariants import InvariantError
+
+FAR = 10.0  # extents of the reference
+CHANGED = 100.0  # sizes of an invariant
+_CANCELLED = 1e-10  # an invariant this much smaller than its terms is zero but for rounding
+_SAMPLED = 100  # orbits from which the size of an invariant's terms is taken
+
+
+def divergence_times(
+    times: np.ndarray,
+    failure_time: np.ndarray,
+    error: np.ndarray,
+    extent: float,
+    changes: Mapping[str, InvariantError],
+    invariants: Mapping[str, Callable[[np.ndarray], Any]],
+    initial: np.ndarray,
+) -> np.ndarray:
+    """Time at which each orbit has diverged, NaN if it has not, (trajectory,).
+
+    An orbit has diverged where a state is not finite, where it is farther from the reference than
+    :data:`FAR` times the reference's extent, or where an invariant has changed by more than
+    :data:`CHANGED` times its size: what explodes slowly is as useless as what overflows.
+
+    Parameters
+    ----------
+    times
+        Stored times, (time,).
+    failure_time
+        First time at which a state is not finite, NaN if none, (trajectory,).
+    error
+        Distance from the reference, NaN where that is not known, (trajectory, time).
+    extent
+        Of the reference, see :func:`extent_of`; where it is 0, distances tell nothing.
+    changes
+        Changes of the invariants along the orbits, by name.
+    invariants
+        The invariants as functions of states (..., dim).
+    initial
+        Initial states, (trajectory, dim).
+    """
+    with np.errstate(all="ignore"):
+        beyond = error > FAR * extent if extent > 0 else np.zeros(error.shape, dtype=bool)
+        for name, change in changes.items():
+            values = np.abs(np.asarray(invariants[name](initial), dtype=np.float64))
+            unit = np.where(change.relative, values, 1.0)[:, None]
+            size = size_of(invariants[name], initial)
+            if size > 0:
+                beyond = beyond | (np.abs(change.error) * unit > CHANGED * size)
+    found = np.where(beyond.any(axis=1), times[beyond.argmax(axis=1)], np.nan)
+    return np.fmin(found, failure_time)
+
+
+def extent_of(reference: np.ndarray) -> float:
+    """Largest distance of a state (trajectory, time, dim) from the mean of all; NaN if none is."""
+    known = reference[np.isfinite(reference).all(axis=-1)]
+    if not len(known):
+        return float("nan")
+    return float(np.linalg.norm(known - known.mean(axis=0), axis=-1).max())
+
+
+def size_of(invariant: Callable[[np.ndarray], Any], initial: np.ndarray) -> float:
+    """Largest value of an invariant at states (trajectory, dim), or of its terms where it cancels.
+
+    A momentum that is zero in all orbits has the size of its terms: those of the rounding would
+    make any change enormous. Terms are seen by leaving out one component at a time.
+    """
+    initial = initial[np.isfinite(initial).all(axis=-1)]
+    without = initial[:_SAMPLED, None] * (1 - np.eye(initial.shape[-1]))
+    with np.errstate(all="ignore"):
+        value, terms = (_largest(invariant(states)) for states in (initial, without))
+    return value if value > _CANCELLED * terms else terms
+
+
+def _largest(values: Any) -> float:
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    return float(sizes[np.isfinite(sizes)].max(initial=0.0))
