@@ -25,6 +25,7 @@ from vpintegrator.catalogue import SystemSummary, system_summaries
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.typeset import equations_latex, invariants_latex
 from vpintegrator.plotting.looks import Look
+from vpintegrator.plotting.plane import pair_of_section, planes_of
 from vpintegrator.plotting.sphere import draw_sphere
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout.diagnostics.poincare import SectionObserver
@@ -60,15 +61,16 @@ def drift(system: System, states: np.ndarray) -> dict[str, float]:
 # Pictures: each draws into axes the system's states at the times that it suggests.
 
 
-def plane(i: int, j: int, equal: bool = False, count: int = COUNT, factor: float = 1) -> Picture:
-    """Orbits in the plane of two components."""
+def plane(count: int = COUNT, factor: float = 1) -> Picture:
+    """Orbits in the first plane that the system file names."""
 
     def draw(axes: Axes, system: System, states: np.ndarray) -> None:
+        i, j = planes_of(system)[0]
         orbits = trajectories(system, count, factor, fine=4)
         for orbit, colour in zip(orbits, itertools.cycle(COLOURS), strict=False):
             axes.plot(orbit[:, i], orbit[:, j], color=colour)
         name_axes(axes, system.components[i], system.components[j])
-        if equal:
+        if system.plot.equal:
             axes.set_aspect("equal", "datalim")
 
     return draw
@@ -112,30 +114,35 @@ def second_bob(axes: Axes, system: System, states: np.ndarray) -> None:
     axes.set_aspect("equal", "datalim")
 
 
-def sphere(first: int, count: int, factor: float = 1) -> Picture:
-    """Three components on their sphere."""
+def sphere(count: int, factor: float = 1) -> Picture:
+    """The components that the system file names, or all three, on their sphere."""
 
     def draw(axes: Axes, system: System, states: np.ndarray) -> None:
+        names = system.plot.sphere or system.components
+        chosen = [system.components.index(name) for name in names]
         orbits = trajectories(system, count, factor, fine=4)
         for orbit, colour in zip(orbits, itertools.cycle(COLOURS), strict=False):
-            names = system.components[first : first + 3]
-            part = orbit[None, :, first : first + 3]
+            part = orbit[None, :, chosen]
             radius = float(np.linalg.norm(part[0, 0]))
-            draw_sphere(axes, part, Look(colour, "-", "o", 0.8), radius, names, PAPER)
+            draw_sphere(axes, part, Look(colour, "-", "o", 0.8), radius, tuple(names), PAPER)
         axes.set_aspect("equal")
         axes.axis("off")
 
     return draw
 
 
-def section(cut: int, pair: tuple[int, int], count: int, factor: float, **choice: float) -> Picture:
-    """A Poincare section by the plane where component ``cut`` is zero, passed upwards.
+def section(count: int, factor: float, **choice: float) -> Picture:
+    """The Poincare section that the system file names.
 
     ``energy``: the orbits start with this energy. ``beyond``: only crossings where the first
     component of the pair is larger than this are drawn.
     """
 
     def draw(axes: Axes, system: System, states: np.ndarray) -> None:
+        assert system.plot.section is not None
+        component, value, direction = system.plot.section
+        cut = system.components.index(component)
+        pair = pair_of_section(system, component)
         if "energy" in choice:
             energy = choice["energy"]
             table = {**system.initial_conditions.table, "energy": [0.999 * energy, energy]}
@@ -147,7 +154,7 @@ def section(cut: int, pair: tuple[int, int], count: int, factor: float, **choice
         step = system.defaults["step"]
         times = step * np.arange(int(factor * system.defaults["steps"]))
         orbits = solve(system, initial, times, rtol=1e-9, atol=1e-9)
-        observer = SectionObserver(cut, 0.0, 1, step)
+        observer = SectionObserver(cut, value, direction, step)
         observer.update(0, orbits)
         found = observer.section
         for k, colour in zip(range(count), itertools.cycle(COLOURS), strict=False):
@@ -155,7 +162,7 @@ def section(cut: int, pair: tuple[int, int], count: int, factor: float, **choice
             points = points[points[:, 0] > choice.get("beyond", -np.inf)]
             axes.plot(*points.T, ".", color=colour, ms=1.8, mew=0)
         name_axes(axes, *(system.components[i] for i in pair))
-        axes.set_title(f"{system.components[cut]} = 0", loc="right", fontsize=6, color="0.4")
+        axes.set_title(f"{component} = {value:g}", loc="right", fontsize=6, color="0.4")
 
     return draw
 
@@ -229,30 +236,30 @@ def name_axes(axes: Axes, x: str, y: str) -> None:
 PICTURES: dict[str, Picture] = {
     "abc-flow": periodic_section,
     "advection": space_time(slice(None), "point"),
-    "charged-particle": plane(0, 1, equal=True, count=2, factor=4),
-    "coupled-oscillators": plane(0, 1, count=2),
+    "charged-particle": plane(count=2, factor=4),
+    "coupled-oscillators": plane(count=2),
     "double-pendulum": second_bob,
-    "driven-pendulum": section(3, (0, 1), 24, 30),
-    "duffing": plane(0, 1, count=12),
+    "driven-pendulum": section(24, 30),
+    "duffing": plane(count=12),
     "fput": space_time(slice(0, 15), "mass"),
-    "harmonic-oscillator": plane(0, 1, equal=True),
-    "heavy-top": sphere(3, 2, 0.5),
-    "henon-heiles": section(0, (1, 3), 32, 60, energy=0.125),
+    "harmonic-oscillator": plane(),
+    "heavy-top": sphere(2, 0.5),
+    "henon-heiles": section(32, 60, energy=0.125),
     "hill-vortex": meridian,
-    "kepler": plane(0, 1, equal=True),
+    "kepler": plane(),
     "lennard-jones-chain": space_time(slice(8, 16), "atom"),
     "linear-wave": space_time(slice(0, 31), "point"),
-    "lotka-volterra-2d": plane(0, 1),
+    "lotka-volterra-2d": plane(),
     "lotka-volterra-3d": corner,
-    "morse": plane(0, 1),
+    "morse": plane(),
     "outer-solar-system": bodies(3),
-    "pendulum": plane(0, 1),
+    "pendulum": plane(),
     "point-vortices": vortices,
-    "rigid-body": sphere(0, 14),
+    "rigid-body": sphere(14),
     "three-body": bodies(2),
     "toda": space_time(slice(8, 16), "particle"),
-    "tokamak": section(1, (0, 2), 16, 30, beyond=0),
-    "tokamak-islands": section(1, (0, 2), 24, 40, beyond=0),
+    "tokamak": section(16, 30, beyond=0),
+    "tokamak-islands": section(24, 40, beyond=0),
 }
 
 

@@ -97,7 +97,7 @@ _TIME = 120.0  # how long to run where nothing says it
     default="auto",
     metavar="COMPONENT=VALUE",
     help="Poincare section, such as q[0]=0, or -q[0]=0 for downward crossings; 'none' for none.  "
-    "[default: q[0]=0 for Hamiltonian systems of two degrees of freedom or more]",
+    "[default: the system file's; q[0]=0 for Hamiltonian systems of two degrees of freedom]",
 )
 @click.option(
     "--tangent-steps",

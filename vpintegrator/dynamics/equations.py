@@ -35,6 +35,7 @@ _KEYS = {
     "reversing_symmetry",
     "initial_conditions",
     "defaults",
+    "plot",
 }
 
 

@@ -25,6 +25,7 @@ from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
 from vpintegrator.dynamics.expression import nearest, readable
 from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.dynamics.plot import read_plot
 from vpintegrator.errors import InputError
 
 _LONGEST_TEXT = 20_000
@@ -69,6 +70,10 @@ class System:
         Matrices rho, (dim, dim), with f(rho z) = -rho f(z) and rho rho = identity.
     defaults
         ``step``, ``steps`` and ``time`` where the file suggests them.
+    plot
+        What the file says of pictures: planes, a sphere, a Poincare section.
+    coordinates
+        Functions of the state that pictures use beside its components, by name.
 
     Raises
     ------
@@ -96,11 +101,16 @@ class System:
             self.equations, self.parameters = read_equations(table, source, given)
             self.definitions = dict(self.equations.definitions)
             self.divergence_free = check_claims(self.equations, source)
+            self.plot = read_plot(self.equations, source)
         self.defaults = _read_defaults(table, source)
         self.reversing_symmetries = [_matrix(rho) for rho in self.equations.reversing_symmetries]
         self.invariants: dict[str, Callable[[Any], Any]] = {
             name: _Scalar(self.equations, expression)
             for name, expression in self.equations.invariants.items()
+        }
+        self.coordinates: dict[str, Callable[[Any], Any]] = {
+            name: _Scalar(self.equations, expression)
+            for name, expression in self.plot.coordinates.items()
         }
         self._source = source
         self._initial_table = table.get("initial_conditions")

@@ -12,12 +12,13 @@ import numpy as np
 from vpintegrator.errors import printable
 from vpintegrator.plotting.coordinates import COMPONENTS, stretches
 from vpintegrator.plotting.errors import has_errors
+from vpintegrator.plotting.fates import time_of_stretches
 from vpintegrator.plotting.latex import label, latex
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.orbits import ORBITS, points_shown
 from vpintegrator.plotting.overview import portraits_shown
-from vpintegrator.plotting.phase import REFERENCE, pairs_drawn, portrait_kind
-from vpintegrator.plotting.plane import PROJECTED, planes
+from vpintegrator.plotting.phase import pairs_drawn, portrait_kind
+from vpintegrator.plotting.plane import PROJECTED, planes_of
 from vpintegrator.plotting.poincare import POINTS, plane_of_section
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.series import SMALLEST
@@ -150,13 +151,10 @@ def _by_method(
 
 
 def _overview(scene: Scene) -> list[str]:
-    names = [
-        "the reference" if name == REFERENCE else scene.runs[name].title
-        for name in portraits_shown(scene)
-    ]
+    names = [scene.runs[name].title for name in portraits_shown(scene)]
     first = next(iter(scene.system.invariants), None)
     return [
-        f"Above: phase portraits of {_list(names)}; {_portraits(scene)}.",
+        f"Above: {_fates(scene)} of {_list(names)}.",
         *([f"Below: {_error_curves(scene)}."] if has_errors(scene) else []),
         *_error_numbers(scene),
         *([] if first is None else [f"{_capital(_INVARIANT_CURVES)}.", _invariant(scene, first)]),
@@ -169,12 +167,25 @@ def _overview(scene: Scene) -> list[str]:
     ]
 
 
+def _fates(scene: Scene) -> str:
+    """What the portraits of an overview show."""
+    name = portraits_shown(scene)[0]
+    span = (
+        f"pale to t = {time_of_stretches(scene, name)}, in full colour at the end or before it "
+        f"diverges{', with the reference in grey at these times' if scene.referenced else ''}"
+    )
+    if len(scene.report.reference) == 1:
+        return f"the orbit ({span})"
+    by = "error" if has_errors(scene) else "change of the first invariant"
+    return f"an orbit of median {by} and, below, the worst one ({span})"
+
+
 def _phase(scene: Scene) -> list[str]:
     kind = portrait_kind(scene)
     words = _portraits(scene)
     if kind == "plane":
-        pairs = [f"({scene.components[i]}, {scene.components[j]})" for i, j in pairs_drawn(scene)]
-        every = planes(scene.components, scene.system.is_hamiltonian)
+        pairs = [f"({scene.coordinates[i]}, {scene.coordinates[j]})" for i, j in pairs_drawn(scene)]
+        every = planes_of(scene.system)
         of = "" if len(pairs) == len(every) else f" of {len(every)} such planes"
         words += f"; planes {_list(pairs)}{of}" if len(every) > 1 else ""
     return [f"Phase portraits: {words}.", _methods(scene), *_divergence(scene), _reference(scene)]

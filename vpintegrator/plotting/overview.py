@@ -1,18 +1,26 @@
-"""One page that tells the story: phase portraits above, the growth of every error below."""
+"""One page that tells the story: orbits early and late above, the growth of every error below."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.errors import draw_all_errors, has_errors
+from vpintegrator.plotting.fates import draw_fate, pale, typical_and_worst
 from vpintegrator.plotting.invariants import draw_invariant
-from vpintegrator.plotting.layout import columns_that_fit, legend_lines, new_figure
+from vpintegrator.plotting.layout import (
+    columns_that_fit,
+    hide_inner_labels,
+    legend_lines,
+    new_figure,
+)
 from vpintegrator.plotting.names import grouped, shortened
-from vpintegrator.plotting.phase import REFERENCE, draw_portrait, portrait_kind
+from vpintegrator.plotting.phase import panel_title, portrait_kind
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.volume import draw_volume_error, volumes_measured
 
@@ -23,12 +31,9 @@ _PORTRAIT, _PANEL = 11.5, 18  # em: least widths
 
 
 def portraits_shown(scene: Scene) -> list[str]:
-    """The methods whose portraits fit, learned ones first, after the reference's own."""
-    beside = scene.referenced and portrait_kind(scene) != "plane"
-    own = [REFERENCE] if beside else []
+    """The methods whose portraits fit, learned ones first."""
     fit = min(_PORTRAITS, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
-    most = max(fit - (0 if own else 1), 1 + len(own))
-    return [*own, *scene.looks][:most]
+    return list(scene.looks)[:fit]
 
 
 def panels_shown(scene: Scene) -> list[tuple[str, Callable[[Axes], None]]]:
@@ -46,29 +51,33 @@ def panels_shown(scene: Scene) -> list[tuple[str, Callable[[Axes], None]]]:
 
 
 def overview(scene: Scene) -> matplotlib.figure.Figure:
-    """Portraits of the reference and the first methods; errors of all of them."""
+    """For the first methods a typical orbit and the worst one; errors of all of them."""
     report, style = scene.report, scene.style
     names, panels = portraits_shown(scene), panels_shown(scene)
     columns = min(len(panels), columns_that_fit(scene, style.wide, _PANEL))
     rows = -(-len(panels) // columns) if panels else 0
-    plane = portrait_kind(scene) == "plane"
+    kind = portrait_kind(scene)
+    orbits_of = {name: typical_and_worst(scene, name) for name in names}
+    ranks = ["typical", "worst"][: len(report.reference)]
     width = style.wide / style.em
-    above = min(0.95 * width / len(names), 17) + 3.5
+    above = len(ranks) * min(0.86 * width / len(names), 15) + 3.5
     below = 18.5 * rows
-    lines = legend_lines(scene, reference=plane)
+    lines = [*legend_lines(scene, reference=True), *_stretches(scene)]
     figure = new_figure(scene, style.wide, above + below, lines)
     heights = [above, below] if panels else [above]
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
-    upper = grid[0].subgridspec(1, len(names))
-    solid = {"projection": "3d"} if portrait_kind(scene) == "space" else {}
-    for k, name in enumerate(names):
-        axes = figure.add_subplot(upper[k], **solid)
-        draw_portrait(axes, scene, name)
-        if plane and len(names) < _FEW:
-            axes.set_box_aspect(0.75)
-        if plane and k:
-            axes.set_ylabel("")
-            axes.tick_params(labelleft=False)
+    upper = grid[0].subgridspec(len(ranks), len(names))
+    solid = {"projection": "3d"} if kind == "space" else {}
+    for row, rank in enumerate(ranks):
+        for k, name in enumerate(names):
+            axes = figure.add_subplot(upper[row, k], **solid)
+            draw_fate(axes, scene, name, orbits_of[name][row], rank)
+            if kind == "plane" and len(names) < _FEW and not scene.system.plot.equal:
+                axes.set_box_aspect(0.75)
+            if kind == "plane":
+                hide_inner_labels(axes, row * len(names) + k, len(names), len(ranks))
+            if row == 0:
+                axes.set_title(panel_title(scene, name), color=scene.looks[name].colour)
     if panels:
         lower = grid[1].subgridspec(rows, columns)
         for place, (title, draw_panel) in zip(np.ndindex(rows, columns), panels, strict=False):
@@ -85,3 +94,13 @@ def overview(scene: Scene) -> matplotlib.figure.Figure:
         fontweight="bold",
     )
     return figure
+
+
+def _stretches(scene: Scene) -> list[Line2D]:
+    """The legend's entries of what is early and what is late."""
+    style = scene.style
+    colours: dict[str, Any] = {"early": pale(style.foreground, style), "late": style.foreground}
+    return [
+        Line2D([], [], color=colour, lw=1.2 * style.line, label=label)
+        for label, colour in colours.items()
+    ]

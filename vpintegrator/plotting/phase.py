@@ -17,7 +17,8 @@ from vpintegrator.plotting.layout import (
     reference_line,
 )
 from vpintegrator.plotting.looks import Look
-from vpintegrator.plotting.plane import draw_plane, planes
+from vpintegrator.plotting.orbits import ORBITS
+from vpintegrator.plotting.plane import draw_plane, planes_of
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.space import draw_space
 from vpintegrator.plotting.sphere import draw_sphere, on_sphere
@@ -26,11 +27,24 @@ REFERENCE = "reference"
 _ROWS = 5
 
 
+def sphere_of(scene: Scene) -> tuple[list[int], float] | None:
+    """The components whose sphere orbits are drawn on, and its radius; None if there is none.
+
+    Those that the system file names, or all three, if the reference stays on a sphere.
+    """
+    named = scene.system.plot.sphere
+    indices = [scene.components.index(name) for name in named or scene.components]
+    if named is None and len(indices) != 3:
+        return None
+    radius = on_sphere(scene.scale[..., indices])
+    return None if radius is None else (indices, radius)
+
+
 def portrait_kind(scene: Scene) -> str:
     """``sphere``, ``space`` or ``plane``."""
-    if on_sphere(scene.scale):
+    if sphere_of(scene):
         return "sphere"
-    return "space" if len(scene.components) == 3 else "plane"
+    return "space" if len(scene.components) == 3 and not scene.system.plot.planes else "plane"
 
 
 def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | None = None) -> None:
@@ -39,16 +53,27 @@ def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | No
     grey = Look(style.reference, "-", "")
     look = scene.looks.get(name, grey)
     states = report.reference if name == REFERENCE else scene.runs[name].states
-    kind = portrait_kind(scene)
-    if kind == "sphere":
-        radius = on_sphere(scene.scale) or 1.0
-        draw_sphere(axes, states, look, radius, components, style, scene.dots)
+    kind, sphere = portrait_kind(scene), sphere_of(scene)
+    if sphere is not None:
+        indices, radius = sphere
+        part = tuple(components[k] for k in indices)
+        draw_sphere(axes, states[..., indices], look, radius, part, style, scene.dots)
     elif kind == "space":
         draw_space(axes, states, scene.scale, look, components, style, scene.dots)
     else:
-        pair = pair or planes(components, scene.system.is_hamiltonian)[0]
-        reference = report.reference if scene.referenced else None
-        draw_plane(axes, states, reference, scene.scale, look, pair, components, style, scene.dots)
+        pair = pair or planes_of(scene.system)[0]
+        draw_plane(
+            axes,
+            scene.located(states[:ORBITS]),
+            scene.located(report.reference[:ORBITS]) if scene.referenced else None,
+            scene.located(scene.scale),
+            look,
+            pair,
+            scene.coordinates,
+            style,
+            scene.dots,
+            scene.system.plot.equal,
+        )
     colour = look.colour if name in scene.looks else style.foreground
     axes.set_title(panel_title(scene, name), color=colour)
 
@@ -83,7 +108,7 @@ def phase(scene: Scene) -> matplotlib.figure.Figure:
 def pairs_drawn(scene: Scene) -> list[tuple[int, int]]:
     """The planes of the figure of phase portraits; where there are many methods, fewer planes."""
     _, rows = grid_of_portraits(scene, len(scene.looks))
-    pairs = planes(scene.components, scene.system.is_hamiltonian)
+    pairs = planes_of(scene.system)
     return pairs[: max(1, _ROWS // rows)]
 
 

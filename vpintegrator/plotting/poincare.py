@@ -16,7 +16,7 @@ from vpintegrator.plotting.layout import (
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.phase import panel_title
-from vpintegrator.plotting.plane import planes
+from vpintegrator.plotting.plane import pair_of_section
 from vpintegrator.plotting.scene import Scene
 
 POINTS = 30_000  # of one method; more make no clearer picture
@@ -30,12 +30,7 @@ def plane_of_section(scene: Scene) -> tuple[int, int] | None:
     plane = scene.report.section_plane
     if plane is None or len(scene.components) < 3:
         return None
-    cut = scene.components.index(plane[0])
-    pairs = [p for p in planes(scene.components, scene.system.is_hamiltonian) if cut not in p]
-    if pairs:
-        return pairs[0]
-    first, second = [k for k in range(len(scene.components)) if k != cut][:2]
-    return first, second
+    return pair_of_section(scene.system, plane[0])
 
 
 def poincare(scene: Scene) -> matplotlib.figure.Figure | None:

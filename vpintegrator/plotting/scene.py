@@ -11,6 +11,7 @@ from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout import Report, Run
 
 _BANDS = 6  # methods whose bands can be told apart
+_JUMP = 0.5  # standard deviations of an orbit
 _LONG = 1000.0  # steps from which on time axes are logarithmic
 
 
@@ -30,6 +31,8 @@ class Scene:
     ----------
     report, system, style, components
         As given.
+    coordinates
+        Names of the components, and of the further coordinates of the system's pictures.
     runs, looks, titles
         Of each method by its name.
     labels
@@ -43,7 +46,8 @@ class Scene:
     start
         Index of the first stored time that is each method's own work.
     dots
-        Whether stored states lie so far apart in time that they are drawn as dots.
+        Whether stored states lie so far apart that they are drawn as dots: they are thinned, or
+        those of a map that jumps.
     bands
         Whether errors are drawn with a band from the least to the largest.
     long
@@ -53,6 +57,7 @@ class Scene:
     def __init__(self, report: Report, style: Style = PAPER, latex: bool = False) -> None:
         self.report, self.system, self.style = report, report.system, style
         self.components = report.system.components
+        self.coordinates = (*self.components, *self.system.coordinates)
         self.runs: dict[str, Run] = report.runs
         given = looks((name, run.kind, run.method) for name, run in report.runs.items())
         self.looks = {name: style.adapt(look) for name, look in given.items()}
@@ -65,13 +70,21 @@ class Scene:
         }
         self.referenced = report.reference.shape[1] > 1
         self.scale = report.reference if self.referenced else _calmest(report)
-        self.dots = report.every > 1
+        self.dots = report.every > 1 or (self.system.is_measured and _jumps(self.scale))
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
 
     def text(self, text: str) -> str:
         """A plain text as a label, whatever characters are in it."""
         return escape(text) if self._latex else plain(text)
+
+    def located(self, states: np.ndarray) -> np.ndarray:
+        """States (..., dim) with the further :attr:`coordinates` behind their components."""
+        if not self.system.coordinates:
+            return states
+        with np.errstate(all="ignore"):
+            further = [function(states) for function in self.system.coordinates.values()]
+        return np.concatenate([states, np.stack(further, axis=-1)], axis=-1)
 
     def first_failure(self, name: str) -> float:
         """Time at which the first trajectory of a method diverges, NaN if none does."""
@@ -85,6 +98,18 @@ class Scene:
             return self.titles[name]
         share = "all" if diverged == count else f"{diverged} of {count}"
         return f"{self.titles[name]} ({share} diverged)"
+
+
+def _jumps(states: np.ndarray) -> bool:
+    """Whether one state is so far from the next that a line between them says nothing.
+
+    A circle passed in less than a dozen steps is drawn as dots.
+    """
+    with np.errstate(all="ignore"):
+        steps = np.linalg.norm(np.diff(states, axis=1), axis=-1)
+        spread = np.sqrt(np.nansum(np.nanvar(states, axis=1), axis=-1, keepdims=True))
+        ratio = (steps / spread)[np.isfinite(steps / spread)]
+    return bool(ratio.size and np.median(ratio) > _JUMP)
 
 
 def _calmest(report: Report) -> np.ndarray:

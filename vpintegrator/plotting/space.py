@@ -27,14 +27,31 @@ def draw_space(
 
     What leaves the box is not drawn.
     """
-    box = np.array([limits(scale[..., k], 0.1) for k in range(3)])
+    box = box_of(scale)
     rasterized = rasterized_beyond(len(states[:ORBITS]) * points_shown(states.shape[1], dots))
     for orbit in states[:ORBITS]:
         points = shown(orbit, dots)
-        with np.errstate(all="ignore"):
-            outside = ((points < box[:, 0]) | (points > box[:, 1])).any(axis=-1, keepdims=True)
-        x, y, z = np.where(outside, np.nan, points).T
-        axes.plot(x, y, z, color=look.colour, rasterized=rasterized, **stroke(style, dots, 0.6))
+        draw_in_box(
+            axes, points, box, color=look.colour, rasterized=rasterized, **stroke(style, dots, 0.6)
+        )
+    frame_space(axes, box, components, style)
+
+
+def box_of(scale: np.ndarray) -> np.ndarray:
+    """Limits of the box that holds states (..., 3): (component, low or high)."""
+    return np.array([limits(scale[..., k], 0.1) for k in range(3)])
+
+
+def draw_in_box(axes: Any, points: np.ndarray, box: np.ndarray, **strokes: Any) -> None:
+    """An orbit (time, 3) without what leaves the box."""
+    with np.errstate(all="ignore"):
+        outside = ((points < box[:, 0]) | (points > box[:, 1])).any(axis=-1, keepdims=True)
+    x, y, z = np.where(outside, np.nan, points).T
+    axes.plot(x, y, z, **strokes)
+
+
+def frame_space(axes: Any, box: np.ndarray, components: tuple[str, ...], style: Style) -> None:
+    """The box, its labels and the view."""
     axes.set(xlim=box[0], ylim=box[1], zlim=box[2])
     axes.set_box_aspect((1, 1, 1), zoom=0.8)
     axes.patch.set_visible(False)  # it would hide labels of the panel to the left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
@@ -13,6 +15,7 @@ from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import ORBITS, points_shown, shown, stroke
 from vpintegrator.plotting.style import Style
 
+_NEAR = 1.4  # radii: farther out nothing is drawn
 _VIEW = np.array([1.0, 0.55, 0.42])  # from where the sphere is seen, in the order of components
 
 
@@ -40,6 +43,43 @@ def draw_sphere(
     on, which three-dimensional axes, sorting whole lines by their distance, would get wrong. What
     leaves the sphere's neighbourhood is not drawn.
     """
+    frame_sphere(axes, radius, components, style)
+    rasterized = rasterized_beyond(len(states[:ORBITS]) * points_shown(states.shape[1], dots))
+    for orbit in states[:ORBITS]:
+        gone = ~on_view(orbit, radius)
+        orbit = shown(orbit[: int(gone.argmax()) if gone.any() else len(orbit)], dots)
+        draw_on_sphere(
+            axes, orbit, radius, color=look.colour, rasterized=rasterized, **stroke(style, dots)
+        )
+
+
+def on_view(points: np.ndarray, radius: float) -> np.ndarray:
+    """Which of the points (..., 3) are so near to the sphere that they are drawn."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.linalg.norm(points, axis=-1) < _NEAR * radius)
+
+
+def draw_on_sphere(axes: Axes, orbit: np.ndarray, radius: float, **strokes: Any) -> None:
+    """An orbit (time, 3), faint on the far side."""
+    if not len(orbit):
+        return
+    right, up, toward = _camera()
+    x, y, depth = orbit @ right, orbit @ up, orbit @ toward
+    front = depth >= -0.02 * radius
+    near = front
+    if strokes.get("ls") != "none":
+        # a point of the other side is kept at each end, so that the parts meet
+        near = front | np.roll(front, 1) | np.roll(front, -1)
+    for visible, alpha, order in ((~front, 0.16, 1), (near, 0.95, 3)):
+        axes.plot(
+            np.where(visible, x, np.nan),
+            np.where(visible, y, np.nan),
+            **{"alpha": alpha, "zorder": order, **strokes},
+        )
+
+
+def frame_sphere(axes: Axes, radius: float, components: tuple[str, ...], style: Style) -> None:
+    """The shaded sphere and the three axes."""
     right, up, toward = _camera()
     _ball(axes, radius, right, up, toward, style)
     for name, axis in zip(components, np.eye(3), strict=True):
@@ -55,27 +95,6 @@ def draw_sphere(
         x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
         label = axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
         label.set_path_effects([withStroke(linewidth=2, foreground=style.background)])
-    rasterized = rasterized_beyond(len(states[:ORBITS]) * points_shown(states.shape[1], dots))
-    for orbit in states[:ORBITS]:
-        gone = ~(np.linalg.norm(orbit, axis=-1) < 1.4 * radius)
-        orbit = shown(orbit[: int(gone.argmax()) if gone.any() else len(orbit)], dots)
-        if not len(orbit):
-            continue
-        x, y, depth = orbit @ right, orbit @ up, orbit @ toward
-        front = depth >= -0.02 * radius
-        near = front
-        if not dots:  # a point of the other side is kept at each end, so that the parts meet
-            near = front | np.roll(front, 1) | np.roll(front, -1)
-        for visible, alpha, order in ((~front, 0.16, 1), (near, 0.95, 3)):
-            axes.plot(
-                np.where(visible, x, np.nan),
-                np.where(visible, y, np.nan),
-                color=look.colour,
-                alpha=alpha,
-                zorder=order,
-                rasterized=rasterized,
-                **stroke(style, dots),
-            )
     axes.set(xlim=(-1.2 * radius, 1.45 * radius), ylim=(-1.1 * radius, 1.55 * radius))
     axes.set_aspect("equal")
     axes.axis("off")

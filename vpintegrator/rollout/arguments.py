@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics import System, load_system
-from vpintegrator.dynamics.expression import nearest
+from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.classical.integrate import check_initial
@@ -267,32 +267,19 @@ def section_plane(
 ) -> tuple[str, float, int] | None:
     """Component, value and direction of a Poincare section.
 
-    ``"q[0] = 0"`` is passed upwards, ``"-q[0] = 0"`` downwards; ``auto`` is q[0] = 0 for a
-    Hamiltonian system of two degrees of freedom or more, and none for others.
+    ``"q[0] = 0"`` is passed upwards, ``"-q[0] = 0"`` downwards; ``auto`` is the section that the
+    system file names, else q[0] = 0 for a Hamiltonian system of two degrees of freedom, where
+    orbits of one energy pass a plane, and none for others.
     """
     if section is None or section == "none":
         return None
     if section == "auto":
-        return (system.components[0], 0.0, 1) if system.is_hamiltonian and system.dim > 3 else None
+        if system.plot.section is not None:
+            return system.plot.section
+        return (system.components[0], 0.0, 1) if system.is_hamiltonian and system.dim == 4 else None
     if isinstance(section, str):
-        match = re.fullmatch(r"\s*(-?)\s*([^=\s]+)\s*=\s*(\S+)\s*", section)
-        if match is None:
-            raise InputError(f"section '{section}': expected a component and a value, as in q[0]=0")
-        sign, name, text = match.groups()
-        try:
-            value = float(text)
-        except ValueError:
-            raise InputError(f"section '{section}': {text} is not a number") from None
-        section = (name, value, -1 if sign else 1)
-    name, value, direction = section
-    if name not in system.components:
-        hint = nearest(name, system.components) or f"; there are {', '.join(system.components)}"
-        raise InputError(f"section: {system.name} has no component '{name}'{hint}")
-    if not math.isfinite(value):
-        raise InputError(f"section: the value {value!r} of {name} must be a finite number")
-    if direction not in (-1, 0, 1):
-        raise InputError(f"section: direction = {direction!r} must be 1 (up), -1 (down) or 0")
-    return str(name), float(value), int(direction)
+        return read_section(section, system.components, "section")
+    return check_section(section, system.components, "section")
 
 
 def whole(name: str, value: Any, least: int) -> int:

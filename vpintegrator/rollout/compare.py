@@ -109,8 +109,9 @@ def compare(
         distance of the reference from its mean.
     section
         Poincare section: a component and its value, ``"q[0] = 0"`` passed upwards, ``"-q[0] = 0"``
-        downwards; also as a tuple (component, value, direction); None for none. By default the
-        first component at 0 for Hamiltonian systems of at least two degrees of freedom.
+        downwards; also as a tuple (component, value, direction); None for none. By default the one
+        that the system file names, or the first component at 0 for Hamiltonian systems of two
+        degrees of freedom.
     tangent_steps
         Number of steps over which phase-space volume and Lyapunov exponents are followed, for the
         first 8 trajectories; 0 for none.

@@ -1,0 +1,146 @@
+"""What a system file says of pictures: planes, a sphere, a section (its table ``[plot]``).
+
+    [plot]
+    planes = [["R", "z"], ["x", "y"]]    # pairs of components, or of the coordinates below
+    equal = true                         # one scale on both axes of a plane
+    sphere = ["g1", "g2", "g3"]          # three components that orbits of a sphere are drawn of
+    section = "y = 0"                    # Poincare section; "-y = 0" is passed downwards
+
+    [plot.coordinates]
+    R = "sqrt(x**2 + y**2)"
+
+All of it is optional. Only the expressions are computed with; they obey the limits of all others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vpintegrator.dynamics.algebra import Value
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expression import nearest, parse, readable
+from vpintegrator.errors import InputError, printable
+
+_KEYS = ("planes", "equal", "sphere", "section", "coordinates")
+_MOST = 16  # planes, or coordinates
+
+SectionPlane = tuple[str, float, int]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """How pictures of a system are best drawn.
+
+    Attributes
+    ----------
+    planes
+        Pairs of names, of components or coordinates, the most telling one first; may be empty.
+    equal
+        Whether both axes of a plane have one scale.
+    sphere
+        Names of three components whose sphere is drawn, or None.
+    section
+        Component, value and direction of the Poincare section that means something, or None.
+    coordinates
+        Formulas of further coordinates by name.
+    """
+
+    planes: tuple[tuple[str, str], ...] = ()
+    equal: bool = False
+    sphere: tuple[str, str, str] | None = None
+    section: SectionPlane | None = None
+    coordinates: dict[str, Value] = field(default_factory=dict)
+
+
+def read_plot(equations: Equations, source: str) -> Plot:
+    """Read and check the table ``[plot]`` of a system file.
+
+    Raises
+    ------
+    InputError
+        If a key or name is unknown, a value is of another kind, or an expression not understood.
+    """
+    table = equations.table.get("plot", {})
+    if not isinstance(table, Mapping):
+        raise InputError(f"{source}: 'plot' must be a table, written [plot]")
+    where = f"{source}, [plot]"
+    for key in table:
+        if key not in _KEYS:
+            raise InputError(f"{where}: unknown key '{printable(key)}'{nearest(key, _KEYS)}")
+    written = table.get("coordinates", {})
+    if not isinstance(written, Mapping):
+        raise InputError(f"{source}, [plot]: write the coordinates as a table [plot.coordinates]")
+    if len(written) > _MOST:
+        raise InputError(f"{where}: {len(written)} coordinates are more than the {_MOST} allowed")
+    coordinates: dict[str, Value] = {}
+    for name, text in written.items():
+        place = f"{source}, [plot.coordinates] {printable(name)}"
+        if name in equations.components:
+            raise InputError(f"{place}: a component has this name; give the coordinate another")
+        coordinates[readable(name, place)] = parse(text, equations.scope, place)
+    names = [*equations.components, *coordinates]
+    planes = table.get("planes", [])
+    if not isinstance(planes, list) or len(planes) > _MOST:
+        raise InputError(f"{where} planes: expected at most {_MOST} pairs, found {_shown(planes)}")
+    equal = table.get("equal", False)
+    if not isinstance(equal, bool):
+        raise InputError(f"{where} equal: expected true or false, found {_shown(equal)}")
+    pairs = [_names(pair, names, 2, f"{where} planes") for pair in planes]
+    sphere = None
+    if "sphere" in table:
+        first, second, third = _names(table["sphere"], equations.components, 3, f"{where} sphere")
+        sphere = (first, second, third)
+    section = None
+    if "section" in table:
+        section = read_section(table["section"], equations.components, f"{where} section")
+    return Plot(tuple((x, y) for x, y in pairs), equal, sphere, section, coordinates)
+
+
+def read_section(text: Any, components: Sequence[str], where: str) -> SectionPlane:
+    """Component, value and direction of ``"q[0] = 0"``, or of ``"-q[0] = 0"``, passed downwards.
+
+    Raises
+    ------
+    InputError
+        If the text is none, or names no component.
+    """
+    match = re.fullmatch(r"\s*(-?)\s*([^=\s]+)\s*=\s*(\S+)\s*", str(text))
+    if match is None or not isinstance(text, str):
+        raise InputError(f"{where} {_shown(text)}: expected a component and a value, as in q[0]=0")
+    sign, name, number = match.groups()
+    try:
+        value = float(number)
+    except ValueError:
+        raise InputError(f"{where} {_shown(text)}: {number} is not a number") from None
+    return check_section((name, value, -1 if sign else 1), components, where)
+
+
+def check_section(section: SectionPlane, components: Sequence[str], where: str) -> SectionPlane:
+    """The section with its names and numbers checked."""
+    name, value, direction = section
+    if name not in components:
+        hint = nearest(name, components) or f"; there are {', '.join(components)}"
+        raise InputError(f"{where}: the system has no component '{printable(str(name))}'{hint}")
+    if not math.isfinite(value):
+        raise InputError(f"{where}: the value {value!r} of {name} must be a finite number")
+    if direction not in (-1, 0, 1):
+        raise InputError(f"{where}: direction = {direction!r} must be 1 (up), -1 (down) or 0")
+    return str(name), float(value), int(direction)
+
+
+def _names(value: Any, known: Sequence[str], count: int, where: str) -> list[str]:
+    if not isinstance(value, list) or len(value) != count or len(set(map(str, value))) != count:
+        raise InputError(f"{where}: expected {count} different names, found {_shown(value)}")
+    for name in value:
+        if name not in known:
+            hint = nearest(str(name), known) or f"; there are {', '.join(list(known)[:12])}"
+            raise InputError(f"{where}: there is no component or coordinate {_shown(name)}{hint}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return printable(repr(value), 60)

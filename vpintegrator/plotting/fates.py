@@ -1,0 +1,158 @@
+"""What became of single orbits of a method: a typical one and the one that went worst."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import to_rgb
+
+from vpintegrator.plotting.names import grouped
+from vpintegrator.plotting.orbits import points_shown, shown, stroke
+from vpintegrator.plotting.phase import portrait_kind, sphere_of
+from vpintegrator.plotting.plane import PROJECTED, box_of_plane, frame_plane, planes_of
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.space import box_of, draw_in_box, frame_space
+from vpintegrator.plotting.sphere import draw_on_sphere, frame_sphere, on_view
+from vpintegrator.plotting.style import Style
+
+_PALE = 0.6  # part of the background in the colour of what is early
+
+
+def ranked(scene: Scene, name: str) -> np.ndarray:
+    """The orbits of a method from the best to the worst.
+
+    An orbit that diverges is worse than one that does not, and the sooner the worse; the others
+    go by their root mean square errors, or without a reference by the first invariant's.
+    """
+    run = scene.runs[name]
+    score = run.root_mean_square_error
+    if not (scene.report.is_compared(name) and np.isfinite(score).any()):
+        first = next(iter(run.invariants.values()), None)
+        with np.errstate(all="ignore"):
+            size = np.abs(run.states).max(axis=(1, 2)) if first is None else first.largest
+        score = np.asarray(size)
+    score = np.where(np.isfinite(score), score, np.inf)
+    lasting = np.where(np.isfinite(run.failure_time), run.failure_time, np.inf)
+    return np.lexsort((score, -lasting))
+
+
+def typical_and_worst(scene: Scene, name: str) -> list[int]:
+    """The orbit in the middle of the ranking, and the last; one number if there is one orbit."""
+    order = ranked(scene, name)
+    return [int(order[(len(order) - 1) // 2]), int(order[-1])][: len(order)]
+
+
+def early_and_late(scene: Scene, name: str, orbit: int) -> tuple[slice, slice]:
+    """The stored times of an orbit that are drawn pale, and those in full colour.
+
+    The first and the last of them, the latter before it diverges.
+    """
+    times = scene.report.times
+    failure = scene.runs[name].failure_time[orbit]
+    end = int(np.searchsorted(times, failure)) if np.isfinite(failure) else len(times)
+    length = min(points_shown(len(times), True) if scene.dots else PROJECTED, max(end // 2, 1))
+    return slice(0, length), slice(max(end - length, 0), end)
+
+
+def pale(colour: str, style: Style) -> tuple[float, ...]:
+    """A colour on its way to the background."""
+    pairs = zip(to_rgb(style.background), to_rgb(colour), strict=True)
+    return tuple(_PALE * behind + (1 - _PALE) * own for behind, own in pairs)
+
+
+def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None:
+    """One orbit of a method, early and late, over the reference's at the same times.
+
+    In the panel stands its number, and when it diverged or left the picture.
+    """
+    style, look = scene.style, scene.looks[name]
+    early, late = early_and_late(scene, name, orbit)
+    states = _points(scene, scene.runs[name].states[orbit])
+    draw, inside = _frame(axes, scene)
+    if scene.referenced:
+        reference = _points(scene, scene.report.reference[orbit])
+        for part in (early, late):
+            strokes = stroke(style, scene.dots, 2.2)
+            draw(shown(reference[part], scene.dots), color=style.reference, alpha=0.35, **strokes)
+    for part, colour, width in ((early, pale(look.colour, style), 1.0), (late, look.colour, 0.75)):
+        draw(shown(states[part], scene.dots), color=colour, **stroke(style, scene.dots, width))
+    text = f"{rank}: orbit {orbit + 1}" if len(scene.report.reference) > 1 else ""
+    text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside(states), late)]))
+    if text:
+        write = getattr(axes, "text2D", axes.text)
+        write(
+            0.03,
+            0.97,
+            text,
+            transform=axes.transAxes,
+            ha="left",
+            va="top",
+            fontsize=0.85 * style.letters,
+            zorder=6,
+            bbox={"fc": style.background, "ec": "none", "alpha": 0.75, "pad": 1.0},
+        )
+
+
+def _ending(scene: Scene, name: str, orbit: int, inside: np.ndarray, late: slice) -> str:
+    """When an orbit diverged, or when the last of it was seen in the picture."""
+    failure = scene.runs[name].failure_time[orbit]
+    if np.isfinite(failure):
+        return f"diverged at $t$ = {failure:.4g}"
+    if inside[late].any():
+        return ""
+    seen = np.flatnonzero(inside)
+    last = scene.report.times[seen[-1]] if len(seen) else 0.0
+    return f"out of sight from $t$ = {last:.4g}"
+
+
+def _points(scene: Scene, orbit: np.ndarray) -> np.ndarray:
+    """Of an orbit (time, dim) what a portrait draws, (time, 2 or 3)."""
+    sphere = sphere_of(scene)
+    if sphere is not None:
+        return orbit[:, sphere[0]]
+    if portrait_kind(scene) == "space":
+        return orbit
+    return scene.located(orbit)[:, planes_of(scene.system)[0]]
+
+
+def _frame(axes: Any, scene: Scene) -> tuple[Any, Any]:
+    """An empty portrait; what draws points (time, 2 or 3) into it, and tells those inside."""
+    style, sphere = scene.style, sphere_of(scene)
+    if sphere is not None:
+        indices, radius = sphere
+        frame_sphere(axes, radius, tuple(scene.components[k] for k in indices), style)
+
+        def draw_round(points: np.ndarray, **strokes: Any) -> None:
+            near = on_view(points, radius)
+            draw_on_sphere(axes, np.where(near[:, None], points, np.nan), radius, **strokes)
+
+        return draw_round, lambda points: on_view(points, radius)
+    if portrait_kind(scene) == "space":
+        box = box_of(scene.scale)
+        frame_space(axes, box, scene.components, style)
+
+        def draw_solid(points: np.ndarray, **strokes: Any) -> None:
+            draw_in_box(axes, points, box, **strokes)
+
+        return draw_solid, lambda points: _within(points, box)
+    pair = planes_of(scene.system)[0]
+    scale = scene.located(scene.scale)
+    frame_plane(axes, scale, pair, scene.coordinates, scene.system.plot.equal)
+    box = box_of_plane(scale, pair, scene.system.plot.equal)
+
+    def draw_flat(points: np.ndarray, **strokes: Any) -> None:
+        axes.plot(points[:, 0], points[:, 1], **strokes)
+
+    return draw_flat, lambda points: _within(points, box)
+
+
+def _within(points: np.ndarray, box: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.asarray(((points >= box[:, 0]) & (points <= box[:, 1])).all(axis=-1))
+
+
+def time_of_stretches(scene: Scene, name: str) -> str:
+    """How long the pale stretch of a typical orbit is, for captions."""
+    early, _ = early_and_late(scene, name, typical_and_worst(scene, name)[0])
+    return grouped(scene.report.times[max(early.stop - 1, 0)])
