@@ -81,13 +81,14 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None
     text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside(states), late)]))
     if text:
         write = getattr(axes, "text2D", axes.text)
+        below = sphere_of(scene) is not None  # above stands the name of an axis
         write(
             0.03,
-            0.97,
+            0.0 if below else 0.97,
             text,
             transform=axes.transAxes,
             ha="left",
-            va="top",
+            va="bottom" if below else "top",
             fontsize=0.85 * style.letters,
             zorder=6,
             bbox={"fc": style.background, "ec": "none", "alpha": 0.75, "pad": 1.0},

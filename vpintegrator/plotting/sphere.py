@@ -59,7 +59,9 @@ def on_view(points: np.ndarray, radius: float) -> np.ndarray:
         return np.asarray(np.linalg.norm(points, axis=-1) < _NEAR * radius)
 
 
-def draw_on_sphere(axes: Axes, orbit: np.ndarray, radius: float, **strokes: Any) -> None:
+def draw_on_sphere(
+    axes: Axes, orbit: np.ndarray, radius: float, alpha: float = 0.95, **strokes: Any
+) -> None:
     """An orbit (time, 3), faint on the far side."""
     if not len(orbit):
         return
@@ -70,11 +72,13 @@ def draw_on_sphere(axes: Axes, orbit: np.ndarray, radius: float, **strokes: Any)
     if strokes.get("ls") != "none":
         # a point of the other side is kept at each end, so that the parts meet
         near = front | np.roll(front, 1) | np.roll(front, -1)
-    for visible, alpha, order in ((~front, 0.16, 1), (near, 0.95, 3)):
+    for visible, opacity, order in ((~front, 0.17 * alpha, 1), (near, alpha, 3)):
         axes.plot(
             np.where(visible, x, np.nan),
             np.where(visible, y, np.nan),
-            **{"alpha": alpha, "zorder": order, **strokes},
+            alpha=opacity,
+            zorder=order,
+            **strokes,
         )
 
 
