@@ -131,7 +131,9 @@ def _place(error: BaseException) -> str:
 
 def work(name: str, seeds: range, folder: str, pipe: Connection) -> None:
     """Run cases in a process of their own, telling how each begins and ends."""
-    faulthandler.enable(open(os.devnull, "w"))  # noqa: SIM115 - crashes are told by the parent
+    # where a process was that crashed, or that hung where Python does not come to interrupt it
+    stack = (Path(folder) / f"stack-{os.getpid()}").open("w", encoding="utf-8")
+    faulthandler.enable(stack)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, interrupt)
     reader = readers.READERS[name]
@@ -143,7 +145,9 @@ def work(name: str, seeds: range, folder: str, pipe: Connection) -> None:
     for seed in seeds:
         pipe.send(seed)
         path.write_bytes(make_case(reader, name, samples, seed))
+        faulthandler.dump_traceback_later(2 * HANGING, file=stack)
         outcome = run_case(reader, path, seed)
+        faulthandler.cancel_dump_traceback_later()
         pipe.send(outcome)
         for left in own.iterdir():
             if left.is_file():
@@ -194,7 +198,9 @@ def outcomes(name: str, seeds: range, folder: Path) -> Iterator[Outcome]:
             process.join()
             if current is None:
                 raise InputError(f"{name}: the sound samples cannot be read") from None
-            yield Outcome(current, f"the process ends (exit code {process.exitcode})")
+            stack = folder / f"stack-{process.pid}"
+            detail = stack.read_text(encoding="utf-8") if stack.exists() else ""
+            yield Outcome(current, f"the process ends (exit code {process.exitcode})", 0.0, detail)
             seeds = range(current + seeds.step, seeds.stop, seeds.step)
         finally:
             process.kill()
