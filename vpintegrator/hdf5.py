@@ -27,6 +27,7 @@ from vpintegrator.files import replacing
 
 _CHUNK_BYTES = 1 << 20
 _PAGE_BYTES = 1 << 16
+_TEXT = h5py.string_dtype()
 
 
 @contextmanager
@@ -223,14 +224,17 @@ def write_states(
     times: np.ndarray,
     system: System,
     trajectories: int | np.ndarray = 0,
+    units: Sequence[str] | None = None,
+    time_unit: str = "1",
 ) -> h5py.Dataset:
     """``state (trajectory, time, component)`` with its dimension scales.
 
-    ``trajectories`` are their numbers, or the first of consecutive ones.
+    ``trajectories`` are their numbers, or the first of consecutive ones; ``units`` are those of the
+    components, where they are known.
     """
     time = group.create_dataset("time", data=np.asarray(times, dtype=np.float64))
     time.attrs["long_name"] = "time"
-    time.attrs["units"] = "1"
+    time.attrs["units"] = printable(time_unit)
     component = _names(group, "component", system.components, "component of the state")
     numbers = (
         trajectories + np.arange(state.shape[0]) if isinstance(trajectories, int) else trajectories
@@ -241,7 +245,13 @@ def write_states(
         scale.make_scale(name)
     dataset = _fill(group, "state", state)
     dataset.attrs["long_name"] = f"state of the system: {printable(system.title)}"
-    dataset.attrs["units"] = "1"
+    known = [printable(unit or "1") for unit in units or ["1"]]
+    # one attribute for all components: their common unit, or all of them in their order
+    dataset.attrs["units"] = known[0] if len(set(known)) == 1 else ", ".join(known)
+    if units is not None:
+        unit = group.create_dataset("unit", data=np.array(known, dtype=object), dtype=_TEXT)
+        unit.attrs["long_name"] = "unit of the component"
+        unit.dims[0].attach_scale(component)
     for axis, scale in enumerate((trajectory, time, component)):
         dataset.dims[axis].attach_scale(scale)
     return dataset

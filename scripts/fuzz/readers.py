@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gzip
 import shutil
 import tempfile
 import zipfile
@@ -385,7 +386,15 @@ def _tables(folder: Path) -> list[Path]:
     rows += [f"{k},{0.1 * t:.1f},{k + t:.3f},{k - t:.3f}" for k in range(3) for t in range(9)]
     (folder / "long.csv").write_text("\n".join(rows), encoding="utf-8")
     (folder / "plain.csv").write_text("x,y\n" + "1,2\n3,4\n" * 4, encoding="utf-8")
-    return [folder / "long.csv", folder / "plain.csv"]
+    (folder / "comma.csv").write_text(
+        "% logger 7\nZeit [s];x [µm];note\ns;mm;\n"
+        + "".join(f"{0.1 * t:.1f};{t / 3:.3f};ok\n".replace(".", ",") for t in range(20)),
+        encoding="utf-16",
+    )
+    days = "".join(f"2026-05-01T12:00:00.{t}Z {t / 3:.3f} -\n" for t in range(9))
+    (folder / "dates.csv").write_text(days, encoding="latin-1")
+    (folder / "packed.csv").write_bytes(gzip.compress("\n".join(rows).encode()))
+    return sorted(folder.glob("*.csv"))
 
 
 def _import(path: Path) -> None:

@@ -185,3 +185,18 @@ def test_mistakes(run, tmp_path, lab, arguments, message):
     assert refused(run(main, *arguments), message)
     assert sorted(path.name for path in tmp_path.iterdir()) == [lab, "measured.toml"]
     assert (tmp_path / lab).read_bytes() == before
+
+
+def test_what_was_guessed_is_printed(run, tmp_path):
+    rows = "".join(f"{t:.1f};{np.cos(t):.6f}\n".replace(".", ",") for t in TIMES)
+    (tmp_path / "bare.csv").write_text(rows)
+    result = run(main, "--from", "bare.csv")
+    assert result.exit_code == 0, result.output
+    assert "guessed        the comma is the decimal mark (--decimal" in result.output
+    assert "guessed        there is no header; the first column, which increases" in result.output
+    result = run(
+        main, "--from", "bare.csv", "--overwrite", "--decimal", ",", "--columns", "t,q [m]"
+    )
+    assert "guessed" not in result.output
+    assert "states         q [m]" in result.output
+    assert refused(run(main, "pendulum", "--decimal", ","), "--decimal is an option of --from")

@@ -17,7 +17,7 @@ from vpintegrator.cli.common import (
 )
 from vpintegrator.errors import InputError
 
-_OF_IMPORTS = ("variable", "system", "missing", "title")
+_OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns")
 
 
 @click.command(context_settings=SETTINGS)
@@ -66,11 +66,22 @@ _OF_IMPORTS = ("variable", "system", "missing", "title")
     "from_",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Take trajectories from a file .npz, .csv, .h5 or .nc instead of integrating.",
+    help="Take trajectories from a file .npz, .csv (also .csv.gz, .txt), .h5 or .nc instead of "
+    "integrating.",
 )
 @click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take.")
 @click.option("--system", metavar="SYSTEM|FILE.toml", help="With --from: the system behind them.")
 @click.option("--missing", is_flag=True, help="With --from: states may be missing (NaN, gaps).")
+@click.option(
+    "--decimal",
+    type=click.Choice([".", ","]),
+    help="With --from: the decimal mark of a text file.  [default: found out]",
+)
+@click.option(
+    "--columns",
+    metavar="NAME,...",
+    help="With --from: names of all columns of a text file without a header, as in time,q,p.",
+)
 @click.option("--title", help="With --from: what the data are.")
 @click.option(
     "--inspect",

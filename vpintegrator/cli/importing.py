@@ -10,7 +10,10 @@ from vpintegrator.cli.reporting import report_imported
 from vpintegrator.data import import_dataset
 from vpintegrator.errors import InputError
 
-_OPTIONS = ("step", "seed", "split", "fractions", "variable", "system", "missing", "title")
+_OPTIONS = (
+    *("step", "seed", "split", "fractions", "variable", "system", "missing", "title"),
+    *("decimal", "columns"),
+)
 
 
 def import_file(
@@ -26,8 +29,11 @@ def import_file(
             raise InputError(f"--{key.replace('_', '-')} is not for --from, which computes nothing")
     if "fractions" in options:
         options = {**options, "fractions": read_fractions(options["fractions"])}
+    if "columns" in options:
+        options = {**options, "columns": [name.strip() for name in options["columns"].split(",")]}
     # never the name of the file itself
-    path = output or Path(f"{source.stem}{'-dataset' if source.suffix == '.h5' else ''}.h5")
+    stem = Path(source.stem).stem if source.suffix.lower() == ".gz" else source.stem
+    path = output or Path(f"{stem}{'-dataset' if source.suffix == '.h5' else ''}.h5")
     if path.exists() and source.exists() and path.samefile(source):
         raise InputError(f"{path} is the file that is read; give another name with -o")
     dataset = import_dataset(source, path, parameters=parameters, overwrite=overwrite, **options)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from vpintegrator.catalogue import read_toml
 from vpintegrator.cli.common import console
 
 if TYPE_CHECKING:
@@ -40,7 +42,14 @@ def report_imported(dataset: Dataset) -> None:
     """Of trajectories that existed before."""
     out = console()
     out.print(dataset.title, style="bold")
-    out.print(f"  states         {', '.join(dataset.system.components)}")
+    record = read_toml(dataset.recipe, f"recipe in {dataset.path}")["imported"]
+    states = ", ".join(
+        f"{name} [{unit}]" if unit else name
+        for name, unit in zip_longest(dataset.system.components, record["units"])
+    )
+    out.print(f"  states         {states}", soft_wrap=True, markup=False)
+    for text in record["guessed"]:
+        out.print(f"  guessed        {text}", soft_wrap=True, markup=False)
     system = dataset.system.title
     if dataset.system.is_measured:
         system = "equations not known: what needs them is left out (--system gives them)"

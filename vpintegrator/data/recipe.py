@@ -222,11 +222,11 @@ class Recipe:
     @property
     def text(self) -> str:
         """The recipe as TOML, with every value it was run with."""
-        lines = [f"title = {_toml(self.title)}"] if self.title else []
-        lines += [f"reference = {_toml(self.reference)}"] if self.reference else []
+        lines = [f"title = {toml(self.title)}"] if self.title else []
+        lines += [f"reference = {toml(self.reference)}"] if self.reference else []
         lines += [
             *self._system_lines(),
-            f"step = {_toml(self.step)}",
+            f"step = {toml(self.step)}",
             f"steps = {self.steps}",
             f"seed = {self.seed}",
         ]
@@ -242,7 +242,7 @@ class Recipe:
         for name, table in tables.items():
             if table:
                 lines += ["", f"[{name}]"]
-                lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
+                lines += [f"{key} = {toml(value)}" for key, value in table.items()]
         return "\n".join(lines) + "\n"
 
     def _system_lines(self) -> list[str]:
@@ -250,10 +250,10 @@ class Recipe:
         name, text = self.system.name, self.system.text
         known = catalogue(SYSTEMS).get(name)
         if known is not None and known.read_text(encoding="utf-8") == text:
-            return [f"system = {_toml(name)}"]
+            return [f"system = {toml(name)}"]
         if "\n" not in text:
             text += "\n"  # by this it is told from a name
-        return [f"system_name = {_toml(name)}", f"system = {_toml(text)}"]
+        return [f"system_name = {toml(name)}", f"system = {toml(text)}"]
 
 
 def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) -> Recipe:
@@ -409,12 +409,13 @@ def _require_whole(value: Any, where: str, least: int) -> None:
         raise InputError(f"{where}: the number is too large; {_LARGEST} is the largest possible")
 
 
-def _toml(value: Any) -> str:
+def toml(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, Mapping):
-        entries = (f"{_toml(key)} = {_toml(entry)}" for key, entry in value.items())
+        entries = (f"{toml(key)} = {toml(entry)}" for key, entry in value.items())
         return f"{{ {', '.join(entries)} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml, value))}]"
     if not isinstance(value, str):
         return json.dumps(value)  # TOML writes numbers as JSON does
     lines = value.split("\n")

@@ -9,7 +9,7 @@ import io
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -24,16 +24,25 @@ from vpintegrator.errors import InputError
 from vpintegrator.stored import COMPRESSION, LARGEST_UNSTORED, reading
 
 
-def read_arrays(path: str | os.PathLike[str], variable: str | None = None) -> Arrays:
+def read_arrays(
+    path: str | os.PathLike[str],
+    variable: str | None = None,
+    decimal: str | None = None,
+    columns: Sequence[str] | None = None,
+    step: float | None = None,
+) -> Arrays:
     """Read the states in a file, by the ending of its name.
 
     Parameters
     ----------
     path
-        A file .npz, .npy, .csv (also .txt, .tsv), .h5 (.hdf5, .he5, .mat of version 7.3) or .nc.
+        A file .npz, .npy, .csv (also .txt, .tsv, .dat, each also packed: .csv.gz), .h5 (.hdf5,
+        .he5, .mat of version 7.3) or .nc.
     variable
         Name of the array, where there are several; or names, with commas between, of arrays (or
         columns of a table) that are the components.
+    decimal, columns, step
+        Of a text file, see :func:`vpintegrator.data.importing.tables.read_table`.
 
     Raises
     ------
@@ -52,10 +61,6 @@ def read_arrays(path: str | os.PathLike[str], variable: str | None = None) -> Ar
     readers: dict[str, Callable[[Path, str | None], Arrays]] = {
         ".npz": _read_numpy,
         ".npy": _read_numpy,
-        ".csv": read_table,
-        ".tsv": read_table,
-        ".txt": read_table,
-        ".dat": read_table,
         ".h5": read_hdf5,
         ".hdf5": read_hdf5,
         ".he5": read_hdf5,
@@ -64,6 +69,14 @@ def read_arrays(path: str | os.PathLike[str], variable: str | None = None) -> Ar
         ".nc4": _read_netcdf,
         ".cdf": _read_netcdf,
     }
+    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    if inner.suffix.lower() in (".csv", ".tsv", ".txt", ".dat"):
+        return read_table(path, variable, decimal, columns, step)
+    for option, value in (("decimal", decimal), ("columns", columns)):
+        if value is not None:
+            raise InputError(
+                f"--{option} is for text files, and {path} is none ({option}= in Python)"
+            )
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(

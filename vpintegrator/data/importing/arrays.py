@@ -11,7 +11,7 @@ import numpy as np
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.errors import InputError
 
-TIMES = ("t", "time", "times")
+TIMES = ("t", "time", "times", "timestamp", "datetime", "zeit")
 STEPS = ("step", "dt", "h", "time_step", "timestep")
 TRAJECTORIES = ("trajectory", "trajectory_id", "traj", "id", "run", "track", "trial", "experiment")
 _STATES = ("state", "states", "trajectory", "trajectories", "data", "z", "x")
@@ -36,6 +36,10 @@ class Arrays:
         NaN.
     variable
         Names of the arrays or columns that hold the states.
+    units, time_unit
+        Of the components and of time, empty where they are not known.
+    guessed
+        What was found out about the file and might be wrong, a sentence each.
     """
 
     states: np.ndarray
@@ -44,6 +48,9 @@ class Arrays:
     names: tuple[str, ...] | None = None
     lengths: np.ndarray | None = None
     variable: str = ""
+    units: tuple[str, ...] = ()
+    time_unit: str = ""
+    guessed: tuple[str, ...] = ()
 
 
 def choose(

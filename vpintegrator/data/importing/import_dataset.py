@@ -14,8 +14,9 @@ import numpy as np
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, choose, numbers
-from vpintegrator.data.importing.tables import plain_name
+from vpintegrator.data.importing.cells import plain_name
 from vpintegrator.data.importing.times import place_on_grid
+from vpintegrator.data.recipe import toml
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.store import FORMAT, FORMAT_VERSION, fingerprint
 from vpintegrator.dynamics import System, load_system
@@ -35,6 +36,8 @@ def import_dataset(
     times: Any = None,
     components: Sequence[str] | None = None,
     variable: str | None = None,
+    decimal: str | None = None,
+    columns: Sequence[str] | None = None,
     system: System | str | os.PathLike[str] | None = None,
     parameters: Mapping[str, Any] | None = None,
     split: Split | str | None = None,
@@ -51,7 +54,8 @@ def import_dataset(
     source
         An array (trajectory, time, dim), or (time, dim) for one trajectory; a dictionary of arrays;
         or the path of a file .npz, .npy, .csv, .h5 or .nc that holds them. A table has a column for
-        each component and, if wanted, one named ``time`` and one named ``trajectory``.
+        each component and, if wanted, one named ``time`` and one named ``trajectory``. What is
+        guessed about it stands in the recipe of the dataset, ``guessed`` in ``[imported]``.
     path
         The HDF5 file to write.
     step
@@ -63,6 +67,10 @@ def import_dataset(
     variable
         Which array is meant, where a file holds several; or, with commas between, which arrays or
         columns are the components.
+    decimal
+        The decimal mark of a text file, ``"."`` or ``","``; found out by default.
+    columns
+        Names of the columns of a text file without a header, ``["time", "q", "p"]``.
     system
         The system that is thought to be behind the data: its name or file. Without one, what needs
         equations (classical methods, accurate solutions) is left out later on.
@@ -94,12 +102,13 @@ def import_dataset(
     """
     check_output(path, overwrite)
     where = str(source) if isinstance(source, str | os.PathLike) else "the array given"
-    arrays = _arrays(source, times, components, variable)
     if step is not None and not (np.isfinite(step) and step > 0):
         raise InputError(f"step = {step!r} must be a positive number")
+    arrays = _arrays(source, times, components, variable, decimal, columns, step)
     states, step, first = _regular(arrays, step, missing, where)
     known, order = _system(system, parameters, arrays.names, states.shape[2], title, where)
     states = states[..., order]
+    units = [arrays.units[k] for k in order] if any(arrays.units) else []
     if split is None:
         split = "trajectory" if len(states) >= _FEW else "time"
     if isinstance(split, str):
@@ -109,6 +118,9 @@ def import_dataset(
         "source": Path(source).name if isinstance(source, str | os.PathLike) else "arrays",
         "variable": arrays.variable,
         "columns": [] if arrays.names is None else [arrays.names[k] for k in order],
+        "units": units,
+        "time_unit": arrays.time_unit,
+        "guessed": list(arrays.guessed),
         "step": step,
         "seed": seed,
         "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
@@ -117,12 +129,22 @@ def import_dataset(
     return Dataset(path)
 
 
-def _arrays(source: Any, times: Any, components: Sequence[str] | None, variable: Any) -> Arrays:
+def _arrays(
+    source: Any,
+    times: Any,
+    components: Sequence[str] | None,
+    variable: Any,
+    decimal: str | None,
+    columns: Sequence[str] | None,
+    step: float | None,
+) -> Arrays:
     """The arrays given, in one form."""
     if isinstance(source, str | os.PathLike):
         if times is not None or components is not None:
             raise InputError("times and components are for arrays; a file holds its own")
-        return read_arrays(source, variable)
+        return read_arrays(source, variable, decimal, columns, step)
+    if decimal is not None or columns is not None:
+        raise InputError("decimal and columns are for text files; components names those of arrays")
     if isinstance(source, Mapping):
         if times is not None:
             source = {**source, "time": times}
@@ -267,12 +289,12 @@ def _write(
         if split.by == "trajectory"
         else {"by": split.by, **{name: parts[name].shape[1] for name in GROUPS}},
     }
-    lines = [f"title = {json.dumps(title)}"]
+    lines = [f"title = {toml(title)}"]
     for name, table in tables.items():
         lines += [
             "",
             f"[{name}]",
-            *(f"{key} = {json.dumps(value)}" for key, value in table.items()),
+            *(f"{key} = {toml(value)}" for key, value in table.items()),
         ]
     with create_hdf5(path, overwrite) as f:
         write_header(f, FORMAT, FORMAT_VERSION, system, step)
@@ -284,5 +306,6 @@ def _write(
         f.attrs["complete"] = int(np.isfinite(states).all())
         for name, (which, span) in groups.items():
             group = f.create_group(name, track_order=True)
-            write_states(group, parts[name], times[span], system, which)
+            units, time_unit = record["units"] or None, record["time_unit"] or "1"
+            write_states(group, parts[name], times[span], system, which, units, time_unit)
         write_overview(f, system)

@@ -1,124 +1,235 @@
-"""Trajectories in text files: a header, and a row of numbers for each state."""
+"""Trajectories in text files: a row of numbers for each state, with a header or without."""
 
 from __future__ import annotations
 
 import csv
-import re
 from array import array
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from vpintegrator.data.importing.arrays import TIMES, TRAJECTORIES, Arrays
+from vpintegrator.data.importing.cells import Numbers, plain_name, read_date
+from vpintegrator.data.importing.layout import Layout, find_layout
+from vpintegrator.data.importing.text_files import open_text
 from vpintegrator.dynamics.expression import nearest
 from vpintegrator.errors import InputError
 
+_ROOM = 1000  # states of room for each that is there: one trajectory may be far longer than others
+_SMALL = 1_000_000  # states that nobody minds
+_LIKE_STEP = 0.1  # how far the first column may step otherwise than the step given, to be time
 
-def read_table(path: Path, variable: str | None) -> Arrays:
-    """Columns with a header: components, and if there are any, time and trajectory.
 
-    Rows of one trajectory may stand anywhere; its times are in their order.
+def read_table(
+    path: Path,
+    variable: str | None,
+    decimal: str | None = None,
+    columns: Sequence[str] | None = None,
+    step: float | None = None,
+) -> Arrays:
+    """Columns: components, and if there are any, time and trajectory.
+
+    Rows of one trajectory may stand anywhere, and are put in the order of their times.
+
+    Parameters
+    ----------
+    path
+        A text file, packed by gzip or not.
+    variable
+        The columns that are the components, with commas between; all numbers by default.
+    decimal
+        The decimal mark, found out by default.
+    columns
+        Names of the columns of a file without a header.
+    step
+        Where it is known: without a header, a first column of other steps is no time.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged or no table, in a sentence that says where.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header, rows = _rows(file, path)
-            plain = [plain_name(name).lower() for name in header]
-            time = next((k for k, name in enumerate(plain) if name in TIMES), None)
-            identity = next((k for k, name in enumerate(plain) if name in TRAJECTORIES), None)
-            values = array("d")
-            labels: dict[str, int] = {}
-            for line, row in rows:
-                if len(row) != len(header):
-                    raise InputError(
-                        f"{path}, line {line}: {len(row)} values, but the header names "
-                        f"{len(header)} columns"
-                    )
-                if identity is not None:  # it may be a word
-                    row[identity] = str(labels.setdefault(row[identity], len(labels)))
-                for name, text in zip(header, row, strict=True):
-                    values.append(_number(text, f"{path}, line {line}, column {name}"))
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a text file with numbers in columns") from None
-    except csv.Error as error:
-        raise InputError(f"{path} cannot be read as a table: {error}") from None
-    table = np.frombuffer(values, dtype=np.float64).reshape(-1, len(header))
+    guessed: list[str] = []
+    numbers = Numbers(decimal)
+    with open_text(path, guessed) as file:
+        try:
+            layout = find_layout(file, str(path), columns)
+            roles = _Roles(layout, variable, str(path))
+            table = _read_rows(layout, roles, numbers, str(path))
+        except csv.Error as error:
+            raise InputError(f"{path} cannot be read as a table: {error}") from None
     if not len(table):
         raise InputError(f"{path} holds no rows of numbers")
-    if variable is None:
-        columns = [k for k in range(len(header)) if k not in (time, identity)]
-        if not columns:
-            raise InputError(f"{path} has no column for the states, only {', '.join(header)}")
-    else:
-        columns = []
-        for name in (part.strip() for part in variable.split(",")):
-            if name not in header:
-                hint = nearest(name, header) or f" (it has: {', '.join(header)})"
-                raise InputError(f"{path} has no column '{name}'{hint}")
-            columns.append(header.index(name))
-    names = tuple(header[k] for k in columns)
-    if time in columns:
-        time = None
-    found = [np.arange(len(table))] if identity is None else _by_trajectory(table[:, identity])
+    if decimal is None and numbers.decimal == ",":
+        guessed.append("the comma is the decimal mark (--decimal says which one is)")
+    roles.settle(table, step, guessed)
+    return _arrange(table, layout, roles, str(path), guessed)
+
+
+class _Roles:
+    """Which columns are components, which time and trajectory, and which are left out."""
+
+    def __init__(self, layout: Layout, variable: str | None, where: str) -> None:
+        names, kinds = layout.names, layout.kinds
+        plain = [plain_name(name).lower() for name in names]
+        self.time = next((k for k, name in enumerate(plain) if name in TIMES), None)
+        if self.time is None:
+            self.time = next((k for k, kind in enumerate(kinds) if kind == "date"), None)
+        self.trajectory = next((k for k, name in enumerate(plain) if name in TRAJECTORIES), None)
+        self._layout, self._asked = layout, variable is not None
+        self.columns: list[int] = []
+        self.left_out: list[int] = []
+        if variable is None:
+            for k, kind in enumerate(kinds):
+                if k in (self.time, self.trajectory):
+                    continue
+                nothing = kind == "empty" and not names[k]
+                (self.left_out if kind in ("text", "date") or nothing else self.columns).append(k)
+            if not self.columns:
+                shown = f", only {', '.join(filter(None, names)) or 'dates'}"
+                if self.left_out:
+                    k = self.left_out[0]
+                    shown = f": column {names[k] or k + 1} holds text such as '{layout.first[k]}'"
+                raise InputError(f"{where} has no column for the states{shown}")
+        else:
+            known = layout.names if any(names) else [f"z{k + 1}" for k in range(len(names))]
+            for name in (part.strip() for part in variable.split(",")):
+                found = [k for k, other in enumerate(known) if name in (other, plain_name(other))]
+                bare = plain_name(name)
+                found = found or [k for k, other in enumerate(known) if bare and bare == other]
+                if not found:
+                    hint = nearest(name, known) or f" (it has: {', '.join(known)})"
+                    raise InputError(f"{where} has no column '{name}'{hint}")
+                self.columns.append(found[0])
+            if self.time in self.columns:
+                self.time = None
+        keys = (self.time, self.trajectory)
+        self.used = sorted({*self.columns, *(k for k in keys if k is not None)})
+
+    def settle(self, table: np.ndarray, step: float | None, guessed: list[str]) -> None:
+        """Decide what the numbers tell: time without a name, and a column that counts rows."""
+        layout = self._layout
+        text = [layout.names[k] or f"number {k + 1}" for k in self.left_out if self._shown(k)]
+        if text:
+            guessed.append(f"left out as text: {', '.join(text)}")
+        if self._asked:
+            return
+        first = self.columns[0]
+        values = table[:, self.used.index(first)]
+        steps = np.diff(values)
+        if not layout.has_header and not any(layout.names):
+            like = step is None or abs(float(np.median(steps)) - step) < _LIKE_STEP * step
+            possible = self.time is None and first == 0 and len(self.columns) > 1
+            if possible and like and len(steps) > 1 and (steps > 0).all():
+                self.time = first
+                self.columns.remove(first)
+                guessed.append(
+                    "there is no header; the first column, which increases, is the time "
+                    "(--columns names all of them)"
+                )
+                return
+            guessed.append(
+                f"there is no header; the components are z1 to z{len(self.columns)}, and no column "
+                "is the time (--columns names them)"
+            )
+        elif not layout.names[first] and len(self.columns) > 1:
+            counted = np.arange(len(values))
+            if np.array_equal(values - values[0], counted) and values[0] in (0, 1):
+                self.columns.remove(first)
+                guessed.append("left out, as it counts the rows: the first column, without a name")
+
+    def _shown(self, column: int) -> bool:
+        return self._layout.kinds[column] != "empty"
+
+
+def _read_rows(layout: Layout, roles: _Roles, numbers: Numbers, where: str) -> np.ndarray:
+    """The cells of the columns used, (row, column) in their order."""
+    names = [name or f"number {k + 1}" for k, name in enumerate(layout.names)]
+    labels: dict[str, int] = {}
+    values = array("d")
+    count = len(names)
+    dated = roles.time if roles.time is not None and layout.kinds[roles.time] != "number" else None
+    for line, row in layout.rows:
+        if len(row) == count + 1 and not row[-1]:  # a separator behind the last cell
+            row.pop()
+        if len(row) != count:
+            expected = (
+                f"the header names {count} columns"
+                if layout.has_header
+                else f"the first row has {count}"
+            )
+            advice = (
+                "; where the comma is the decimal mark, columns need another separator"
+                if layout.separator == "," and len(row) > count
+                else ""
+            )
+            raise InputError(f"{where}, line {line}: {len(row)} values, but {expected}{advice}")
+        for k in roles.used:
+            text = row[k]
+            if k == roles.trajectory:  # it may be a word
+                values.append(labels.setdefault(text, len(labels)))
+            elif k == dated:
+                values.append(read_date(text, f"{where}, line {line}, column {names[k]}"))
+            else:
+                values.append(numbers.read(text, f"{where}, line {line}, column {names[k]}"))
+    return np.frombuffer(values, dtype=np.float64).reshape(-1, len(roles.used))
+
+
+def _arrange(
+    table: np.ndarray, layout: Layout, roles: _Roles, where: str, guessed: list[str]
+) -> Arrays:
+    """Rows as trajectories, each in the order of its times."""
+    place = {column: k for k, column in enumerate(roles.used)}
+    chosen = [place[k] for k in roles.columns]
+    names = tuple(layout.names[k] or f"z{number + 1}" for number, k in enumerate(roles.columns))
+    units = [layout.units[k] for k in roles.columns]
+    found = [np.arange(len(table))]
+    if roles.trajectory is not None:
+        found = _by_trajectory(table[:, place[roles.trajectory]])
     lengths = np.array([len(rows) for rows in found])
-    states = np.full((len(found), lengths.max(), len(columns)), np.nan)
+    room = int(lengths.max()) * len(found)
+    if room > _SMALL + _ROOM * len(table):
+        raise InputError(
+            f"{where}: {len(found):,} trajectories, of which the longest has {lengths.max():,} "
+            "rows, need far more room than there are rows; check the column of the trajectory"
+        )
+    time, time_unit = None, ""
+    if roles.time is not None:
+        time = table[:, place[roles.time]]
+        time_unit = layout.units[roles.time]
+        if layout.kinds[roles.time] != "number":
+            time, time_unit = (time - time.min()) / 1e6, "s"
+            guessed.append("times are dates, taken as seconds from the first")
+        found = _in_order(found, time, guessed)
+    states = np.full((len(found), lengths.max(), len(chosen)), np.nan)
     times = np.full(states.shape[:2], np.nan)
     for k, part in enumerate(found):
-        states[k, : len(part)] = table[part][:, columns]
+        states[k, : len(part)] = table[part][:, chosen]
         if time is not None:
-            times[k, : len(part)] = table[part, time]
+            times[k, : len(part)] = time[part]
     return Arrays(
-        states, None if time is None else times, None, names, lengths, variable=",".join(names)
+        states,
+        None if time is None else times,
+        None,
+        names,
+        lengths,
+        variable=",".join(names),
+        units=tuple(units),
+        time_unit=time_unit,
+        guessed=tuple(guessed),
     )
 
 
-def _rows(file: Any, path: Path) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Names of the columns, and the numbered rows of values."""
-    lines = ((k, line.strip().lstrip("#").strip()) for k, line in enumerate(file, start=1))
-    number, names = next(((k, text) for k, text in lines if text), (0, ""))
-    if not names:
-        raise InputError(f"{path} is empty")
-    delimiter = next((mark for mark in "\t;," if mark in names), " ")
-    header = _cells(next(csv.reader([names], delimiter=delimiter, skipinitialspace=True)))
-
-    def rows(lines: Iterator[str], start: int) -> Iterator[tuple[int, list[str]]]:
-        for count, row in enumerate(csv.reader(lines, delimiter=delimiter, skipinitialspace=True)):
-            cells = [c for c in _cells(row) if c] if delimiter == " " else _cells(row)
-            if cells and any(cells) and not cells[0].startswith("#"):
-                yield start + count, cells
-
-    if delimiter == " ":
-        header = [name for name in header if name]
-    if all(_is_number(name) for name in header):  # no header: the first line holds numbers
-        header = [f"z{k + 1}" for k in range(len(header))]
-        return header, rows(chain([names], file), number)
-    if len(set(header)) < len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise InputError(f"{path}: two columns are named '{twice}'")
-    return header, rows(file, number + 1)
-
-
-def _cells(row: list[str]) -> list[str]:
-    return [cell.strip() for cell in row]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _number(text: str, where: str) -> float:
-    if text.lower() in ("", "na", "n/a", "null", "none"):
-        return float("nan")
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{where}: '{text}' is not a number") from None
+def _in_order(
+    found: Sequence[np.ndarray], time: np.ndarray, guessed: list[str]
+) -> list[np.ndarray]:
+    """The rows of each trajectory by their times, which may stand anywhere."""
+    back = sum(int((np.diff(time[rows]) < 0).sum()) for rows in found)
+    if back:
+        many = "once" if back == 1 else f"{back:,} times"
+        guessed.append(f"rows are sorted by their times, which go back {many}")
+    return [rows[np.argsort(time[rows], kind="stable")] for rows in found]
 
 
 def _by_trajectory(identity: np.ndarray) -> list[np.ndarray]:
@@ -127,8 +238,3 @@ def _by_trajectory(identity: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(which, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(which))[:-1])
     return [parts[k] for k in np.argsort(first)]
-
-
-def plain_name(name: str) -> str:
-    """A column's name without its unit in brackets, and with letters, digits and _ only."""
-    return re.sub(r"\W+", "_", re.sub(r"[\[(].*", "", name).strip()).strip("_")

@@ -57,6 +57,11 @@ def place_on_grid(
     back = np.argwhere(known_steps & ~(differences > 0))
     if len(back):
         row, k = back[0]
+        if times[row, k + 1] == times[row, k]:
+            raise InputError(
+                f"{where}: the time {times[row, k]:g} stands twice{_of(row, times)}; rows of "
+                "several trajectories need a column named trajectory that tells them apart"
+            )
         raise InputError(
             f"{where}: times must increase, but {times[row, k + 1]:g} comes after "
             f"{times[row, k]:g}{_of(row, times)}"
