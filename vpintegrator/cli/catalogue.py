@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import asdict
 from typing import Any
 
 from vpintegrator.cli.common import console
+from vpintegrator.cli.output import write_json
+from vpintegrator.cli.results import system_results
 
 
 def list_catalogue() -> None:
@@ -51,6 +54,12 @@ def list_catalogue() -> None:
             recipe.title,
         )
     out.print(systems, "", datasets)
+    write_json(
+        lambda: {
+            "systems": [asdict(system) for system in system_summaries()],
+            "datasets": [asdict(recipe) for recipe in recipe_summaries()],
+        }
+    )
 
 
 def show_system(name: str, parameters: dict[str, Any]) -> None:
@@ -90,6 +99,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         section("Divergence", divergence_unicode(system, width))
     if system.defaults:
         section("Suggested", ", ".join(f"{k} {v:g}" for k, v in system.defaults.items()))
+    write_json(lambda: system_results(system))
 
 
 def _value(value: Any) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
+from vpintegrator.cli.output import UNLIMITED, is_asked
 from vpintegrator.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -122,7 +123,11 @@ def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def console() -> Console:
-    """The terminal, for results: texts are shown as they are, and none of them can steer it."""
+    """The terminal, for results: texts are shown as they are, and none of them can steer it.
+
+    In a pipe or a file lines may be of any length. With --json it is standard error, with --quiet
+    nothing.
+    """
     from rich.console import Console
     from rich.text import Text
 
@@ -131,33 +136,20 @@ def console() -> Console:
             lines = text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
             return super().render_str(lines, **options)
 
-    return PlainConsole(highlight=False, markup=False, emoji=False)
-
-
-@contextmanager
-def progress_bar(*columns: Any) -> Iterator[Progress]:
-    """A progress bar on standard error with time taken and time left; silent in a pipe.
-
-    ``columns`` replace the percentage.
-    """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
+    out = PlainConsole(
+        highlight=False,
+        markup=False,
+        emoji=False,
+        stderr=is_asked("json"),
+        quiet=is_asked("quiet"),
     )
+    if not out.is_terminal:
+        out.width = UNLIMITED
+    return out
 
-    terminal = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}", markup=False),  # it may be the name of a file
-        BarColumn(bar_width=16),
-        *(columns or (TextColumn("{task.percentage:>3.0f}%"),)),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=terminal,
-        disable=not terminal.is_terminal,
-    ) as progress:
-        yield progress
+
+def progress_bar(*columns: Any) -> AbstractContextManager[Progress]:
+    """A progress bar on standard error, as :func:`vpintegrator.progress.progress_bar`."""
+    from vpintegrator.progress import progress_bar
+
+    return progress_bar(*columns, quiet=is_asked("quiet"))

@@ -15,6 +15,7 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
+from vpintegrator.cli.output import output_options
 from vpintegrator.errors import InputError
 
 _OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns")
@@ -114,6 +115,7 @@ _OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns")
     metavar="SYSTEM",
     help="Typeset a system: equations, invariants, symmetries, divergence.",
 )
+@output_options
 @version_option
 @plain_errors
 def main(

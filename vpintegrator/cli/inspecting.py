@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.cli.common import console
+from vpintegrator.cli.output import width_of, write_json
+from vpintegrator.cli.results import dataset_results, model_results, rollout_results
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     if left_out is None:
         draw_preview(dataset, target, overwrite, groups=groups)
     _say("preview", left_out or str(target))
+    write_json(lambda: dataset_results(dataset))
 
 
 def _number(count: int, what: str) -> str:
@@ -205,8 +208,9 @@ def _inspect_rollout(path: Path) -> None:
     _say("step", f"{report.step:g}, one in {report.every} stored, to t = {report.times[-1]:g}")
     _say("methods", ", ".join(f"{name} ({run.kind})" for name, run in report.runs.items()))
     out = console()
-    out.print(terminal_table(report, out.width))
+    out.print(terminal_table(report, width_of(out)))
     out.print(f"draw it with: vp-plot {path}", soft_wrap=True)
+    write_json(lambda: rollout_results(report))
 
 
 def _inspect_model(path: Path) -> None:
@@ -237,3 +241,4 @@ def _inspect_model(path: Path) -> None:
     ]
     if told:
         _say("training", ", ".join(told).replace("_", " "))
+    write_json(lambda: model_results(model))

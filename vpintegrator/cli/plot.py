@@ -13,6 +13,7 @@ from vpintegrator.cli.common import (
     plain_errors,
     version_option,
 )
+from vpintegrator.cli.output import output_options, write_json
 
 
 @click.command(context_settings=SETTINGS)
@@ -45,6 +46,7 @@ from vpintegrator.cli.common import (
     help="Width of every figure.  [default: each figure's own, on paper 3.4 or 7 inches]",
 )
 @overwrite_option
+@output_options
 @version_option
 @plain_errors
 def main(
@@ -64,6 +66,7 @@ def main(
       vp-plot rigid-body-rollout.h5 -o paper/ --format pgf --width column
     """
     from vpintegrator.plotting import draw
+    from vpintegrator.rollout import open_rollout
 
     paths = draw(
         rollout,
@@ -76,6 +79,7 @@ def main(
     out = console()
     for path in paths:
         out.print(path, soft_wrap=True)
+    write_json(lambda: {"files": paths, "table": open_rollout(rollout).table()})
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from vpintegrator.catalogue import read_toml
 from vpintegrator.cli.common import console
+from vpintegrator.cli.output import write_json
+from vpintegrator.cli.results import dataset_results
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -68,6 +70,7 @@ def _trajectories(dataset: Dataset) -> None:
 
 
 def _written(dataset: Dataset) -> None:
+    write_json(lambda: {"output": dataset.path, **dataset_results(dataset)})
     out, size = console(), _size(dataset.path.stat().st_size)
     out.print(f"  written to     {dataset.path} ({size})", soft_wrap=True)
     if "shards" in dataset.attributes:

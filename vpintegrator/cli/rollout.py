@@ -24,6 +24,7 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
+from vpintegrator.cli.output import output_options, width_of, write_json
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ _TIME = 120.0  # how long to run where nothing says it
     is_flag=True,
     help="List the classical methods, with order and structure; with --system, those that apply.",
 )
+@output_options
 @version_option
 @plain_errors
 def main(
@@ -204,6 +206,7 @@ def main(
 
     if output is not None:
         check_output(output, overwrite)
+    from vpintegrator.cli.results import rollout_results
     from vpintegrator.plotting.names import grouped
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
@@ -253,7 +256,7 @@ def main(
         console().print("interrupted, nothing is lost: the same command with --resume goes on")
         raise SystemExit(130) from None
     out = console()
-    out.print(terminal_table(report, out.width))
+    out.print(terminal_table(report, width_of(out)))
     if report.every > 1:
         out.print(f"every step is measured; one state in {report.every:,} is kept")
     if 0 < report.reference_time < report.times[-1]:
@@ -271,6 +274,7 @@ def main(
     elif "all" in (_methods(against) or ()):
         _say_what_is_left_out(report.system)
     out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
+    write_json(lambda: {"output": path, **rollout_results(report)})
 
 
 def _load_system(name: str, parameters: tuple[str, ...]) -> System:
@@ -410,6 +414,14 @@ def _list_methods(system: System | None) -> None:
             kept = method.structure(system)
         table.add_row(name, str(method.order), ", ".join(kept) or "none", method.source)
     console().print(table)
+    write_json(
+        lambda: {
+            "methods": {
+                name: {"order": method.order, "source": method.source}
+                for name, method in methods.items()
+            }
+        }
+    )
     if system is not None:
         _say_what_is_left_out(system)
 

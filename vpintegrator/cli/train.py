@@ -17,9 +17,9 @@ from vpintegrator.cli.common import (
     console,
     overwrite_option,
     plain_errors,
-    progress_bar,
     version_option,
 )
+from vpintegrator.cli.output import is_asked, output_options, write_json
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ class _Command(click.Command):
     "Train as machine code, some ten times faster; auto where that pays, and from when on the "
     "compiler is done."
 )
+@output_options
 @version_option
 @click.pass_context
 @plain_errors
@@ -201,10 +202,12 @@ def main(
       vp-train rigid-body.h5 --model vpt -o vpt.safetensors
       vp-train rigid-body.h5 --model vpff --depth 4 --width 8 --seconds 60
     """
+    from vpintegrator.cli.results import model_results
     from vpintegrator.data import open_dataset
     from vpintegrator.files import check_output, safe_name
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.training import processes, train
+    from vpintegrator.training.progress import training_bar
 
     terminate_as_interrupt()
     data = open_dataset(dataset)
@@ -245,8 +248,8 @@ def main(
             )
     before = _mark(path)
     try:
-        history = _with_bar(
-            lambda progress: train(
+        with training_bar(quiet=is_asked("quiet") or not first) as show:
+            history = train(
                 network,
                 data,
                 seed=seed,
@@ -257,15 +260,15 @@ def main(
                 output=path,
                 overwrite=overwrite or goes_on,
                 compiled=compiled,
-                progress=progress if first else None,
+                progress=show if first else False,
                 **options,
             )
-        )
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
     nothing = not history.epochs and math.isinf(history.best_validation_error)
     if first and not nothing:
         _report(history, path, checkpoint)
+        write_json(lambda: {"output": path, **model_results(network), "history": history.summary()})
     if history.stopped_by == "lost process":
         raise click.ClickException(
             "another process of this training is gone"
@@ -326,29 +329,6 @@ def _announce(model: Integrator, data: Dataset, notes: list[str]) -> None:
         f"{data.shapes['train'][0]} training trajectories of {data.system.title}",
         soft_wrap=True,
     )
-
-
-def _with_bar(run: Any) -> History:
-    from rich.progress import TextColumn
-
-    columns = (
-        TextColumn("epoch {task.fields[epoch]} ({task.fields[rate]})"),
-        TextColumn("error {task.fields[training]}, validation {task.fields[validation]}"),
-    )
-    with progress_bar(*columns) as bar:
-        task = bar.add_task("training", total=1.0, epoch=0, rate="", training="", validation="")
-
-        def show(history: History) -> None:
-            bar.update(
-                task,
-                completed=history.share,
-                epoch=history.epochs,
-                rate=f"{history.epochs / history.used:.2g}/s",
-                training=f"{history.training_error[-1]:.1e}",
-                validation=f"{history.validation_error[-1]:.1e}",
-            )
-
-        return run(show)
 
 
 def _report(history: History, path: Path, checkpoint: Path) -> None:

@@ -105,11 +105,11 @@ class System:
         self.defaults = _read_defaults(table, source)
         self.reversing_symmetries = [_matrix(rho) for rho in self.equations.reversing_symmetries]
         self.invariants: dict[str, Callable[[Any], Any]] = {
-            name: _Scalar(self.equations, expression)
+            name: _Scalar(self.equations, expression, name)
             for name, expression in self.equations.invariants.items()
         }
         self.coordinates: dict[str, Callable[[Any], Any]] = {
-            name: _Scalar(self.equations, expression)
+            name: _Scalar(self.equations, expression, name)
             for name, expression in self.plot.coordinates.items()
         }
         self._source = source
@@ -255,12 +255,12 @@ class System:
     @cached_property
     def _hamiltonian(self) -> _Scalar | None:
         h = self.equations.hamiltonian
-        return None if h is None else _Scalar(self.equations, h)
+        return None if h is None else _Scalar(self.equations, h, "hamiltonian")
 
     @cached_property
     def _divergence(self) -> _Scalar:
         with _within_reach(self._source):
-            return _Scalar(self.equations, self.equations.divergence)
+            return _Scalar(self.equations, self.equations.divergence, "divergence")
 
 
 @lru_cache(8)
@@ -284,12 +284,15 @@ def _checked(state: Any, dim: int) -> Any:
 class _Scalar:
     """A scalar function of the state, compiled when first called."""
 
-    def __init__(self, equations: Equations, expression: Value) -> None:
-        self.expression = expression
+    def __init__(self, equations: Equations, expression: Value, name: str) -> None:
+        self.expression, self._name = expression, name
         self._dim = len(equations.symbols)
         self._compile = cache(
             lambda library: compile_expressions([expression], equations.symbols, library)
         )
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: a function of states (..., {self._dim})>"
 
     def __call__(self, state: Any) -> Any:
         state = _checked(state, self._dim)

@@ -39,6 +39,10 @@ class Volume:
     times: np.ndarray
     log_determinant: np.ndarray
 
+    def __repr__(self) -> str:
+        largest = "not measured" if self.largest is None else f"at most {self.largest:.1e}"
+        return f"<Volume: |log|det|| {largest}, at {len(self.times)} times>"
+
     @property
     def largest(self) -> float | None:
         """Largest |log|det|| that could be measured, None if none could.
@@ -129,6 +133,12 @@ class Run:
     lyapunov: Lyapunov | None
     seconds_per_step: float
     evaluations_per_step: float | None
+
+    def __repr__(self) -> str:
+        return (
+            f"<Run {self.title} ({self.kind}): {len(self.states)} trajectories, "
+            f"worst RMSE {self.root_mean_square_error.max():.1e}>"
+        )
 
 
 @dataclass(frozen=True)
@@ -419,7 +429,11 @@ class Report:
         self._storage.remove()
 
     def __repr__(self) -> str:
+        methods = []
+        for name, run in self.runs.items():
+            worst = f" (worst RMSE {run.root_mean_square_error.max():.1e})"
+            methods.append(f"{name}{worst if self.is_compared(name) else ''}")
         return (
-            f"<Report {self.system.name}: {', '.join(self.runs)}; "
+            f"<Report {self.system.name}: {', '.join(methods)}; "
             f"{len(self.reference)} trajectories to t = {self.times[-1]:g}>"
         )

@@ -54,6 +54,14 @@ class History:
     compiled: bool = False
     share: float = 0.0
 
+    def __repr__(self) -> str:
+        ending = f", stopped by {self.stopped_by}" if self.stopped_by else ""
+        return (
+            f"<History {self.optimizer}: {self.epochs} epochs in {self.used:.3g} s{ending}; "
+            f"validation error {self.best_validation_error:.2e} (epoch {self.best_epoch}), "
+            f"test error {self.test_error:.2e}>"
+        )
+
     @property
     def epochs(self) -> int:
         """Number of epochs done."""

@@ -36,6 +36,7 @@ from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.loop import Training
 from vpintegrator.training.objective import Objective, relative_error
 from vpintegrator.training.output import save_somewhere, sentence
+from vpintegrator.training.progress import shown
 from vpintegrator.training.quasi_newton import QuasiNewton
 from vpintegrator.training.stages import Stages
 
@@ -79,7 +80,7 @@ def train(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     log: str | os.PathLike[str] | None = None,
-    progress: Callable[[History], None] | None = None,
+    progress: Callable[[History], None] | bool | None = None,
 ) -> History:
     """Train ``model`` in place; it ends with the weights of least validation error.
 
@@ -138,7 +139,8 @@ def train(
     log
         Folder for TensorBoard.
     progress
-        Called after every epoch.
+        Called after every epoch; or True for a bar on standard error, False for none. By default
+        there is a bar where standard error is a terminal.
 
     Returns
     -------
@@ -249,8 +251,8 @@ def train(
             if writer is not None:
                 writer.add_scalar("error/training", h.training_error[-1], h.epochs)
                 writer.add_scalar("error/validation", h.validation_error[-1], h.epochs)
-            if progress:
-                progress(h)
+            if show is not None:
+                show(h)
 
         try:
             # as before, so that the result is the same, unless that is impossible here
@@ -269,7 +271,12 @@ def train(
             )
             if saved is not None:
                 stages.start = time.perf_counter() - saved.seconds
-            with torch_threads(threads), _summary_writer(log) as writer, training_with(machine):
+            with (
+                torch_threads(threads),
+                _summary_writer(log) as writer,
+                shown(progress if first else False) as show,
+                training_with(machine),
+            ):
                 stages.run(after_epoch)
         except KeyboardInterrupt:
             ending = "interrupt"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics import System
+from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.classical.registry import find_method
@@ -19,7 +20,7 @@ _LARGEST_PART = 4096  # steps between two calls of progress
 
 
 def integrate(
-    system: System,
+    system: System | str | os.PathLike[str],
     method: str | ClassicalMethod,
     initial: Any,
     step: float,
@@ -31,7 +32,7 @@ def integrate(
     Parameters
     ----------
     system
-        The system.
+        The system, its name in the catalogue, or its file.
     method
         A name in ``METHODS``, such as ``"implicit-midpoint"``, or a method.
     initial
@@ -58,10 +59,11 @@ def integrate(
     Examples
     --------
     >>> import vpintegrator as vp
-    >>> oscillator = vp.load_system("harmonic-oscillator")
-    >>> vp.integrate(oscillator, "stoermer-verlet", [[1.0, 0.0]], 0.1, 100).shape
+    >>> vp.integrate("harmonic-oscillator", "stoermer-verlet", [[1.0, 0.0]], 0.1, 100).shape
     (1, 101, 2)
     """
+    if not isinstance(system, System):
+        system = load_system(system)
     if isinstance(method, str):
         method = find_method(method)
     initial = check_initial(system, initial)

@@ -44,6 +44,10 @@ class InvariantError:
     relative: np.ndarray
     drift: DriftFit
 
+    def __repr__(self) -> str:
+        largest = self.largest.max(initial=0.0)
+        return f"<InvariantError: {self.kind}, at most {largest:.1e} on {len(self.error)} orbits>"
+
     @property
     def kind(self) -> str:
         """``relative``, ``absolute``, or ``mixed`` for the ensemble."""

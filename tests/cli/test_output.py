@@ -1,0 +1,111 @@
+"""What goes into a pipe is complete and plain; --json is for programs, --quiet for nobody."""
+
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from rich.progress import TextColumn
+
+import vpintegrator as vp
+from vpintegrator import progress
+from vpintegrator.cli import gen, output, plot, rollout, train
+
+SHORT = ["--system", "pendulum", "--against", "rk4,explicit-euler", "--steps", "20"]
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "40")
+
+    def run(command, *arguments):
+        result = CliRunner().invoke(command, [str(a) for a in arguments])
+        assert result.exit_code == 0, result.output
+        return result
+
+    return run
+
+
+def test_a_pipe_gets_all_columns_in_whole_lines(call):
+    text = call(rollout.main, *SHORT).stdout
+    lines = text.splitlines()
+    header = next(line for line in lines if line.split()[:1] == ["method"])
+    row = next(line for line in lines if line.startswith(" Explicit Euler"))
+    for column in ("order", "volume kept", "defect", "exponent", "drift"):
+        assert column in header
+    assert len(row.split()) > 14
+    assert len(row) > 120
+    assert "Left out" not in text
+    assert "\x1b" not in text
+
+
+def test_json_of_four_commands(call):
+    made = json.loads(call(gen.main, "pendulum", "--count", "5", "--steps", "9", "--json").stdout)
+    assert made["output"] == "pendulum.h5"
+    assert made["shapes"]["train"] == [3, 10, 2]
+    assert made["fingerprint"] == vp.open_dataset("pendulum.h5").fingerprint
+    options = ["--epochs", "2", "--model", "vpff", "--width", "3", "--compiled", "no"]
+    result = call(train.main, "pendulum.h5", *options, "--json")
+    trained = json.loads(result.stdout)
+    assert trained["history"]["epoch"] == [1, 2]
+    assert trained["arguments"]["width"] == 3
+    assert "relative error one window ahead" in result.stderr
+    compared = json.loads(call(rollout.main, *SHORT, "--json").stdout)
+    assert [row["method"] for row in compared["table"]] == ["RK4", "Explicit Euler"]
+    report = vp.open_rollout("pendulum-rollout.h5")
+    assert compared["table"][1]["worst RMSE"] == report.summary("explicit-euler").worst_error
+    inspected = json.loads(call(gen.main, "--inspect", "pendulum-rollout.h5", "--json").stdout)
+    assert inspected["table"] == compared["table"]
+    assert json.loads(call(gen.main, "--inspect", trained["output"], "--json").stdout)["model"]
+
+
+def test_json_of_figures_lists_and_systems(call, monkeypatch):
+    call(rollout.main, *SHORT, "-o", "a.h5")
+    monkeypatch.setattr("vpintegrator.plotting.draw", lambda *a, **k: ["figures/errors.png"])
+    drawn = json.loads(call(plot.main, "a.h5", "--json").stdout)
+    assert drawn["files"] == ["figures/errors.png"]
+    assert len(drawn["table"]) == 2
+    assert json.loads(call(gen.main, "--list", "--json").stdout)["systems"]
+    shown = json.loads(call(gen.main, "--show", "pendulum", "--json").stdout)
+    assert shown["invariants"] == ["energy"]
+    methods = json.loads(call(rollout.main, "--list-methods", "--json").stdout)["methods"]
+    assert methods["rk4"]["order"] == 4
+
+
+def test_numbers_that_json_has_not():
+    values = {"a": float("inf"), "b": [float("nan"), -float("inf")], "c": True, "d": "x\x1b"}
+    assert output._strict(values) == {"a": "inf", "b": [None, "-inf"], "c": True, "d": "x\\x1b"}
+
+
+def test_quiet_prints_errors_only(call, tmp_path):
+    result = call(rollout.main, *SHORT, "--quiet")
+    assert result.output == ""
+    assert (tmp_path / "pendulum-rollout.h5").exists()
+    again = CliRunner().invoke(rollout.main, [*SHORT, "--quiet"])
+    assert again.exit_code == 2
+    assert "exists already" in again.output
+    assert json.loads(call(rollout.main, *SHORT, "--quiet", "--json", "--overwrite").output)
+
+
+def test_progress_in_a_file_is_a_plain_line_now_and_then(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    out = io.StringIO()
+    columns = TextColumn("{task.description}"), TextColumn("{task.percentage:>3.0f}%")
+    console = Console(file=out, markup=False)
+    with progress.plain_progress(console, *columns) as bar:
+        quick = bar.add_task("quick", total=10)
+        for k in range(10):
+            bar.update(quick, completed=k + 1)
+        slow = bar.add_task("slow", total=1000)
+        for k in range(1000):
+            clock[0] += 0.1
+            bar.update(slow, completed=k + 1)
+        clock[0] += 100
+        bar.update(bar.add_task("stuck", total=1000), completed=1)
+    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    assert lines[:3] == ["slow 10%", "slow 20%", "slow 30%"]
+    assert lines[-2:] == ["slow 100%", "stuck 0%"]
+    assert len(lines) == 11

@@ -1,0 +1,68 @@
+"""What Python shows of the objects that a user holds, and of a training as it goes on."""
+
+import io
+
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from vpintegrator.training.history import History
+from vpintegrator.training.progress import shown
+
+
+def test_a_system_is_integrated_by_its_name(tmp_path):
+    system = vp.load_system("pendulum")
+    states = vp.integrate("pendulum", "rk4", [[1.0, 0.0]], 0.1, 5)
+    np.testing.assert_array_equal(states, vp.integrate(system, "rk4", [[1.0, 0.0]], 0.1, 5))
+    path = tmp_path / "mine.toml"
+    path.write_text(system.text)
+    np.testing.assert_array_equal(states, vp.integrate(path, "rk4", [[1.0, 0.0]], 0.1, 5))
+    with pytest.raises(vp.InputError, match="pendulm"):
+        vp.integrate("pendulm", "rk4", [[1.0, 0.0]], 0.1, 5)
+
+
+def test_objects_say_what_they_are_in_a_line(tmp_path):
+    system = vp.load_system("pendulum")
+    assert repr(system.invariants["energy"]) == "<energy: a function of states (..., 2)>"
+    data = vp.generate("pendulum", tmp_path / "data.h5", count=4, steps=5)
+    assert "pendulum, step 0.2, train (2, 6, 2)" in repr(data)
+    model = vp.models.VolumePreservingFeedForward(dim=2, width=3, depth=1)
+    history = vp.train(model, data, epochs=2, optimizer="adam", compiled=False)
+    assert repr(history).startswith("<History adam: 2 epochs in ")
+    assert f"validation error {history.best_validation_error:.2e}" in repr(history)
+    report = vp.compare({"net": model}, "rk4", steps=10, trajectories=3, compiled=False)
+    worst = report.summary("net").worst_error
+    assert repr(report).startswith(f"<Report pendulum: net (worst RMSE {worst:.1e}), rk4 (worst")
+    run = report.runs["net"]
+    assert repr(run).startswith("<Run net (learned): 3 trajectories, worst RMSE")
+    assert "|log|det|| at most" in repr(run.volume["step"])
+    assert repr(run.invariants["energy"]).startswith("<InvariantError: relative, at most")
+    for thing in (data, history, report, run, run.volume["step"], run.invariants["energy"]):
+        assert "\n" not in repr(thing)
+        assert len(repr(thing)) < 300
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def follow(progress):
+    history = History("adam", 0, 1)
+    history.add(0.5, 0.1, 0.2)
+    with shown(progress) as show:
+        if show is not None:
+            show(history)
+    return show is not None
+
+
+def test_a_training_shows_progress_where_somebody_looks(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Terminal())
+    assert follow(None)
+    assert not follow(False)
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    assert not follow(None)
+    assert follow(True)
+    seen = []
+    assert follow(seen.append)
+    assert seen[0].epochs == 1

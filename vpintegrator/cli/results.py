@@ -1,0 +1,71 @@
+"""What the commands found, as --json writes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vpintegrator.data import Dataset
+    from vpintegrator.dynamics import System
+    from vpintegrator.models import Integrator
+    from vpintegrator.rollout import Report
+
+
+def system_results(system: System) -> dict[str, Any]:
+    """What a system is."""
+    return {
+        "name": system.name,
+        "title": system.title,
+        "components": list(system.components),
+        "parameters": dict(system.parameters),
+        "structure": system.structure,
+        "invariants": list(system.invariants),
+        "reversing_symmetries": len(system.reversing_symmetries),
+        "defaults": dict(system.defaults),
+        "text": system.text,
+    }
+
+
+def dataset_results(dataset: Dataset) -> dict[str, Any]:
+    """What is in a dataset, without its states."""
+    return {
+        "title": dataset.title,
+        "system": dataset.system.name,
+        "parameters": dict(dataset.parameters),
+        "components": list(dataset.system.components),
+        "step": dataset.step,
+        "seed": dataset.seed,
+        "shapes": {name: list(shape) for name, shape in dataset.shapes.items()},
+        "accuracy": dict(dataset.accuracy),
+        "noise": dataset.noise,
+        "complete": dataset.is_complete,
+        "fingerprint": dataset.fingerprint,
+    }
+
+
+def model_results(model: Integrator) -> dict[str, Any]:
+    """What a model is; numbers of its training are texts of its metadata."""
+    return {
+        "model": model.name,
+        "arguments": dict(model.arguments),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "volume_preserving": model.volume_preserving,
+        "reversing_symmetries": len(model.reversing_symmetries),
+        "metadata": {k: v for k, v in model.metadata.items() if k not in ("system", "training")},
+    }
+
+
+def rollout_results(report: Report) -> dict[str, Any]:
+    """The table with every number, and what it is about."""
+    return {
+        "system": report.system.name,
+        "parameters": dict(report.system.parameters),
+        "step": report.step,
+        "time": report.times[-1],
+        "orbits": len(report.reference),
+        "seed": report.seed,
+        "reference_time": report.reference_time,
+        "reference_error": report.reference_error.max(),
+        "threshold": report.threshold,
+        "table": report.table(),
+    }

@@ -1,0 +1,86 @@
+"""Progress of what takes long: a bar in a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.errors import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+_LINE_SECONDS = 2.0  # at least, between two plain lines
+_PATIENCE = 60.0  # after so long there is a line, however little was done
+
+
+@contextmanager
+def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
+    """A progress bar on standard error with time taken and time left.
+
+    Where that is no terminal, there is a plain line from time to time.
+
+    Parameters
+    ----------
+    columns
+        What replaces the percentage.
+    quiet
+        Whether nothing is shown.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True, quiet=quiet)
+    shown = (
+        TextColumn("{task.description}", markup=False),  # it may be the name of a file
+        BarColumn(bar_width=16),
+        *(columns or (TextColumn("{task.percentage:>3.0f}%"),)),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    if console.is_terminal:
+        bar = Progress(*shown, console=console, disable=quiet)
+    else:
+        console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False)
+        bar = plain_progress(console, *shown)
+    with bar as progress:
+        yield progress
+
+
+def plain_progress(console: Console, *columns: Any) -> Progress:
+    """Progress for a file or a pipe: a line a tenth of the way, and at least one a minute.
+
+    A task that is done within seconds prints nothing.
+    """
+    from rich.progress import Progress, ProgressColumn, TaskID
+    from rich.text import Text
+
+    class PlainProgress(Progress):
+        def __init__(self) -> None:
+            super().__init__(*columns, console=console, disable=True)
+            self._said = time.monotonic()
+            self._tenths: dict[TaskID, int] = {}
+
+        def update(self, task_id: TaskID, **changes: Any) -> None:
+            super().update(task_id, **changes)
+            task = self._tasks[task_id]
+            tenths, since = int(task.percentage // 10), time.monotonic() - self._said
+            ahead = tenths > self._tenths.get(task_id, 0) and since >= _LINE_SECONDS
+            if not (ahead or since >= _PATIENCE):
+                return
+            self._said, self._tenths[task_id] = time.monotonic(), tenths
+            cells = (column(task) for column in self.columns if isinstance(column, ProgressColumn))
+            words = (cell.plain for cell in cells if isinstance(cell, Text))
+            console.print(printable(" ".join(words)), soft_wrap=True)
+
+    return PlainProgress()
