@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
 
-_GIVEN_OTHERWISE = {
+GIVEN_OTHERWISE = {
     "dim": "it is the number of components in the dataset",
     "dtype": "give --dtype",
     "shift": "training sets it from the data",
@@ -68,10 +68,10 @@ def read_options(
         name, equals, text = (part.strip() for part in entry.partition("="))
         if not equals or not name or not text:
             raise InputError(f"--option {entry}: give NAME=VALUE, such as split=halves")
-        if name in _GIVEN_OTHERWISE:
-            raise InputError(f"--option {entry}: {name} is no option; {_GIVEN_OTHERWISE[name]}")
+        if name in GIVEN_OTHERWISE:
+            raise InputError(f"--option {entry}: {name} is no option; {GIVEN_OTHERWISE[name]}")
         if name not in known:
-            offered = [key for key in known if key not in _GIVEN_OTHERWISE]
+            offered = [key for key in known if key not in GIVEN_OTHERWISE]
             hint = nearest(name, offered) or f"; it has {', '.join(offered)}"
             raise InputError(f"--option {entry}: {architecture.name} has no option '{name}'{hint}")
         if name in options:

@@ -51,16 +51,32 @@ _SIZES = (
 )
 
 
+_ARGUMENTS = "vpintegrator.arguments"
+
+
 class _Command(click.Command):
-    """Adds the list of architectures to the help."""
+    """Adds the list of architectures to the help, or the options of the one that is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_ARGUMENTS] = list(args)  # --help is obeyed before --model is read
+        return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Models"):
+        named = " ".join(ctx.meta.get(_ARGUMENTS, ())).replace("--model=", "--model ").split()
+        at = named.index("--model") + 1 if "--model" in named else len(named)
+        name = named[at] if at < len(named) else ""
+        if name in MODELS:
+            from vpintegrator.cli.model_options import help_of_options
+
+            with formatter.section(f"Options of {name}"):
+                formatter.write_dl(help_of_options(find_architecture(name), _SIZES))
+            return
+        with formatter.section("Models (--model NAME --help shows the options of one)"):
             formatter.write_dl(list(MODELS.items()))
 
 
 @click.command(context_settings=SETTINGS, cls=_Command)
-@click.argument("dataset", type=click.Path(path_type=Path), metavar="DATASET.h5")
+@click.argument("dataset", required=False, type=click.Path(path_type=Path), metavar="DATASET.h5")
 @click.option(
     "-o",
     "--output",
@@ -165,13 +181,14 @@ class _Command(click.Command):
     "Train as machine code, some ten times faster; auto where that pays, and from when on the "
     "compiler is done."
 )
+@click.option("--list-models", is_flag=True, help="List the architectures and their options.")
 @output_options
 @version_option
 @click.pass_context
 @plain_errors
 def main(
     context: click.Context,
-    dataset: Path,
+    dataset: Path | None,
     output: Path | None,
     overwrite: bool,
     model: str,
@@ -183,6 +200,7 @@ def main(
     device: str,
     resume: bool,
     compiled: bool | None,
+    list_models: bool,
     **options: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
@@ -202,6 +220,11 @@ def main(
       vp-train rigid-body.h5 --model vpt -o vpt.safetensors
       vp-train rigid-body.h5 --model vpff --depth 4 --width 8 --seconds 60
     """
+    if list_models:
+        _list_models()
+        return
+    if dataset is None:
+        raise InputError("name the dataset to train on; vp-gen makes one")
     from vpintegrator.cli.results import model_results
     from vpintegrator.data import open_dataset
     from vpintegrator.files import check_output, safe_name
@@ -277,6 +300,28 @@ def main(
     processes.stop()
     if nothing:
         _leave_interrupted("not an epoch was done, so nothing is written")
+
+
+def _list_models() -> None:
+    from vpintegrator.cli.model_options import help_of_options, model_options
+
+    out = console()
+    for name, description in MODELS.items():
+        out.print(f"{name}: {description}", style="bold", soft_wrap=True)
+        for given, words in help_of_options(find_architecture(name), _SIZES):
+            out.print(f"  {given:<44} {words}", soft_wrap=True)
+    write_json(
+        lambda: {
+            name: {
+                "description": description,
+                "options": [
+                    {"option": given, "help": words, "default": default}
+                    for given, words, default in model_options(find_architecture(name), _SIZES)
+                ],
+            }
+            for name, description in MODELS.items()
+        }
+    )
 
 
 def _leave_interrupted(what: str) -> NoReturn:
