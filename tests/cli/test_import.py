@@ -1,5 +1,7 @@
 """vp-gen --from and --inspect, and the way of measured data through all commands."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,18 @@ def test_what_was_guessed_is_printed(run, tmp_path):
     assert "guessed" not in result.output
     assert "states         q [m]" in result.output
     assert refused(run(main, "pendulum", "--decimal", ","), "--decimal is an option of --from")
+
+
+def test_equations_are_judged_and_their_parameters_fitted(run, tmp_path):
+    lines = ["t,q,p"] + [f"{t:.1f},{np.cos(t):.4f},{-np.sin(t):.4f}" for t in TIMES]
+    (tmp_path / "lab.csv").write_text("\n".join(lines))
+    options = ["--from", "lab.csv", "--system", "harmonic-oscillator", "--overwrite"]
+    result = run(main, *options)
+    assert "one step of them misses" in result.output and "NOT" not in result.output
+    result = run(main, *options, "-p", "k=4")
+    assert result.exit_code == 0, result.output
+    assert "they do NOT describe the data" in result.output and "--fit k" in result.output
+    result = run(main, *options, "-p", "k=4", "--fit", "k", "--noise", "3e-5")
+    assert re.search(r"fitted         k = (0\.9999|1\.0000)\d* \+- .* \(standard", result.output)
+    assert "NOT" not in result.output and "as given" in result.output
+    assert refused(run(main, *options, "--fit", "c"), "has no parameter 'c'")

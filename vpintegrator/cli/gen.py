@@ -18,7 +18,7 @@ from vpintegrator.cli.common import (
 from vpintegrator.cli.output import output_options
 from vpintegrator.errors import InputError
 
-_OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns")
+_OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns", "fit")
 
 
 @click.command(context_settings=SETTINGS)
@@ -52,7 +52,12 @@ _OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns")
     metavar="A,B,C",
     help="Parts of train, validation and test, such as 0.7,0.15,0.15.",
 )
-@click.option("--noise", metavar="S,...", help="Standard deviation of noise on what is trained on.")
+@click.option(
+    "--noise",
+    metavar="S,...",
+    help="Standard deviation of noise on what is trained on; with --from and --system, of the "
+    "noise that is there.",
+)
 @click.option(
     "--relative-noise", metavar="S,...", help="The same in units of each component's spread."
 )
@@ -72,6 +77,11 @@ _OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns")
 )
 @click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take.")
 @click.option("--system", metavar="SYSTEM|FILE.toml", help="With --from: the system behind them.")
+@click.option(
+    "--fit",
+    metavar="NAME,...",
+    help="With --from and --system: parameters to estimate from the data, with standard errors.",
+)
 @click.option("--missing", is_flag=True, help="With --from: states may be missing (NaN, gaps).")
 @click.option(
     "--decimal",
@@ -146,6 +156,7 @@ def main(
       vp-gen my-system.toml --steps 50
       vp-gen rigid-body --count 1000000 --steps 100 --workers 8
       vp-gen --from lab.csv --step 0.02 -o lab.h5
+      vp-gen --from lab.csv --system pendulum --fit g -o lab.h5
       vp-gen --inspect rigid-body.h5
       vp-gen --show coupled-oscillators
     """

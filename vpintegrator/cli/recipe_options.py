@@ -14,7 +14,7 @@ def recipe_options(options: dict[str, Any]) -> dict[str, Any]:
     tables: dict[str, dict[str, Any]] = {"observation": {}, "split": {}, "stratified": {}}
     for key in ("noise", "relative_noise"):
         if key in options:
-            values = _numbers(options.pop(key), key)
+            values = read_numbers(options.pop(key), key)
             tables["observation"][key] = values if len(values) > 1 else values[0]
     for option, table, key in (
         ("missing_times", "observation", "missing"),
@@ -30,13 +30,14 @@ def recipe_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def read_fractions(text: str) -> list[float]:
     """The parts of train, validation and test, written with commas between."""
-    values = _numbers(text, "fractions")
+    values = read_numbers(text, "fractions")
     if len(values) != len(GROUPS):
         raise InputError(f"--fractions {text}: expected three parts, as in 0.7,0.15,0.15")
     return values
 
 
-def _numbers(text: str, option: str) -> list[float]:
+def read_numbers(text: str, option: str) -> list[float]:
+    """Numbers of an option, written with commas between."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:

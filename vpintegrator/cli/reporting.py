@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import zip_longest
+from math import floor, log10
 from typing import TYPE_CHECKING
 
 from vpintegrator.catalogue import read_toml
@@ -44,7 +45,8 @@ def report_imported(dataset: Dataset) -> None:
     """Of trajectories that existed before."""
     out = console()
     out.print(dataset.title, style="bold")
-    record = read_toml(dataset.recipe, f"recipe in {dataset.path}")["imported"]
+    recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
+    record, equations = recipe["imported"], recipe.get("equations", {})
     states = ", ".join(
         f"{name} [{unit}]" if unit else name
         for name, unit in zip_longest(dataset.system.components, record["units"])
@@ -56,6 +58,12 @@ def report_imported(dataset: Dataset) -> None:
     if dataset.system.is_measured:
         system = "equations not known: what needs them is left out (--system gives them)"
     out.print(f"  system         {system}", soft_wrap=True)
+    for name, (value, error) in equations.get("fitted", {}).items():
+        out.print(f"  fitted         {name} = {_uncertain(value, error)}", soft_wrap=True)
+    if equations:
+        style = "bold red" if equations["fits"] == "no" else None
+        text = f"  equations      {equations['said']}"
+        out.print(text, soft_wrap=True, markup=False, style=style)
     _trajectories(dataset)
     if not dataset.is_complete:
         out.print(
@@ -63,6 +71,14 @@ def report_imported(dataset: Dataset) -> None:
             soft_wrap=True,
         )
     _written(dataset)
+
+
+def _uncertain(value: float, error: float) -> str:
+    """A value with as many digits as its standard error leaves."""
+    if not 0 < error < float("inf"):
+        return f"{value:.8g}"
+    digits = max(1 - floor(log10(error)), 0)
+    return f"{value:.{min(digits, 15)}f} +- {error:.2g} (standard error)"
 
 
 def _trajectories(dataset: Dataset) -> None:

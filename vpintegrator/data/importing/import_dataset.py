@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, choose, numbers
 from vpintegrator.data.importing.cells import plain_name
+from vpintegrator.data.importing.identification import judge
 from vpintegrator.data.importing.times import place_on_grid
 from vpintegrator.data.recipe import toml
 from vpintegrator.data.split import GROUPS, Split, consecutive
@@ -42,6 +44,8 @@ def import_dataset(
     parameters: Mapping[str, Any] | None = None,
     split: Split | str | None = None,
     fractions: Sequence[float] | None = None,
+    fit: Sequence[str] | None = None,
+    noise: float | Sequence[float] | None = None,
     missing: bool = False,
     seed: int = 0,
     title: str | None = None,
@@ -73,9 +77,18 @@ def import_dataset(
         Names of the columns of a text file without a header, ``["time", "q", "p"]``.
     system
         The system that is thought to be behind the data: its name or file. Without one, what needs
-        equations (classical methods, accurate solutions) is left out later on.
+        equations (classical methods, accurate solutions) is left out later on. How well the
+        equations describe the data is found out, and a warning says so if they do not; the figures
+        are in ``[equations]`` of the recipe.
     parameters
         Of the system.
+    fit
+        Names of its parameters to be estimated from what is trained on; the search begins at their
+        values. The dataset's system has the values found, ``[equations.fitted]`` of the recipe
+        values and standard errors.
+    noise
+        Standard deviation of the noise on the states, one number or one for each component of the
+        system; estimated from the data by default.
     split, fractions
         By ``"trajectory"``, dealt out at random, or by ``"time"``, each cut into a first, a middle
         and a last part; and the parts of train, validation and test. By default by trajectory if
@@ -114,6 +127,14 @@ def import_dataset(
     if isinstance(split, str):
         split = Split(split, None if fractions is None else tuple(fractions))
     groups = _deal(len(states), states.shape[1], split, seed)
+    for name, value in (("fit", fit), ("noise", noise)):
+        if value is not None and known.is_measured:
+            raise InputError(f"{name} needs equations; give a system with --system")
+    judged: dict[str, Any] = {}
+    if not known.is_measured:
+        which, span = groups["train"]
+        given = None if noise is None else _noise(noise, known.dim)
+        known, judged = judge(known, states, states[which][:, span], step, given, fit)
     record = {
         "source": Path(source).name if isinstance(source, str | os.PathLike) else "arrays",
         "variable": arrays.variable,
@@ -125,8 +146,22 @@ def import_dataset(
         "seed": seed,
         "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
     }
-    _write(path, overwrite, title or known.title, known, states, step, first, groups, split, record)
+    title = title or known.title
+    _write(path, overwrite, title, known, states, step, first, groups, split, record, judged)
+    if judged.get("fits") == "no":
+        warnings.warn(f"the equations of {known.name}: {judged['said']}", stacklevel=2)
     return Dataset(path)
+
+
+def _noise(noise: Any, dim: int) -> np.ndarray:
+    """The noise given, (dim,)."""
+    found = numbers(noise, "noise").ravel()
+    if len(found) not in (1, dim) or not (np.isfinite(found) & (found > 0)).all():
+        raise InputError(
+            f"noise = {noise}: expected a positive standard deviation, or one for each of the "
+            f"{dim} components"
+        )
+    return np.broadcast_to(found, (dim,)).copy()
 
 
 def _arrays(
@@ -280,6 +315,7 @@ def _write(
     groups: Mapping[str, tuple[Any, slice]],
     split: Split,
     record: Mapping[str, Any],
+    judged: Mapping[str, Any],
 ) -> None:
     times = first + step * np.arange(states.shape[1])
     parts = {name: states[which][:, span] for name, (which, span) in groups.items()}
@@ -289,6 +325,8 @@ def _write(
         if split.by == "trajectory"
         else {"by": split.by, **{name: parts[name].shape[1] for name in GROUPS}},
     }
+    if judged:
+        tables["equations"] = judged
     lines = [f"title = {toml(title)}"]
     for name, table in tables.items():
         lines += [

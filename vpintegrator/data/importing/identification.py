@@ -1,0 +1,390 @@
+"""How well equations describe measured states, and parameters estimated from them.
+
+The check integrates every observed state for one step, and for ten, and compares with what was
+observed then, in units of what noise in both explains. Parameters are estimated by multiple
+shooting: least squares over short stretches whose first states are estimated too, so that noise in
+a first state does not bias a parameter (Bock 1983; Ljung, System Identification, 2nd ed., ch. 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+import scipy  # loads scipy.optimize when it is used
+
+from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.expression import nearest
+from vpintegrator.errors import InputError
+
+_STARTS = 3000  # solutions in all for the check
+_FEWEST = 50  # observed states from which it integrates
+_SPAN = 10  # steps of the longer check
+_MISFIT = 2.0  # median residual in units of the noise beyond which equations do not fit
+_MATERIAL = 1e-3  # of the states' change, below which a misfit is another program's rounding
+_ORDERS = range(2, 9)  # of the differences that show the noise
+_STAGES = (4, 16, 64)  # steps of a stretch: short ones find parameters that begin far off
+_SHOWN = 6  # numbers listed in a sentence
+_UNKNOWNS = 60  # first states of stretches, in numbers
+_DIFFERENCE = 1e-6  # relative, for derivatives
+_SINGULAR = 1e-4
+_FLOOR = 1e-10  # of the spread: below it the solver's own error shows
+_TOLERANCE = 1e-10
+_FAILED = 1e20  # residual where the equations have no solution
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Residuals of equations in units of what the noise explains: about 1 where they fit.
+
+    Attributes
+    ----------
+    median, worst
+        Over the states, of one step.
+    median_long
+        Of :attr:`span` steps.
+    span
+        Steps of the longer check.
+    relative
+        One step's residual relative to the change in that step, root mean square, of the component
+        where it is largest.
+    noise
+        Standard deviation of each component, (dim,).
+    """
+
+    median: float
+    worst: float
+    median_long: float
+    span: int
+    relative: float
+    noise: np.ndarray
+
+    @property
+    def fits(self) -> bool:
+        """Whether noise explains the residuals, or they are too small to matter."""
+        largest = max(self.median, self.median_long)
+        return bool(largest < _MISFIT or self.relative < _MATERIAL)
+
+
+def estimate_noise(states: np.ndarray) -> np.ndarray:
+    """Standard deviation of the noise on states at equal steps.
+
+    High differences take away what is smooth and leave noise, of known variance; the order that
+    leaves least is taken. Noise is overestimated where the steps are too long to be smooth.
+
+    Parameters
+    ----------
+    states
+        (trajectory, time, dim), NaN where none was observed.
+
+    Returns
+    -------
+    numpy.ndarray
+        (dim,); no less than rounding to the digits given makes it.
+    """
+    found = []
+    for component in np.moveaxis(states, -1, 0):
+        values = np.unique(component[np.isfinite(component)])
+        if len(values) < 2:
+            found.append(_FLOOR)
+            continue
+        estimates = [np.ptp(values)]
+        for order in _ORDERS:
+            if component.shape[1] > order:
+                differences = np.abs(np.diff(component, order, axis=1))
+                differences = differences[np.isfinite(differences)]
+                if len(differences) >= order:
+                    # the median does not mind outliers; 0.6745 is that of a normal distribution
+                    estimates.append(
+                        float(np.median(differences)) / 0.6745 / comb(2 * order, order) ** 0.5
+                    )
+        rounding = float(np.diff(values).min()) / 12**0.5
+        found.append(max(min(estimates), rounding, _FLOOR * float(np.ptp(values))))
+    return np.array(found)
+
+
+def check_equations(
+    system: System, states: np.ndarray, step: float, noise: np.ndarray | None = None
+) -> Misfit:
+    """Compare what equations make of each observed state with the next one observed.
+
+    Parameters
+    ----------
+    system
+        The equations.
+    states
+        (trajectory, time, dim), NaN where none was observed.
+    step
+        Time between two states.
+    noise
+        Standard deviation of each component, (dim,); estimated by default.
+
+    Raises
+    ------
+    InputError
+        If no state has another one observed after it, or the equations have no solution there.
+    """
+    noise = estimate_noise(states) if noise is None else noise
+    span = min(_SPAN, states.shape[1] - 1)
+    one, relative = _residuals(system, states, step, noise, 1)
+    long, _ = _residuals(system, states, step, noise, span)
+    return Misfit(
+        float(np.median(one)), float(one.max()), float(np.median(long)), span, relative, noise
+    )
+
+
+def _residuals(
+    system: System, states: np.ndarray, step: float, noise: np.ndarray, span: int
+) -> tuple[np.ndarray, float]:
+    """Root mean square of each residual in units of the noise, (state,); and the relative one."""
+    begin, end = states[:, :-span], states[:, span:]
+    both = np.isfinite(begin).all(axis=-1) & np.isfinite(end).all(axis=-1)
+    begin, end = begin[both], end[both]
+    if not len(begin):
+        raise InputError(f"no two states that are {span} steps apart were both observed")
+    most = max(_STARTS // (system.dim + 1), _FEWEST)
+    chosen = np.unique(np.linspace(0, len(begin) - 1, most).astype(int))
+    begin, end = begin[chosen], end[chosen]
+    shift = _DIFFERENCE * np.maximum(np.ptp(begin, axis=0), 1e-3 * np.abs(begin).max(axis=0))
+    shift = np.where(shift > 0, shift, _DIFFERENCE)
+    starts = np.concatenate([begin, *(begin + row for row in np.diag(shift))])
+    ends = _flow(system, starts, step * np.array([0.0, span]))[:, 1]
+    ends = ends.reshape(system.dim + 1, *begin.shape)
+    # the noise of the first state, carried on by the linearised flow, and that of the last
+    slopes = (ends[1:] - ends[0]) / shift[:, None, None]
+    scale = np.sqrt(noise**2 + np.einsum("jni,j->ni", slopes**2, noise**2))
+    residual = end - ends[0]
+    change = np.sqrt(((end - begin) ** 2).mean(axis=0))
+    size = np.sqrt((residual**2).mean(axis=0))
+    relative = float(np.max(size / np.where(change > 0, change, np.inf)))
+    return np.sqrt(((residual / scale) ** 2).mean(axis=-1)), relative
+
+
+def _flow(system: System, initial: np.ndarray, times: np.ndarray) -> np.ndarray:
+    atol = _TOLERANCE * max(float(np.abs(initial).max()), 1e-6)
+    return solve(system, initial, times, rtol=_TOLERANCE, atol=atol)
+
+
+def judge(
+    system: System,
+    states: np.ndarray,
+    train: np.ndarray,
+    step: float,
+    noise: np.ndarray | None,
+    fit: Sequence[str] | None,
+) -> tuple[System, dict[str, Any]]:
+    """Fit parameters to what is trained on, if asked, and say how well the equations describe all.
+
+    Returns
+    -------
+    System, dict
+        The system, with the values fitted; and what was found, to be stored: ``said`` is a
+        sentence, and ``fits`` is ``yes``, ``no``, or ``unknown`` where it cannot be told.
+    """
+    found: dict[str, Any] = {}
+    if fit is not None:
+        system, values = fit_parameters(system, fit, train, step, noise)
+        found["fitted"] = {name: list(pair) for name, pair in values.items()}
+    try:
+        misfit = check_equations(system, states, step, noise)
+    except InputError as error:
+        said = f"it cannot be told how well they describe the data: {error}"
+        return system, found | {"fits": "unknown", "said": said}
+    found |= {
+        "fits": "yes" if misfit.fits else "no",
+        "said": _sentence(system, misfit, noise is not None, fit),
+        "residual_median": misfit.median,
+        "residual_worst": misfit.worst,
+        f"residual_median_of_{misfit.span}_steps": misfit.median_long,
+        "relative_residual": misfit.relative,
+        "noise": [float(value) for value in misfit.noise],
+        "noise_given": noise is not None,
+    }
+    return system, found
+
+
+def _sentence(system: System, misfit: Misfit, given: bool, fit: Sequence[str] | None) -> str:
+    sizes = ", ".join(f"{value:.2g}" for value in misfit.noise[:_SHOWN])
+    more = ", ..." if len(misfit.noise) > _SHOWN else ""
+    source = "as given" if given else "estimated from the data"
+    figures = (
+        f"one step of them misses the next state by {misfit.median:.2g} times the noise (median; "
+        f"worst {misfit.worst:.2g}), {misfit.span} steps by {misfit.median_long:.2g}; noise "
+        f"{sizes}{more}, {source}"
+    )
+    if misfit.fits:
+        small = misfit.median > _MISFIT
+        return figures + (f", and {misfit.relative:.1g} of the change in a step" if small else "")
+    numbers = [name for name, v in system.parameters.items() if isinstance(v, int | float)]
+    left = [name for name in numbers if name not in (fit or ())]
+    values = ", ".join(f"{name} = {system.parameters[name]:g}" for name in left[:_SHOWN])
+    advice = (
+        f"{values} may be wrong, and --fit {left[-1]} (fit=['{left[-1]}'] in Python) estimates it "
+        "from the data"
+        if left
+        else "something is missing in them"
+    )
+    return f"they do NOT describe the data: {figures}; {advice}"
+
+
+def fit_parameters(
+    system: System,
+    names: Sequence[str],
+    states: np.ndarray,
+    step: float,
+    noise: np.ndarray | None = None,
+) -> tuple[System, dict[str, tuple[float, float]]]:
+    """Estimate parameters of equations from observed states, by multiple shooting.
+
+    Parameters
+    ----------
+    system
+        The equations; the values of its parameters are where the search begins.
+    names
+        The parameters, numbers each.
+    states, step, noise
+        As in :func:`check_equations`.
+
+    Returns
+    -------
+    System, dict
+        The system with the values found; and value and standard error by name. The errors hold if
+        the equations do, and the noise is independent and normal; its size is taken from the fit.
+
+    Raises
+    ------
+    InputError
+        If a parameter is none, or the data do not determine the parameters.
+    """
+    _check_names(system, names)
+    noise = estimate_noise(states) if noise is None else noise
+    values = np.array([float(system.parameters[name]) for name in names])
+    problem = None
+    for length in dict.fromkeys(min(stage, states.shape[1] - 1) for stage in _STAGES):
+        problem = _Shooting(system, names, states, step, noise, length)
+        solution = scipy.optimize.least_squares(
+            problem.residual,
+            np.concatenate([values, problem.first.ravel()]),
+            jac=problem.jacobian,
+            x_scale="jac",
+            max_nfev=50,
+        )
+        values = solution.x[: len(names)]
+        if (
+            not np.isfinite(solution.cost)
+            or not np.isfinite(solution.jac).all()
+            or np.abs(solution.fun).max() >= _FAILED
+        ):
+            raise InputError(
+                f"{', '.join(names)} cannot be fitted: {system.name} has no solution near the "
+                "data; begin with other values (-p; parameters=... in Python)"
+            )
+    assert problem is not None
+    jacobian = solution.jac
+    sizes = np.linalg.norm(jacobian, axis=0)
+    scaled = jacobian / np.where(sizes > 0, sizes, 1.0)
+    singular = np.linalg.svd(scaled, compute_uv=False)
+    if (sizes[: len(names)] == 0).any() or singular[-1] < _SINGULAR * singular[0]:
+        raise InputError(
+            f"the data do not determine {' and '.join(names)} of {system.name}"
+            + ("; fit fewer of them" if len(names) > 1 else "; it changes nothing in them")
+        )
+    freedom = max(problem.used - jacobian.shape[1], 1)
+    inverse = np.linalg.inv(scaled.T @ scaled)[: len(names), : len(names)]
+    errors = np.sqrt(np.diag(inverse) * 2 * solution.cost / freedom) / sizes[: len(names)]
+    found = {
+        name: (float(value), float(error))
+        for name, value, error in zip(names, values, errors, strict=True)
+    }
+    return _with(system, {name: value for name, (value, _) in found.items()}), found
+
+
+def _check_names(system: System, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in system.parameters:
+            hint = nearest(name, system.parameters) or (
+                f" (it has: {', '.join(system.parameters) or 'none'})"
+            )
+            raise InputError(f"{system.name} has no parameter '{name}' to be fitted{hint}")
+        if not isinstance(system.parameters[name], int | float):
+            raise InputError(f"{name} of {system.name} is a list; single numbers can be fitted")
+    if len(set(names)) < len(names) or not names:
+        raise InputError("name each parameter to be fitted once")
+
+
+def _with(system: System, values: Mapping[str, Any]) -> System:
+    return System(system.text, system.name, {**system.definitions, **values})
+
+
+class _Shooting:
+    """Stretches of the data, each a solution from a first state of its own."""
+
+    def __init__(
+        self,
+        system: System,
+        names: Sequence[str],
+        states: np.ndarray,
+        step: float,
+        noise: np.ndarray,
+        length: int,
+    ) -> None:
+        starts = np.arange(0, states.shape[1] - length, length)
+        parts = np.concatenate([states[:, k : k + length + 1] for k in starts])
+        parts = parts[np.isfinite(parts[:, 0]).all(axis=-1)]
+        if not len(parts):
+            raise InputError("there are too few observed states to fit parameters to")
+        most = max(_UNKNOWNS // system.dim, 1)
+        parts = parts[np.unique(np.linspace(0, len(parts) - 1, most).astype(int))]
+        self._system, self._names, self._noise = system, list(names), noise
+        self._data, self._observed = np.nan_to_num(parts), np.isfinite(parts)
+        self._times = step * np.arange(length + 1)
+        self.first = self._data[:, 0]
+        self.used = int(self._observed.sum())
+
+    def _simulate(self, values: np.ndarray, first: np.ndarray) -> np.ndarray:
+        given = dict(zip(self._names, map(float, values), strict=True))
+        return _flow(_with(self._system, given), first, self._times)
+
+    def _weighted(self, difference: np.ndarray) -> np.ndarray:
+        return np.where(self._observed, difference / self._noise, 0.0)
+
+    def residual(self, unknowns: np.ndarray) -> np.ndarray:
+        """Differences of all states in units of the noise."""
+        values, first = self._split(unknowns)
+        try:
+            return self._weighted(self._simulate(values, first) - self._data).ravel()
+        except InputError:
+            return np.full(self._data.size, _FAILED)
+
+    def jacobian(self, unknowns: np.ndarray) -> np.ndarray:
+        """Its derivative; one shift of all first states at once serves every stretch."""
+        values, first = self._split(unknowns)
+        count, length, dim = self._data.shape
+        result = np.zeros((self._data.size, len(unknowns)))
+        try:
+            base = self._simulate(values, first)
+            for k, value in enumerate(values):
+                shift = _DIFFERENCE * max(abs(value), 1e-3)
+                other = values.copy()
+                other[k] += shift
+                slope = (self._simulate(other, first) - base) / shift
+                result[:, k] = self._weighted(slope).ravel()
+            blocks = result[:, len(values) :].reshape(count, length, dim, count, dim)
+            for k in range(dim):
+                shift = _DIFFERENCE * max(float(np.abs(first[:, k]).max()), 1e-3)
+                moved = first.copy()
+                moved[:, k] += shift
+                slope = self._weighted((self._simulate(values, moved) - base) / shift)
+                for n in range(count):
+                    blocks[n, :, :, n, k] = slope[n]
+            result[:, len(values) :] = blocks.reshape(self._data.size, -1)
+        except InputError:
+            pass  # the residual tells that there is no solution
+        return result
+
+    def _split(self, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        count = len(self._names)
+        return unknowns[:count], unknowns[count:].reshape(self.first.shape)
