@@ -18,7 +18,7 @@ from vpintegrator.cli.common import (
 from vpintegrator.cli.output import output_options
 from vpintegrator.errors import InputError
 
-_OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns", "fit")
+_OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns", "fit", "resample")
 
 
 @click.command(context_settings=SETTINGS)
@@ -83,6 +83,11 @@ _OF_IMPORTS = ("variable", "system", "missing", "title", "decimal", "columns", "
     help="With --from and --system: parameters to estimate from the data, with standard errors.",
 )
 @click.option("--missing", is_flag=True, help="With --from: states may be missing (NaN, gaps).")
+@click.option(
+    "--resample",
+    is_flag=True,
+    help="With --from: bring irregular times to equal steps by cubic splines, and say the error.",
+)
 @click.option(
     "--decimal",
     type=click.Choice([".", ","]),

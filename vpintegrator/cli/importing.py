@@ -13,7 +13,7 @@ from vpintegrator.errors import InputError
 
 _OPTIONS = (
     *("step", "seed", "split", "fractions", "variable", "system", "missing", "title"),
-    *("decimal", "columns", "fit", "noise"),
+    *("decimal", "columns", "fit", "noise", "resample"),
 )
 
 

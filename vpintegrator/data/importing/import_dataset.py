@@ -17,6 +17,7 @@ from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, choose, numbers
 from vpintegrator.data.importing.cells import plain_name
 from vpintegrator.data.importing.identification import judge
+from vpintegrator.data.importing.resampling import resample as resample_states
 from vpintegrator.data.importing.times import place_on_grid
 from vpintegrator.data.recipe import toml
 from vpintegrator.data.split import GROUPS, Split, consecutive
@@ -47,6 +48,7 @@ def import_dataset(
     fit: Sequence[str] | None = None,
     noise: float | Sequence[float] | None = None,
     missing: bool = False,
+    resample: bool = False,
     seed: int = 0,
     title: str | None = None,
     overwrite: bool = False,
@@ -96,6 +98,9 @@ def import_dataset(
     missing
         Whether states may be missing: NaN, or times left out. No window that lacks a state is used.
         Trajectories of a table may differ in length in any case.
+    resample
+        Whether states at irregular times are brought to equal steps by cubic splines; what that
+        changes is estimated, and told in ``guessed`` of the recipe.
     seed
         Of the dealing out.
     title
@@ -118,7 +123,7 @@ def import_dataset(
     if step is not None and not (np.isfinite(step) and step > 0):
         raise InputError(f"step = {step!r} must be a positive number")
     arrays = _arrays(source, times, components, variable, decimal, columns, step)
-    states, step, first = _regular(arrays, step, missing, where)
+    states, step, first, told = _regular(arrays, step, missing, resample, where)
     known, order = _system(system, parameters, arrays.names, states.shape[2], title, where)
     states = states[..., order]
     units = [arrays.units[k] for k in order] if any(arrays.units) else []
@@ -141,7 +146,7 @@ def import_dataset(
         "columns": [] if arrays.names is None else [arrays.names[k] for k in order],
         "units": units,
         "time_unit": arrays.time_unit,
-        "guessed": list(arrays.guessed),
+        "guessed": [*arrays.guessed, *told],
         "step": step,
         "seed": seed,
         "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
@@ -194,9 +199,9 @@ def _arrays(
 
 
 def _regular(
-    arrays: Arrays, step: float | None, missing: bool, where: str
-) -> tuple[np.ndarray, float, float]:
-    """States (trajectory, time, dim) at equal steps, the step, and the first time."""
+    arrays: Arrays, step: float | None, missing: bool, resampled: bool, where: str
+) -> tuple[np.ndarray, float, float, list[str]]:
+    """States (trajectory, time, dim) at equal steps, the step, the first time, what was done."""
     states = arrays.states
     if states.ndim == 2:
         states = states[None]
@@ -211,6 +216,8 @@ def _regular(
     lengths = np.full(count, length) if arrays.lengths is None else arrays.lengths
     _check_values(states, lengths, missing, where)
     if arrays.times is None:
+        if resampled:
+            raise InputError(f"{where}: resample needs times, and none are known")
         step = arrays.step if step is None else step
         if step is None:
             raise InputError(
@@ -219,7 +226,7 @@ def _regular(
             )
         if not (np.isfinite(step) and step > 0):
             raise InputError(f"{where}: the step {step!r} is not a positive number")
-        return states, float(step), 0.0
+        return states, float(step), 0.0, []
     times = arrays.times
     if times.shape not in ((length,), (count, length)):
         raise InputError(
@@ -227,7 +234,11 @@ def _regular(
             f"{arrays.states.shape}; expected ({length},)"
         )
     times = np.broadcast_to(times, (count, length))
-    return place_on_grid(states, times, lengths, step, missing, where)
+    told = []
+    if resampled:
+        states, times, lengths, said = resample_states(states, times, lengths, step, where)
+        told.append(said)
+    return *place_on_grid(states, times, lengths, step, missing, where), told
 
 
 def _check_values(states: np.ndarray, lengths: np.ndarray, missing: bool, where: str) -> None:

@@ -94,9 +94,10 @@ def place_on_grid(
         advice = (
             "allow missing states with --missing (missing=True in Python)"
             if not (known_steps & off).any()
-            else "resample the states to equal steps"
+            else "--resample (resample=True in Python) interpolates to equal steps"
             if step is not None
-            else "resample the states, or give --step if times are rounded as they were written"
+            else "--resample (resample=True in Python) interpolates to equal steps, or give --step "
+            "if times are rounded as they were written"
         )
         raise InputError(
             f"{where}: steps are not equal, {odd:.6g} after t = {times[row, k]:g}"
