@@ -24,7 +24,7 @@ import vpintegrator as vp
 from vpintegrator.catalogue import SystemSummary, system_summaries
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.typeset import equations_latex, invariants_latex
-from vpintegrator.plotting.looks import Look
+from vpintegrator.plotting.looks import ORBIT_COLOURS, Look
 from vpintegrator.plotting.plane import pair_of_section, planes_of
 from vpintegrator.plotting.sphere import draw_sphere
 from vpintegrator.plotting.style import PAPER, Style
@@ -33,7 +33,6 @@ from vpintegrator.rollout.diagnostics.poincare import SectionObserver
 DOCS = Path(__file__).parent.parent / "docs"
 COUNT = 6  # trajectories of a system whose invariants are measured
 COLUMNS = 6
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288"]
 TURN = 2 * np.pi
 
 Picture = Callable[[Axes, System, np.ndarray], None]
@@ -67,7 +66,7 @@ def plane(count: int = COUNT, factor: float = 1) -> Picture:
     def draw(axes: Axes, system: System, states: np.ndarray) -> None:
         i, j = planes_of(system)[0]
         orbits = trajectories(system, count, factor, fine=4)
-        for orbit, colour in zip(orbits, itertools.cycle(COLOURS), strict=False):
+        for orbit, colour in zip(orbits, itertools.cycle(ORBIT_COLOURS), strict=False):
             axes.plot(orbit[:, i], orbit[:, j], color=colour)
         name_axes(axes, system.components[i], system.components[j])
         if system.plot.equal:
@@ -94,7 +93,7 @@ def vortices(axes: Axes, system: System, states: np.ndarray) -> None:
 
 def paths(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
     """Paths (time, body) in the plane, with a dot at the end of each."""
-    for k, colour in zip(range(x.shape[1]), itertools.cycle(COLOURS), strict=False):
+    for k, colour in zip(range(x.shape[1]), itertools.cycle(ORBIT_COLOURS), strict=False):
         axes.plot(x[:, k], y[:, k], color=colour, lw=0.7)
         axes.plot(x[-1, k], y[-1, k], "o", color=colour, ms=3)
     name_axes(axes, "x", "y")
@@ -107,7 +106,7 @@ def second_bob(axes: Axes, system: System, states: np.ndarray) -> None:
     angles = trajectories(system, COUNT, 2)[4, :, :2].T
     x = l1 * np.sin(angles[0]) + l2 * np.sin(angles[1])
     y = -l1 * np.cos(angles[0]) - l2 * np.cos(angles[1])
-    axes.plot(x, y, color=COLOURS[0], lw=0.7)
+    axes.plot(x, y, color=ORBIT_COLOURS[0], lw=0.7)
     inner = [l1 * np.sin(angles[0, -1]), -l1 * np.cos(angles[0, -1])]
     axes.plot([0, inner[0], x[-1]], [0, inner[1], y[-1]], "o-", color="0.2", ms=3)
     name_axes(axes, "x", "y")
@@ -121,7 +120,7 @@ def sphere(count: int, factor: float = 1) -> Picture:
         names = system.plot.sphere or system.components
         chosen = [system.components.index(name) for name in names]
         orbits = trajectories(system, count, factor, fine=4)
-        for orbit, colour in zip(orbits, itertools.cycle(COLOURS), strict=False):
+        for orbit, colour in zip(orbits, itertools.cycle(ORBIT_COLOURS), strict=False):
             part = orbit[None, :, chosen]
             radius = float(np.linalg.norm(part[0, 0]))
             draw_sphere(axes, part, Look(colour, "-", "o", 0.8), radius, tuple(names), PAPER)
@@ -157,7 +156,7 @@ def section(count: int, factor: float, **choice: float) -> Picture:
         observer = SectionObserver(cut, value, direction, step)
         observer.update(0, orbits)
         found = observer.section
-        for k, colour in zip(range(count), itertools.cycle(COLOURS), strict=False):
+        for k, colour in zip(range(count), itertools.cycle(ORBIT_COLOURS), strict=False):
             points = found.points[found.trajectory == k][:, pair]
             points = points[points[:, 0] > choice.get("beyond", -np.inf)]
             axes.plot(*points.T, ".", color=colour, ms=1.8, mew=0)
@@ -172,7 +171,7 @@ def periodic_section(axes: Axes, system: System, states: np.ndarray) -> None:
     initial = system.sample_initial(24, np.random.default_rng(5))
     # steps so short that a straight line between two states is as good as the curve
     orbits = solve(system, initial, 0.04 * np.arange(30_000), rtol=1e-7, atol=1e-7)
-    for orbit, colour in zip(orbits, itertools.cycle(COLOURS), strict=False):
+    for orbit, colour in zip(orbits, itertools.cycle(ORBIT_COLOURS), strict=False):
         height = orbit[:, 2] / TURN
         index = np.flatnonzero(np.floor(height[1:]) != np.floor(height[:-1]))
         level = np.maximum(np.floor(height[1:]), np.floor(height[:-1]))[index]
@@ -188,7 +187,7 @@ def meridian(axes: Axes, system: System, states: np.ndarray) -> None:
     """Orbits of an axisymmetric flow in a half plane through the axis, and its mirror image."""
     for k, orbit in enumerate(trajectories(system, 10, 2)):
         radius = np.hypot(orbit[:, 0], orbit[:, 1]) * (-1) ** k
-        axes.plot(radius, orbit[:, 2], color=COLOURS[k % len(COLOURS)])
+        axes.plot(radius, orbit[:, 2], color=ORBIT_COLOURS[k % len(ORBIT_COLOURS)])
     axes.add_patch(Circle((0, 0), system.parameters["a"], fill=False, color="0.3", lw=1))
     name_axes(axes, "distance from axis", "z")
     axes.set_aspect("equal", "datalim")
@@ -221,7 +220,7 @@ def corner(axes: Axes, system: System, states: np.ndarray) -> None:
     for name, axis in zip(system.components, 3.6 * np.eye(3), strict=True):
         axes.plot([0, axis @ right], [0, axis @ up], color="0.6", lw=0.6)
         axes.text(1.1 * axis @ right, 1.1 * axis @ up, name, ha="center", va="center")
-    for orbit, colour in zip(states, itertools.cycle(COLOURS), strict=False):
+    for orbit, colour in zip(states, itertools.cycle(ORBIT_COLOURS), strict=False):
         axes.plot(orbit @ right, orbit @ up, color=colour)
     axes.set_aspect("equal")
     axes.axis("off")

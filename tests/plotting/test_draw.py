@@ -11,14 +11,19 @@ from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
 from vpintegrator.plotting.coordinates import coordinates, stretches
-from vpintegrator.plotting.curves import CROSS
+from vpintegrator.plotting.curves import CROSS, cut
 from vpintegrator.plotting.draw import FIGURES
 from vpintegrator.plotting.errors import draw_error_growth, errors
 from vpintegrator.plotting.invariants import draw_largest_so_far, invariants
 from vpintegrator.plotting.phase import phase, portrait_kind
 from vpintegrator.plotting.plane import draw_plane, planes
-from vpintegrator.plotting.poincare import plane_of_section, poincare
-from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.poincare import (
+    orbit_colours,
+    plane_of_section,
+    poincare,
+    reference_section,
+)
+from vpintegrator.plotting.scene import Scene, _jumps
 from vpintegrator.plotting.series import SMALLEST, floored, largest_between, thinned
 from vpintegrator.plotting.sphere import on_sphere
 from vpintegrator.plotting.style import PAPER, find_style, luminance
@@ -149,8 +154,9 @@ def test_curves_pass_through_the_numbers_of_the_report(body):
     axes = Figure().subplots()
     draw_error_growth(axes, scene, "rk4")
     line = axes.lines[0]
-    np.testing.assert_array_equal(line.get_xdata(), body.times[1:])
-    median = np.median(body.errors("rk4"), axis=0)[1:]
+    # as the window model: after its first window
+    np.testing.assert_array_equal(line.get_xdata(), body.times[3:])
+    median = np.median(body.errors("rk4"), axis=0)[3:]
     np.testing.assert_array_equal(line.get_ydata(), np.maximum(median, SMALLEST))
     axes = Figure().subplots()
     draw_error_growth(axes, scene, "net")
@@ -197,8 +203,10 @@ def test_a_section_shows_the_other_plane(oscillators, body):
     assert oscillators.section_plane[0] == "q[0]"
     assert plane_of_section(scene) == (1, 3)
     figure = poincare(scene)
-    assert len(figure.axes) == 3
-    points = figure.axes[2].collections[0].get_offsets()
+    assert figure.axes[0].get_title() == "reference"
+    assert len(figure.axes) == 4
+    assert figure.get_suptitle() == "$q_{0}$ = 0, upwards"
+    points = figure.axes[3].collections[0].get_offsets()
     np.testing.assert_array_equal(points, oscillators.runs["rk4"].section.points[:, [1, 3]])
     assert poincare(Scene(body)) is None
 
@@ -318,3 +326,43 @@ def test_a_section_that_is_never_crossed(tmp_path):
     report = compare(None, ["rk4"], system=system, steps=50, section="q[0] = 100")
     assert len(report.runs["rk4"].section.points) == 0
     draw(report, tmp_path / "figures", formats=["png"])
+
+
+def test_orbits_keep_their_colours_and_the_axes_fit_the_points_of_the_reference(oscillators):
+    scene = Scene(oscillators)
+    figure = poincare(scene)
+    points = reference_section(scene)
+    drawn = figure.axes[0].collections[0]
+    np.testing.assert_array_equal(drawn.get_offsets(), points.points[:, [1, 3]])
+    low, high = figure.axes[3].get_xlim()
+    wide = np.ptp(points.points[:, 1])
+    assert low < points.points[:, 1].min() < points.points[:, 1].max() < high < low + 1.3 * wide
+    colours = {tuple(colour) for colour in drawn.get_facecolors()}
+    assert len(colours) == len(oscillators.reference) == len(set(orbit_colours(4, PAPER)))
+    assert len(set(orbit_colours(40, PAPER))) == 40
+
+
+def test_rounding_does_not_fill_a_panel():
+    axes = Figure().subplots()
+    axes.plot([1, 2, 3], [1e-16, 3e-16, 2e-16])
+    axes.set_yscale("log")
+    cut(axes)
+    low, high = axes.get_ylim()
+    assert low < 1e-16
+    assert high >= 1e-6
+    assert len(axes.patches) == 1
+    axes = Figure().subplots()
+    axes.plot([1, 2, 3], [1e-6, 3e-3, 2e-3])
+    axes.set_yscale("log")
+    before = axes.get_ylim()
+    cut(axes)
+    assert axes.get_ylim() == before
+    assert not axes.patches
+
+
+def test_maps_are_not_joined_by_lines():
+    turn = np.arange(50.0)
+    fine, coarse = (np.stack([np.cos(w * turn), np.sin(w * turn)], -1)[None] for w in (0.1, 1.0))
+    assert not _jumps(fine)
+    assert _jumps(coarse)
+    assert _jumps(np.random.default_rng(0).random((3, 50, 2)))

@@ -352,7 +352,8 @@ def _poincare(scene: Scene) -> list[str]:
     thin = f"; at most {POINTS} of them are drawn, evenly chosen" if many else ""
     return [
         f"Poincare section {component} = {value:g}{way}, in the plane ({', '.join(axes)}); each "
-        f"orbit in a shade of its own. Number of points: {_by_method(scene, counts, str)}{thin}.",
+        "orbit in a colour of its own, the same in all panels. Number of points: "
+        f"{_by_method(scene, counts, str)}{thin}.",
         *_divergence(scene),
     ]
 

@@ -13,6 +13,8 @@ from vpintegrator.plotting.series import floored
 _BEYOND_USE = 1e2
 _EDGE = 0.965  # part of the axes' height: where a cross stands that belongs above
 _FEW = 30.0  # ratio of an axis' limits
+ROUNDING = 1e-13  # an error below it may be one of rounding
+_MATTERS = 1e-6
 CROSS = "X"
 
 
@@ -74,9 +76,17 @@ def readable_decades(axes: Axes) -> None:
 
 
 def cut(axes: Axes) -> None:
-    """Cut the axis where a method is wrong beyond all use, lest it squeeze the others."""
+    """Cut the axis where a method is wrong beyond all use, lest it squeeze the others.
+
+    Nor does rounding fill a panel as if it were an error: it keeps its place at the bottom, shaded,
+    of an axis that goes up to errors that matter.
+    """
     low, high = axes.get_ylim()
     if not low > 0:  # there is nothing to show
         axes.set_ylim(0.1, 1)
-    elif high > _BEYOND_USE:
-        axes.set_ylim(top=_BEYOND_USE)
+        return
+    top = _BEYOND_USE if high > _BEYOND_USE else max(high, _MATTERS) if low < ROUNDING else high
+    axes.set_ylim(low, top)
+    if low < ROUNDING:
+        axes.axhspan(low, ROUNDING, color="0.5", alpha=0.12, lw=0, zorder=0)
+        axes.set_ylim(low, top)

@@ -54,6 +54,17 @@ _OTHER = [
     Look("#999933", _DASH_DOT_DOT, "*"),
     Look("#AA4499", _DOT, "D"),
 ]
+# of orbits beside one another, whatever made them
+ORBIT_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#882255",
+    "#332288",
+)
 LEARNED = [
     Look("#D55E00", "-", "o", 1.6),
     Look("#CC79A7", "-", "P", 1.6),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import matplotlib
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 
 from vpintegrator.plotting.layout import (
     grid_of_portraits,
@@ -13,11 +16,14 @@ from vpintegrator.plotting.layout import (
     hide_unused,
     new_figure,
 )
+from vpintegrator.plotting.looks import ORBIT_COLOURS, Look
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits
-from vpintegrator.plotting.phase import panel_title
+from vpintegrator.plotting.phase import REFERENCE, panel_title
 from vpintegrator.plotting.plane import pair_of_section
 from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.style import Style
+from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
 
 POINTS = 30_000  # of one method; more make no clearer picture
 
@@ -33,60 +39,90 @@ def plane_of_section(scene: Scene) -> tuple[int, int] | None:
     return pair_of_section(scene.system, plane[0])
 
 
+def reference_section(scene: Scene) -> Section | None:
+    """The reference's points, where its states lie close enough in time to find them."""
+    report = scene.report
+    if report.section_plane is None or report.every > 1 or not scene.referenced:
+        return None
+    component, value, direction = report.section_plane
+    cut = scene.components.index(component)
+    known = np.isfinite(report.reference).all(axis=(1, 2))
+    found = poincare_section(report.reference[known], report.step, cut, value, direction)
+    return replace(found, trajectory=np.flatnonzero(known)[found.trajectory])
+
+
+def section_title(scene: Scene) -> str:
+    """``q[0] = 0, upwards`` with the component as on an axis."""
+    assert scene.report.section_plane is not None
+    component, value, direction = scene.report.section_plane
+    way = {1: ", upwards", -1: ", downwards"}.get(int(direction), "")
+    return f"{mathtext(component)} = {value:g}{way}"
+
+
 def poincare(scene: Scene) -> matplotlib.figure.Figure | None:
-    """The section of every method, in axes of one size, or None if nothing passed through it."""
+    """The section of the reference and of every method, or None if nothing passed through it.
+
+    The axes fit the reference's points; where there are none, those of the method whose points
+    stay nearest together.
+    """
     pair = plane_of_section(scene)
-    names = [
-        name
-        for name, run in scene.runs.items()
-        if run.section is not None and len(run.section.points)
-    ]
-    if pair is None or not names:
+    sections: dict[str, Section | None] = {REFERENCE: reference_section(scene)}
+    sections |= {name: run.section for name, run in scene.runs.items()}
+    drawn = {name: found for name, found in sections.items() if found and len(found.points)}
+    if pair is None or not drawn.keys() - {REFERENCE}:
         return None
     width = scene.style.wide
-    columns, rows = grid_of_portraits(scene, len(names))
+    columns, rows = grid_of_portraits(scene, len(drawn))
     if columns < 3 and scene.style.width is None:
         width *= max(columns / 3, 0.5)
     side = width / scene.style.em / columns
-    figure = new_figure(scene, width, rows * (0.9 * side + 2))
+    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 2)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    # the axes are the reference's: a method that wanders off must not blow them up
-    for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
-        draw_section(axes, scene, name, pair)
-        axes.set_xlim(limits(scene.scale[..., pair[0]], 0.15))
-        axes.set_ylim(limits(scene.scale[..., pair[1]], 0.15))
+    boxes = {name: _box(found.points, pair) for name, found in drawn.items()}
+    narrowest = min(boxes, key=lambda name: float(np.ptp(boxes[name], axis=1).prod()))
+    box = boxes.get(REFERENCE, boxes[narrowest])
+    for k, (axes, name) in enumerate(zip(panels, drawn, strict=False)):
+        draw_section(axes, scene, name, pair, drawn[name])
+        axes.set(xlim=box[0], ylim=box[1])
         hide_inner_labels(axes, k, columns, rows)
-    hide_unused(panels, len(names))
+    hide_unused(panels, len(drawn))
+    figure.suptitle(section_title(scene), fontsize=1.05 * scene.style.letters)
     return figure
 
 
-def draw_section(axes: Axes, scene: Scene, name: str, pair: tuple[int, int]) -> None:
-    """A method's points, each orbit in a shade of the method's colour."""
-    section, style = scene.runs[name].section, scene.style
+def draw_section(
+    axes: Axes, scene: Scene, name: str, pair: tuple[int, int], section: Section | None = None
+) -> None:
+    """The points of a method or of the reference; an orbit has one colour in all panels."""
+    section = section or scene.runs[name].section
+    style = scene.style
     if section is None or not len(section.points):
         return
-    shades = np.array(_shades(scene.looks[name].colour, len(scene.runs[name].states)))
+    colours = np.array([to_rgb(c) for c in orbit_colours(len(scene.report.reference), style)])
     chosen = slice(None, None, -(-len(section.points) // POINTS))
     points = section.points[chosen]
     axes.scatter(
         points[:, pair[0]],
         points[:, pair[1]],
-        s=np.clip(900 / len(points), 0.15, 3.0) * style.line**2,
-        c=shades[section.trajectory[chosen]],
+        s=np.clip(900 / len(points), 0.4, 4.0) * style.line**2,
+        c=colours[section.trajectory[chosen]],
         linewidths=0,
         rasterized=True,
     )
     axes.set(xlabel=mathtext(scene.components[pair[0]]), ylabel=mathtext(scene.components[pair[1]]))
-    axes.set_title(panel_title(scene, name), color=scene.looks[name].colour)
+    colour = scene.looks[name].colour if name in scene.looks else style.foreground
+    axes.set_title(panel_title(scene, name), color=colour)
 
 
-def _shades(colour: str, count: int) -> list[tuple[float, ...]]:
-    """From a darker to a lighter shade of a colour; neighbours differ, as they are interleaved."""
-    mixtures = np.linspace(-0.45, 0.5, count)
-    order = np.argsort([k * 0.618034 % 1 for k in range(count)])
-    shades = []
-    for mixture in mixtures[np.argsort(order)]:
-        target = 1.0 if mixture > 0 else 0.0
-        rgb = np.array(to_rgb(colour))
-        shades.append(tuple(rgb + abs(mixture) * (target - rgb)))
-    return shades
+def orbit_colours(count: int, style: Style) -> list[str]:
+    """A colour for each orbit: those that are told apart well, and of many a whole range."""
+    if count <= len(ORBIT_COLOURS):
+        chosen = ORBIT_COLOURS[:count]
+    else:  # neighbours differ, as the range is passed in steps of the golden ratio
+        places = 0.05 + 0.9 * (np.arange(count) * 0.618034 % 1)
+        chosen = tuple(to_hex(colour) for colour in matplotlib.colormaps["turbo"](places))
+    return [style.adapt(Look(colour, "-", "")).colour for colour in chosen]
+
+
+def _box(points: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
+    return np.array([limits(points[:, k], 0.08) for k in pair])

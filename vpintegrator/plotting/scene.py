@@ -44,7 +44,8 @@ class Scene:
         is none those of the method that stays nearest to the origin. A method that runs away must
         not push the rest into a corner.
     start
-        Index of the first stored time that is each method's own work.
+        Index of the stored time at which each method's curves of errors start: the first that is
+        the own work of all that are compared.
     dots
         Whether stored states lie so far apart that they are drawn as dots: they are thinned, or
         those of a map that jumps.
@@ -64,10 +65,10 @@ class Scene:
         self._latex = latex
         self.titles = {name: self.text(shortened(run.title)) for name, run in report.runs.items()}
         self.labels = report.invariant_labels
-        # a model's first window is the reference's own, so its errors start after it
-        self.start = {
-            name: max(1, -(-run.window // report.every)) for name, run in report.runs.items()
-        }
+        # a model's first window is the reference's own, so errors start after the longest one
+        own = {name: max(1, -(-run.window // report.every)) for name, run in report.runs.items()}
+        common = max((own[name] for name in own if report.is_compared(name)), default=1)
+        self.start = {name: max(start, common) for name, start in own.items()}
         self.referenced = report.reference.shape[1] > 1
         self.scale = report.reference if self.referenced else _calmest(report)
         self.dots = report.every > 1 or (self.system.is_measured and _jumps(self.scale))
