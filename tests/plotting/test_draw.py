@@ -205,7 +205,7 @@ def test_a_section_shows_the_other_plane(oscillators, body):
     figure = poincare(scene)
     assert figure.axes[0].get_title() == "reference"
     assert len(figure.axes) == 4
-    assert figure.get_suptitle() == "$q_{0}$ = 0, upwards"
+    assert figure.get_suptitle() == "section $q_{0}$ = 0, upwards"
     points = figure.axes[3].collections[0].get_offsets()
     np.testing.assert_array_equal(points, oscillators.runs["rk4"].section.points[:, [1, 3]])
     assert poincare(Scene(body)) is None

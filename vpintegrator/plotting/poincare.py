@@ -52,11 +52,11 @@ def reference_section(scene: Scene) -> Section | None:
 
 
 def section_title(scene: Scene) -> str:
-    """``q[0] = 0, upwards`` with the component as on an axis."""
+    """``section q[0] = 0, upwards`` with the component as on an axis."""
     assert scene.report.section_plane is not None
     component, value, direction = scene.report.section_plane
     way = {1: ", upwards", -1: ", downwards"}.get(int(direction), "")
-    return f"{mathtext(component)} = {value:g}{way}"
+    return f"section {mathtext(component)} = {value:g}{way}"
 
 
 def poincare(scene: Scene) -> matplotlib.figure.Figure | None:
