@@ -1,11 +1,13 @@
 """Captions say what the report says."""
 
 import re
+import shutil
+import subprocess
 
 import pytest
 
 from vpintegrator.plotting.captions import caption, latex_captions, markdown_captions
-from vpintegrator.plotting.draw import FIGURES
+from vpintegrator.plotting.draw import FIGURES, draw
 from vpintegrator.plotting.latex import latex
 from vpintegrator.plotting.scene import Scene
 
@@ -64,10 +66,13 @@ def test_documents_hold_all_captions(body):
     markdown = markdown_captions(scene, names)
     assert re.findall("## (.*)", markdown) == names
     text = latex_captions(scene, names)
-    assert text.count(r"\begin{figure}") == text.count(r"\end{figure}") == len(names)
+    assert len(re.findall(r"\\begin\{figure\*?\}", text)) == len(names)
+    assert text.count(r"\begin{figure*}") == text.count(r"\end{figure*}")
     assert text.count("{") == text.count("}")
-    assert r"\includegraphics{errors}" in text
-    assert r"\input{errors.pgf}" in latex_captions(scene, names, as_pgf=True)
+    assert r"\includegraphics[width=\linewidth]{errors}" in text
+    assert r"\resizebox{\linewidth}{!}{\input{errors.pgf}}" in latex_captions(
+        scene, names, as_pgf=True
+    )
     assert not re.search(r"\d[eE][-+]\d", text)  # powers of ten instead
 
 
@@ -77,3 +82,24 @@ def test_plain_text_as_latex():
     assert latex("50 % of a_model & {more}") == r"50 \% of a\_model \& \{more\}"
     assert latex("|log|det||, -2e+10") == r"$|\log|\det||$, $-2\cdot 10^{10}$"
     assert latex("vpt-1e5x") == "vpt-1e5x"
+
+
+def test_a_wide_figure_spans_both_columns(body):
+    text = latex_captions(
+        Scene(body), ["overview", "errors"], widths={"overview": 7, "errors": 3.4}
+    )
+    assert re.findall(r"begin\{(.*)\}", text) == ["figure*", "figure"]
+    assert text.startswith("% \\usepackage{graphicx}\n")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no TeX")
+def test_tex_compiles_figures_and_tables(body, tmp_path):
+    draw(body, tmp_path, formats=["pdf"], overwrite=True)
+    sources = [(tmp_path / name).read_text() for name in ("captions.tex", "table.tex")]
+    packages = re.findall(r"^% (\\usepackage.*)$", "\n".join(sources), re.MULTILINE)
+    document = ["\\documentclass[twocolumn]{article}", *dict.fromkeys(packages)]
+    document += ["\\begin{document}", *sources, "\\end{document}"]
+    (tmp_path / "paper.tex").write_text("\n".join(document))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -293,7 +293,7 @@ def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"formats": ["svg"]}, "'svg' is none of png, pdf, pgf"),
+        ({"formats": ["eps"]}, "'eps' is none of png, pdf, svg, pgf"),
         ({"style": "poster"}, "'poster' is none of paper, talk, dark"),
         ({"width": "wide"}, "'wide' is neither column nor page"),
         ({"width": 0.5}, "'0.5' is neither column nor page"),
@@ -366,3 +366,12 @@ def test_maps_are_not_joined_by_lines():
     assert not _jumps(fine)
     assert _jumps(coarse)
     assert _jumps(np.random.default_rng(0).random((3, 50, 2)))
+
+
+def test_svg_is_drawn_and_equal_figures_are_equal_files(body, tmp_path, monkeypatch):
+    only(monkeypatch, "errors")
+    first, *_ = draw(body, tmp_path / "a", formats=["svg"])
+    second, *_ = draw(body, tmp_path / "b", formats=["svg"])
+    assert first.name == "errors.svg"
+    assert b"<svg" in first.read_bytes()
+    assert first.read_bytes() == second.read_bytes()

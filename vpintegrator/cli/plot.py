@@ -30,7 +30,7 @@ from vpintegrator.cli.output import output_options, write_json
     "--format",
     "formats",
     multiple=True,
-    type=click.Choice(["png", "pdf", "pgf"]),
+    type=click.Choice(["png", "pdf", "svg", "pgf"]),
     help="Repeat for several; pgf needs a LaTeX engine.  [default: png and pdf]",
 )
 @click.option(

@@ -26,6 +26,7 @@ from vpintegrator.plotting.tables import duration, markdown
 from vpintegrator.plotting.volume import volumes_measured
 from vpintegrator.plotting.work_precision import fitted_order
 
+_COLUMN = 4.0  # inches: wider figures span both columns
 _LISTED = 8  # methods whose numbers a caption gives one by one
 _INVARIANT_CURVES = "largest change of the invariants on any orbit up to each time"
 
@@ -35,26 +36,39 @@ def markdown_captions(scene: Scene, figures: Sequence[str]) -> str:
     return "\n".join(f"## {name}\n\n{markdown(caption(scene, name))}\n" for name in figures)
 
 
-def latex_captions(scene: Scene, figures: Sequence[str], as_pgf: bool = False) -> str:
-    """All figures with their captions, as environments to copy from."""
+def latex_captions(
+    scene: Scene,
+    figures: Sequence[str],
+    as_pgf: bool = False,
+    widths: Mapping[str, float] | None = None,
+) -> str:
+    """All figures with their captions, as environments to copy from.
+
+    A figure wider than a column, by its width in inches, stands in ``figure*``, which spans both
+    columns where there are two; it is scaled to the width of its environment.
+    """
     blocks = []
     for name in figures:
-        drawing = rf"\input{{{name}.pgf}}" if as_pgf else rf"\includegraphics{{{name}}}"
+        wide = (widths or {}).get(name, scene.style.wide) > _COLUMN
+        environment = "figure*" if wide else "figure"
+        drawing = rf"\includegraphics[width=\linewidth]{{{name}}}"
+        if as_pgf:
+            drawing = rf"\resizebox{{\linewidth}}{{!}}{{\input{{{name}.pgf}}}}"
         blocks.append(
             "\n".join(
                 [
-                    r"\begin{figure}",
+                    rf"\begin{{{environment}}}",
                     r"  \centering",
                     f"  {drawing}",
                     rf"  \caption{{{latex(caption(scene, name))}}}",
                     rf"  \label{{fig:{label(f'{scene.system.name} {name}')}}}",
-                    r"\end{figure}",
+                    rf"\end{{{environment}}}",
                     "",
                 ]
             )
         )
-    package = r"\usepackage{pgf}" if as_pgf else r"\usepackage{graphicx}"
-    return f"% {package}\n\n" + "\n".join(blocks)
+    packages = [r"\usepackage{graphicx}", *([r"\usepackage{pgf}"] if as_pgf else [])]
+    return "".join(f"% {line}\n" for line in packages) + "\n" + "\n".join(blocks)
 
 
 def caption(scene: Scene, figure: str) -> str:

@@ -26,7 +26,7 @@ from vpintegrator.plotting.volume import volume
 from vpintegrator.plotting.work_precision import work_precision
 from vpintegrator.rollout import Report, open_rollout
 
-FORMATS = ("png", "pdf", "pgf")
+FORMATS = ("png", "pdf", "svg", "pgf")
 USUAL_FORMATS = ("png", "pdf")
 FIGURES: dict[str, Callable[[Scene], matplotlib.figure.Figure | None]] = {
     "overview": overview,
@@ -37,6 +37,10 @@ FIGURES: dict[str, Callable[[Scene], matplotlib.figure.Figure | None]] = {
     "volume": volume,
     "poincare": poincare,
     "work-precision": work_precision,
+}
+_UNDATED: dict[str, dict[str, str | None]] = {  # equal figures are equal files
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
 }
 _TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": latex_table}
 _CAPTIONS = ("captions.md", "captions.tex")
@@ -60,8 +64,8 @@ def draw(
     folder
         Where the files go; it is made if need be.
     formats
-        ``png``, ``pdf``, ``pgf``. PGF takes the letters of the LaTeX document that includes it; it
-        needs a LaTeX engine.
+        ``png``, ``pdf``, ``svg``, ``pgf``. PGF takes the letters of the LaTeX document that
+        includes it; it needs a LaTeX engine.
     overwrite
         Whether files of the same names may be replaced.
     style
@@ -103,13 +107,14 @@ def _write(
     folder: Path, report: Report, style: Style, formats: list[str], engine: str | None
 ) -> list[Path]:
     scene, drawn, paths = Scene(report, style), [], []
+    widths: dict[str, float] = {}
     with style.applied(), np.errstate(all="ignore"):
         for name, make in FIGURES.items():
             suffixes = [suffix for suffix in formats if suffix != "pgf"]
             figure = make(scene) if suffixes else None
             for suffix in suffixes if figure is not None else []:
                 paths.append(folder / f"{name}.{suffix}")
-                metadata = {"CreationDate": None} if suffix == "pdf" else None
+                metadata = _UNDATED.get(suffix)
                 figure.savefig(paths[-1], format=suffix, metadata=metadata)  # type: ignore[union-attr]
                 figure.set_layout_engine("none")  # type: ignore[union-attr]  # it is laid out now
             if engine is not None:
@@ -120,9 +125,10 @@ def _write(
                     paths += sorted(folder.glob(f"{name}-img*.png"))
             if figure is not None:
                 drawn.append(name)
+                widths[name] = float(figure.get_figwidth())
     texts = {name: render(report) for name, render in _TABLES.items()}
     texts["captions.md"] = markdown_captions(scene, drawn)
-    texts["captions.tex"] = latex_captions(scene, drawn, as_pgf=formats == ["pgf"])
+    texts["captions.tex"] = latex_captions(scene, drawn, formats == ["pgf"], widths)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
         paths.append(folder / name)

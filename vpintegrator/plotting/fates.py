@@ -33,7 +33,8 @@ def ranked(scene: Scene, name: str) -> np.ndarray:
             size = np.abs(run.states).max(axis=(1, 2)) if first is None else first.largest
         score = np.asarray(size)
     score = np.where(np.isfinite(score), score, np.inf)
-    lasting = np.where(np.isfinite(run.failure_time), run.failure_time, np.inf)
+    diverged = scene.report.divergence_time(name)
+    lasting = np.where(np.isfinite(diverged), diverged, np.inf)
     return np.lexsort((score, -lasting))
 
 
@@ -97,7 +98,7 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None
 
 def _ending(scene: Scene, name: str, orbit: int, inside: np.ndarray, late: slice) -> str:
     """When an orbit diverged, or when the last of it was seen in the picture."""
-    failure = scene.runs[name].failure_time[orbit]
+    failure = scene.report.divergence_time(name)[orbit]
     if np.isfinite(failure):
         return f"diverged at $t$ = {failure:.4g}"
     if inside[late].any():

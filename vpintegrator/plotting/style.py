@@ -126,6 +126,7 @@ class Style:
             "savefig.facecolor": self.background,
             "savefig.dpi": self.dots_per_inch,
             "pdf.fonttype": 42,  # embedded as TrueType, which journals ask for
+            "svg.hashsalt": "vpintegrator",  # or the names in it are random
             "axes.formatter.useoffset": False,
             "figure.constrained_layout.w_pad": 0.4 * self.em,
             "figure.constrained_layout.h_pad": 0.4 * self.em,
