@@ -44,6 +44,8 @@ _SIZES = (
     "prediction_window",
     "depth",
     "width",
+    "functions",
+    "degree",
     "heads",
     "weighting",
     "feed_forward",
@@ -96,6 +98,12 @@ class _Command(click.Command):
 )
 @click.option("--depth", type=int, help="Blocks.")
 @click.option("--width", type=int, help="Hidden units.")
+@click.option(
+    "--functions",
+    help="What couplings are made of: neurons, or polynomial, more accurate where the flow is "
+    "smooth, and only there where the data are.",
+)
+@click.option("--degree", type=int, help="Of polynomials.")
 @click.option("--heads", type=int, help="Attention heads.")
 @click.option(
     "--weighting",

@@ -11,6 +11,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
+from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling
@@ -19,6 +20,7 @@ from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
 FEED_FORWARDS = ["coupling", "triangular"]
+FUNCTIONS = ["neurons", "polynomial"]
 
 
 def volume_preserving_feed_forward(
@@ -26,6 +28,8 @@ def volume_preserving_feed_forward(
     dim: int,
     *,
     width: int,
+    functions: str,
+    degree: int,
     activation: str,
     blocks: int,
     linear: int,
@@ -36,7 +40,17 @@ def volume_preserving_feed_forward(
     dtype: torch.dtype | str,
 ) -> nn.Module:
     """One sweep of couplings, or the published stack of triangular layers."""
+    one_of("functions", functions, FUNCTIONS)
     if one_of("feed_forward", kind, FEED_FORWARDS) == "coupling":
+        if functions == "polynomial":
+            return BasisCoupling(
+                dim,
+                degree,
+                split=split,
+                symmetries=symmetries,
+                initial_scale=initial_scale / 10,
+                dtype=dtype,
+            )
         return AdditiveCoupling(
             dim,
             width,
@@ -66,6 +80,15 @@ def volume_preserving_feed_forward(
     )
 
 
+def feed_forward_words(kind: str, functions: str, degree: int) -> str:
+    """What ``volume_preserving_feed_forward`` makes, for descriptions."""
+    if kind != "coupling":
+        return "triangular layers"
+    return (
+        "couplings" if functions == "neurons" else f"couplings of {functions}s of degree {degree}"
+    )
+
+
 class VolumePreservingFeedForward(Integrator):
     """A one-step map made of couplings, or of triangular layers as published.
 
@@ -81,6 +104,12 @@ class VolumePreservingFeedForward(Integrator):
         Number of coupling sweeps, or of triangular stacks.
     width : int
         Hidden units of each coupling.
+    functions : {"neurons", "polynomial"}
+        What couplings are made of: a hidden layer, see ``AdditiveCoupling``, or polynomials, see
+        ``BasisCoupling``. Polynomials are far more accurate and cheaper where the flow is smooth
+        and states stay where the model was trained; they run off elsewhere.
+    degree : int
+        Of the polynomials, in all components together.
     feed_forward : {"coupling", "triangular"}
     blocks, linear, upper_first : int, int, bool
         For "triangular": blocks in a stack, linear pairs in a block, which layer begins each pair.
@@ -122,6 +151,8 @@ class VolumePreservingFeedForward(Integrator):
         prediction_window: int | None = None,
         depth: int = 3,
         width: int = 16,
+        functions: str = "neurons",
+        degree: int = 6,
         feed_forward: str = "coupling",
         blocks: int = 2,
         linear: int = 1,
@@ -145,6 +176,8 @@ class VolumePreservingFeedForward(Integrator):
                 feed_forward,
                 dim,
                 width=width,
+                functions=functions,
+                degree=degree,
                 activation=activation,
                 blocks=blocks,
                 linear=linear,
@@ -164,6 +197,8 @@ class VolumePreservingFeedForward(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
+                "functions": functions,
+                "degree": degree,
                 "feed_forward": feed_forward,
                 "blocks": blocks,
                 "linear": linear,
@@ -177,5 +212,7 @@ class VolumePreservingFeedForward(Integrator):
             scale=scale,
             dtype=dtype,
         )
-        layers_ = "couplings" if feed_forward == "coupling" else "triangular layers"
-        self.description = f"volume-preserving feed-forward network: one step by {layers_}"
+        self.description = (
+            "volume-preserving feed-forward network: one step by "
+            f"{feed_forward_words(feed_forward, functions, degree)}"
+        )

@@ -10,7 +10,10 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.volume_preserving_feed_forward import volume_preserving_feed_forward
+from vpintegrator.models.volume_preserving_feed_forward import (
+    feed_forward_words,
+    volume_preserving_feed_forward,
+)
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
@@ -36,6 +39,10 @@ class VolumePreservingTransformer(Integrator):
         Number of units.
     width : int
         Hidden units of each coupling.
+    functions : {"neurons", "polynomial"}
+        What couplings are made of, see ``VolumePreservingFeedForward``.
+    degree : int
+        Of the polynomials.
     weighting : {"auto", "skew", "coupled", "arbitrary"}
         The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
         "auto" is "skew", or "coupled" where several reversing symmetries leave no skew weighting
@@ -87,6 +94,8 @@ class VolumePreservingTransformer(Integrator):
         prediction_window: int | None = None,
         depth: int = 2,
         width: int = 16,
+        functions: str = "neurons",
+        degree: int = 6,
         weighting: str = "auto",
         attention_scale: float | None = None,
         features: int = 0,
@@ -152,6 +161,8 @@ class VolumePreservingTransformer(Integrator):
                     feed_forward,
                     dim,
                     width=width,
+                    functions=functions,
+                    degree=degree,
                     activation=activation,
                     blocks=blocks,
                     linear=linear,
@@ -170,6 +181,8 @@ class VolumePreservingTransformer(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
+                "functions": functions,
+                "degree": degree,
                 "weighting": self.weighting,
                 "attention_scale": attention_scale,
                 "features": features,
@@ -190,7 +203,7 @@ class VolumePreservingTransformer(Integrator):
         kind = f"{self.weighting} weighting"
         if not self.volume_preserving:
             kind += ", which does not preserve volume"
-        others = "couplings" if feed_forward == "coupling" else "triangular layers"
+        others = feed_forward_words(feed_forward, functions, degree)
         self.description = (
             f"volume-preserving transformer: attention by rotations ({kind}), then {others}"
         )

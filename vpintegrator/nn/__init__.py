@@ -7,6 +7,7 @@ symmetries come in as matrices. A layer that preserves volume exactly says
 
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
+from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.cayley import cayley, skew_correlations, skew_matrix
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
@@ -24,6 +25,7 @@ __all__ = [
     "AdditiveAttention",
     "AdditiveCoupling",
     "AttentionCoupling",
+    "BasisCoupling",
     "Composition",
     "CoupledAttention",
     "Coupling",

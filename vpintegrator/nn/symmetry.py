@@ -316,22 +316,47 @@ def _invariant_entries(
         Number of parameters.
     """
     dim = places.shape[-1]
-    own = torch.arange(dim * dim).view(dim, dim)
-    first, factors = own.clone(), torch.ones(dim, dim, dtype=torch.float64)
-    zero = torch.zeros(dim, dim, dtype=torch.bool)
+    links = []
     for p, s in zip(places, signs, strict=True):
         image, sign = p.unsqueeze(1) * dim + p, s.unsqueeze(1) * s
-        links = [(image, sign)]
+        links.append((image, sign))
         if kind == "skew":  # and A_ij = -A_ji
             links.append((image.mT, -sign))
-        for image, sign in links:
-            zero |= (image == own) & (sign < 0)
-            factors = torch.where(image < first, sign, factors)
-            first = torch.minimum(first, image)
+    sources, factors, count = orbit_parameters(links)
+    return sources.flatten(), factors.flatten(), count
+
+
+def orbit_parameters(
+    links: Sequence[tuple[torch.Tensor, torch.Tensor]],
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Free parameters of numbers that a group asks to be equal, but for signs.
+
+    Parameters
+    ----------
+    links : sequence of (image, sign), tensors of the shape of the numbers
+        For each element of the group: number x equals sign[x] times the number at the flat index
+        image[x]. The elements must form a group.
+
+    Returns
+    -------
+    sources, factors : Tensor
+        Index of the parameter that each number takes, and its factor 1, -1 or 0. The first number
+        of each orbit is its parameter; an orbit that asks a number to be its own negative is zero.
+    count : int
+        Number of parameters.
+    """
+    shape = links[0][0].shape
+    own = torch.arange(links[0][0].numel()).view(shape)
+    first, factors = own.clone(), torch.ones(shape, dtype=torch.float64)
+    zero = torch.zeros(shape, dtype=torch.bool)
+    for image, sign in links:
+        zero |= (image == own) & (sign < 0)
+        factors = torch.where(image < first, sign.to(factors), factors)
+        first = torch.minimum(first, image)
     # an orbit is zero as a whole, or nowhere
     parameters = own[(first == own) & ~zero]
     sources = torch.searchsorted(parameters, first.flatten()).clamp(max=max(len(parameters) - 1, 0))
-    return sources, factors.masked_fill(zero, 0).flatten(), len(parameters)
+    return sources.view(shape), factors.masked_fill(zero, 0), len(parameters)
 
 
 def _row_echelon(rows: torch.Tensor) -> torch.Tensor:

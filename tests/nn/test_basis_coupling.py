@@ -1,0 +1,153 @@
+"""Couplings of polynomials and Fourier sums: the terms, and what symmetries leave of them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.polynomial import chebyshev as numpy_chebyshev
+
+import vpintegrator as vp
+from tests.nn.laws import SIGN_FLIPS, assert_close, determinant_error, randomise, sample
+from vpintegrator import nn
+from vpintegrator.errors import InputError
+from vpintegrator.nn.basis import RADIUS, chebyshev, harmonics, terms
+from vpintegrator.nn.symmetry import generated_group, symmetry_group
+
+EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+TURN = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]
+
+
+def test_the_functions_are_those_of_numpy():
+    x = torch.linspace(-4, 4, 17, dtype=torch.float64)
+    for n, value in enumerate(chebyshev(x, 7)):
+        expected = numpy_chebyshev.Chebyshev.basis(n)(x.numpy() / RADIUS)
+        assert np.abs(value.numpy() - expected).max() < 1e-11
+    one, *pairs = harmonics(x, 4)
+    assert_close(one, torch.ones_like(x))
+    for n in range(1, 5):
+        assert_close(pairs[2 * n - 2], torch.cos(n * x), 1e-14)
+        assert_close(pairs[2 * n - 1], torch.sin(n * x), 1e-14)
+
+
+@pytest.mark.parametrize(("variables", "degree"), [(1, 5), (2, 6), (3, 4)])
+def test_terms_are_counted_by_the_binomial_coefficient(variables, degree):
+    found = terms(degree, [False] * variables)
+    assert len(set(found)) == len(found) == math.comb(variables + degree, degree)
+
+
+def test_the_rigid_body_needs_six_numbers_for_each_component():
+    """g_1 = z_2 z_3 P(z_2^2, z_3^2), and so on: of degree 6, P has six coefficients."""
+    group = symmetry_group(SIGN_FLIPS, 3)
+    assert nn.BasisCoupling(3, 6, symmetries=group).coefficients.numel() == 18
+    assert nn.BasisCoupling(3, 6).coefficients.numel() == 3 * math.comb(8, 2)
+
+
+@pytest.mark.parametrize(
+    ("dim", "generators", "split"),
+    [
+        (3, [torch.diag(torch.tensor([1.0, -1.0, -1.0])).tolist()], "coordinates"),
+        (4, [EXCHANGE], "halves"),
+        (4, [TURN], "halves"),
+        (4, [TURN, EXCHANGE], "halves"),
+        (4, [(-torch.eye(4)).tolist(), EXCHANGE], "halves"),
+    ],
+)
+@given(st.integers(0, 10**6), st.integers(1, 5))
+def test_the_layer_commutes_with_its_symmetries(dim, generators, split, seed, degree):
+    torch.manual_seed(seed)
+    layer = nn.BasisCoupling(dim, degree, split=split, symmetries=generators)
+    randomise(layer, 0.3, seed)
+    z = sample(dim, seed=seed)
+    for S in generated_group(generators, dim):
+        assert_close(layer(S @ z), S @ layer(z), 1e-12)
+
+
+@pytest.mark.parametrize("generators", [[EXCHANGE], [TURN], [TURN, EXCHANGE]])
+def test_no_function_that_symmetries_allow_is_missing(generators):
+    """As many parameters as the projector on the functions that they allow has dimensions."""
+    degree, group = 3, generated_group(generators, 4)
+    layer = nn.BasisCoupling(4, degree, split="halves", symmetries=generators)
+    points = sample(200, 2, seed=1)
+    features = torch.tensor(terms(degree, [False, False]))
+
+    def evaluated(z):
+        powers = [torch.stack(chebyshev(z[:, j], degree), 1) for j in (0, 1)]
+        return powers[0][:, features[:, 0]] * powers[1][:, features[:, 1]]
+
+    count = 0
+    for own, rest in ((slice(0, 2), slice(2, 4)), (slice(2, 4), slice(0, 2))):
+        traces = []
+        for S in group:
+            moved = torch.linalg.lstsq(evaluated(points), evaluated(points @ S[rest, rest].mT))
+            traces.append(moved.solution.trace() * torch.linalg.inv(S[own, own]).trace())
+        count += round(float(torch.stack(traces).mean()))
+    assert layer.coefficients.numel() == count
+
+
+@given(st.tuples(st.integers(2, 5), st.integers(1, 6)), st.integers(0, 10**6), st.booleans())
+def test_volume_and_inverse(sizes, seed, angles):
+    dim, degree = sizes
+    torch.manual_seed(seed)
+    layer = nn.BasisCoupling(dim, degree, periodic=[0, 1] if angles else [])
+    # the sum of all terms of a component is of the size of the component itself
+    randomise(layer, 1 / layer.coefficients.numel() ** 0.5, seed)
+    z = sample(7, dim, seed=seed)
+    assert determinant_error(layer, z[0]) <= 1e-12
+    assert_close(layer.inverse(layer(z)), z, 1e-11)
+
+
+@given(st.integers(0, 10**6))
+def test_angles_are_wrapped(seed):
+    torch.manual_seed(seed)
+    layer = randomise(nn.BasisCoupling(3, 3, periodic=[0]), 0.3, seed)
+    z, turn = sample(3, seed=seed), torch.tensor([2 * torch.pi, 0, 0], dtype=torch.float64)
+    assert_close(layer(z + turn), layer(z) + turn, 1e-12)
+
+
+@pytest.mark.parametrize("model", ["vpff", "vpt"])
+@given(st.integers(0, 10**6))
+def test_models_of_polynomials_keep_volume_and_are_reversible(model, seed):
+    torch.manual_seed(seed)
+    architecture = {
+        "vpff": vp.models.VolumePreservingFeedForward,
+        "vpt": vp.models.VolumePreservingTransformer,
+    }[model]
+    made = architecture(
+        dim=3, depth=1, functions="polynomial", degree=4, reversing_symmetries=SIGN_FLIPS
+    )
+    randomise(made.core, 0.2, seed)
+    Z = sample(made.window, 3, seed=seed, scale=0.5)
+    assert determinant_error(made, Z) <= 1e-12
+    assert_close(made.inverse(made(Z)), Z, 1e-11)
+    for rho in made.reversing_symmetries:
+        reversed_ = made((made(Z).flip(-2)) @ rho.mT).flip(-2) @ rho.mT
+        assert_close(reversed_, Z, 1e-11)
+
+
+def test_a_model_of_polynomials_is_saved_and_says_what_it_is(tmp_path):
+    torch.manual_seed(0)
+    model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=5)
+    vp.save(model, tmp_path / "a.safetensors")
+    again = vp.load(tmp_path / "a.safetensors")
+    Z = sample(4, 1, 3)
+    assert torch.equal(again(Z), model(Z))
+    assert "polynomials of degree 5" in again.description
+    assert again.arguments["functions"] == "polynomial"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"degree": 0}, "degree must be an integer of at least 1"),
+        ({"degree": 65}, "degree must be at most 64"),
+        ({"dim": 12, "degree": 12}, "more than 2,000 terms"),
+        ({"symmetries": [[[0.6, -0.8], [0.8, 0.6]]]}, "generate a group of more than"),
+        ({"dim": 3, "degree": 1, "symmetries": symmetry_group(SIGN_FLIPS, 3)}, "no function"),
+    ],
+)
+def test_what_cannot_be(options, message):
+    with pytest.raises(InputError, match=message):
+        nn.BasisCoupling(**{"dim": 2, **options})

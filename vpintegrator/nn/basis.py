@@ -1,0 +1,141 @@
+"""Products of functions of one component each, and which combinations of them symmetries allow.
+
+A *term* is a product of one function of each of some components, phi_e(z) = prod_j u_{e_j}(z_j).
+The functions u_n of a component are Chebyshev polynomials or, of an angle, sines and cosines; both
+are even or odd, so that a change of a component's sign is a change of the term's.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import torch
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
+
+RADIUS = 3.0  # standard deviations that Chebyshev polynomials take for their interval [-1, 1]
+LARGEST_COUNT = 2_000  # terms of a block
+LARGEST_DEGREE = 64
+
+
+def chebyshev(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
+    """T_0 ... T_degree of x / RADIUS, by T_{n+1} = 2 x T_n - T_{n-1}."""
+    x = x / RADIUS
+    values = [torch.ones_like(x), x]
+    while len(values) <= degree:
+        values.append(2 * x * values[-1] - values[-2])
+    return values[: degree + 1]
+
+
+def harmonics(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
+    """1, cos x, sin x, cos 2x, sin 2x, ... to the order ``degree``, by addition theorems."""
+    cosine, sine = torch.cos(x), torch.sin(x)
+    values = [torch.ones_like(x)]
+    c, s = cosine, sine
+    for n in range(degree):
+        if n:
+            c, s = c * cosine - s * sine, s * cosine + c * sine
+        values += [c, s]
+    return values
+
+
+def orders(degree: int, periodic: bool) -> list[int]:
+    """Order of each function of one component: what a term's degree is the sum of."""
+    if periodic:
+        return [0, *(n for n in range(1, degree + 1) for _ in range(2))]
+    return list(range(degree + 1))
+
+
+def is_odd(index: int, periodic: bool) -> bool:
+    """Whether the function of this index changes its sign with its argument."""
+    return index > 0 and index % 2 == 0 if periodic else index % 2 == 1
+
+
+def terms(degree: int, periodic: list[bool]) -> list[tuple[int, ...]]:
+    """All terms of a total degree, as an index of a function for each component.
+
+    Raises
+    ------
+    InputError
+        If they are too many.
+    """
+    found: list[tuple[tuple[int, ...], int]] = [((), 0)]
+    for angle in periodic:
+        each = list(enumerate(orders(degree, angle)))
+        found = [
+            ((*e, index), total + order)
+            for (e, total), (index, order) in product(found, each)
+            if total + order <= degree
+        ]
+        if len(found) > LARGEST_COUNT:
+            raise InputError(
+                f"degree = {degree} in {len(periodic)} components gives more than "
+                f"{LARGEST_COUNT:,} terms; take a lower degree, or functions = neurons"
+            )
+    return [e for e, _ in sorted(found, key=lambda entry: (entry[1], entry[0]))]
+
+
+def equivariant_coefficients(
+    indices: list[tuple[int, ...]],
+    periodic: list[bool],
+    rest: list[int],
+    block: list[int],
+    group: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Coefficients of the terms for which g(S_bb z_b) = S_aa g(z_b) for every S of a group.
+
+    g_k(z_b) = sum_e c_{e k} phi_e(z_b) for k in the block a, b being the rest. For signed
+    permutations the condition says that coefficients are equal but for signs along orbits of the
+    group, or zero; nothing needs to be averaged when g is evaluated.
+
+    Parameters
+    ----------
+    indices
+        The terms, see ``terms``.
+    periodic
+        Of each component of the rest, whether it is an angle.
+    rest, block
+        Indices of the components that g depends on, and of those that it moves.
+    group : (element, dim, dim)
+
+    Returns
+    -------
+    sources, factors : Tensor, (term, component of the block)
+        Index of the parameter that each coefficient takes, and its factor 1, -1 or 0.
+    count : int
+        Number of parameters.
+
+    Raises
+    ------
+    InputError
+        If the group holds other matrices than signed permutations.
+    """
+    signed = signed_permutations(group)
+    if signed is None:
+        raise InputError(
+            "functions = polynomial respect symmetries that are sign flips and permutations; for "
+            "others take functions = neurons"
+        )
+    number = {e: n for n, e in enumerate(indices)}
+    odd = torch.tensor(
+        [[is_odd(i, angle) for i, angle in zip(e, periodic, strict=True)] for e in indices]
+    ).view(len(indices), len(rest))
+    place_in_rest = {component: j for j, component in enumerate(rest)}
+    place_in_block = {component: k for k, component in enumerate(block)}
+    links = []
+    for places, signs in zip(*signed, strict=True):
+        # (S z)_{p(j)} = s_j z_j, so the function of z_j in a term is that of component p(j) in its
+        # image
+        target = [place_in_rest[int(places[component])] for component in rest]
+        moved = [0] * len(indices)
+        for n, e in enumerate(indices):
+            image = [0] * len(rest)
+            for j, index in enumerate(e):
+                image[target[j]] = index
+            moved[n] = number[tuple(image)]
+        columns = torch.tensor([place_in_block[int(places[component])] for component in block])
+        sign = torch.where(odd, signs[rest], torch.ones(())).prod(1)
+        images = torch.tensor(moved).unsqueeze(1) * len(block) + columns
+        links.append((images, sign.unsqueeze(1) * signs[block]))
+    return orbit_parameters(links)
