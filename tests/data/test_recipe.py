@@ -1,8 +1,12 @@
 """Recipes: from the catalogue, from files, for systems, with overrides."""
 
+import dataclasses
+import tomllib
+
 import pytest
 
 from vpintegrator.data import generate, list_recipes, load_recipe
+from vpintegrator.data.recipe import toml
 from vpintegrator.errors import InputError
 
 SYSTEM = """
@@ -139,3 +143,12 @@ def test_unknown_names():
         load_recipe("rigid-bdy")
     with pytest.raises(InputError, match="there is no file"):
         load_recipe("no/such.toml")
+
+
+@pytest.mark.parametrize("key", ["-0.0", "a b", "a.b", "", 'say "a"', "line\nend", "\x7f", "é"])
+def test_keys_come_back_as_they_were(key):
+    table = {key: {key: [1, "x"]}, "distribution": "normal"}
+    text = f"table = {toml(table)}\n"
+    assert tomllib.loads(text) == {"table": table}
+    recipe = dataclasses.replace(load_recipe("pendulum"), initial_conditions=table)
+    assert load_recipe(recipe.text).initial_conditions == table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,7 +243,7 @@ class Recipe:
         for name, table in tables.items():
             if table:
                 lines += ["", f"[{name}]"]
-                lines += [f"{key} = {toml(value)}" for key, value in table.items()]
+                lines += [f"{_key(key)} = {toml(value)}" for key, value in table.items()]
         return "\n".join(lines) + "\n"
 
     def _system_lines(self) -> list[str]:
@@ -412,7 +413,7 @@ def _require_whole(value: Any, where: str, least: int) -> None:
 def toml(value: Any) -> str:
     """A value as TOML writes it."""
     if isinstance(value, Mapping):
-        entries = (f"{toml(key)} = {toml(entry)}" for key, entry in value.items())
+        entries = (f"{_key(key)} = {toml(entry)}" for key, entry in value.items())
         return f"{{ {', '.join(entries)} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml, value))}]"
@@ -421,4 +422,13 @@ def toml(value: Any) -> str:
     lines = value.split("\n")
     if len(lines) > 1 and "'''" not in value and all(map(str.isprintable, lines)):
         return f"'''\n{value}'''"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return _quoted(value)
+
+
+def _key(name: str) -> str:
+    """A key as TOML writes it: a dot in it would make tables."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
