@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -190,7 +191,12 @@ def test_damage_is_told_and_the_folder_stays(tmp_path):
     sound = files(folder)
     arrays = [name for name in sound if name.endswith(".npy")]
     changes = {
-        "progress.npz": [b"damaged", sound["progress.npz"][:-9], swapped(sound["progress.npz"])],
+        "progress.npz": [
+            b"damaged",
+            sound["progress.npz"][:-9],
+            swapped(sound["progress.npz"]),
+            no_array(),
+        ],
         "rollout.json": [b"{", b"[1]", b"[" * 100_000, b"{}", b'{"format": 3}'],
         **{name: [None, b"", sound[name][:-8], sound[name] + b"x", b"x" * 500] for name in arrays},
     }
@@ -211,6 +217,14 @@ def test_damage_is_told_and_the_folder_stays(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="it is no folder"):
         vp.compare(**options, checkpoint=tmp_path / "file")
+
+
+def no_array():
+    """An archive of something else."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("0/done.npy", b"text")
+    return archive.getvalue()
 
 
 def swapped(archive):

@@ -19,14 +19,15 @@ def check_memory(what: str, values: float, advice: str) -> None:
     needed, there = 8 * values, _memory()
     if needed > there:
         raise InputError(
-            f"{what} would need {gibibytes(needed)} of memory, and this machine has "
-            f"{gibibytes(there)}; {advice}"
+            f"{what} would need {in_bytes(needed)} of memory, and this machine has "
+            f"{in_bytes(there)}; {advice}"
         )
 
 
-def gibibytes(size: float) -> str:
+def in_bytes(size: float) -> str:
     """A number of bytes in words."""
-    return f"{size / 2**30:,.3g} GiB"
+    unit, scale = ("GiB", 2**30) if size >= 2**30 else ("MiB", 2**20)
+    return f"{size / scale:,.1f} {unit}"
 
 
 def _memory() -> float:

@@ -23,7 +23,7 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.files import allocate, check_version, disk_errors, locked, replacing
-from vpintegrator.rollout.room import check_memory, gibibytes
+from vpintegrator.rollout.room import check_memory, in_bytes
 
 _IDENTITY = "rollout.json"
 _PROGRESS = "progress.npz"
@@ -114,8 +114,8 @@ class FolderStorage(Storage):
         needed, free = 16 * values - there, shutil.disk_usage(self.folder).free
         if needed > free:
             raise InputError(
-                f"the rollout needs {gibibytes(needed)} more on the disk of {self.folder.parent}, "
-                f"and {gibibytes(free)} are free; choose another disk with -o, or {_FEWER}"
+                f"the rollout needs {in_bytes(needed)} more on the disk of {self.folder.parent}, "
+                f"and {in_bytes(free)} are free; choose another disk with -o, {_FEWER}"
             )
 
     def progress(self) -> dict[str, np.ndarray]:
@@ -204,6 +204,8 @@ class FolderStorage(Storage):
                     raise ValueError("it is compressed")  # to something of any size
             with np.load(path, allow_pickle=False) as arrays:
                 recorded = {name: arrays[name] for name in arrays.files}
+            if not all(isinstance(array, np.ndarray) for array in recorded.values()):
+                raise ValueError("it holds something other than arrays")
         except Exception as error:  # NumPy raises almost anything about a damaged archive
             raise self._damaged(path, error) from None
         digest = recorded.pop(_DIGEST, None)
