@@ -80,6 +80,11 @@ def volume_preserving_feed_forward(
     )
 
 
+def functions_as_arguments(functions: str, degree: int) -> dict[str, Any]:
+    """As they are stored; not at all for neurons, which is how earlier versions wrote models."""
+    return {} if functions == "neurons" else {"functions": functions, "degree": degree}
+
+
 def feed_forward_words(kind: str, functions: str, degree: int) -> str:
     """What ``volume_preserving_feed_forward`` makes, for descriptions."""
     if kind != "coupling":
@@ -197,8 +202,7 @@ class VolumePreservingFeedForward(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
-                "functions": functions,
-                "degree": degree,
+                **functions_as_arguments(functions, degree),
                 "feed_forward": feed_forward,
                 "blocks": blocks,
                 "linear": linear,

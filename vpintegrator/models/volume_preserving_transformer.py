@@ -12,6 +12,7 @@ from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.volume_preserving_feed_forward import (
     feed_forward_words,
+    functions_as_arguments,
     volume_preserving_feed_forward,
 )
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
@@ -181,8 +182,7 @@ class VolumePreservingTransformer(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
-                "functions": functions,
-                "degree": degree,
+                **functions_as_arguments(functions, degree),
                 "weighting": self.weighting,
                 "attention_scale": attention_scale,
                 "features": features,
