@@ -35,6 +35,7 @@ def draw_curve(
         color=look.colour,
         ls=look.line,
         lw=look.width,
+        label=scene.legend_title(name),
         **marks(scene, name, times, logarithmic),
     )
     failure = scene.first_failure(name)

@@ -48,17 +48,20 @@ def portrait_kind(scene: Scene) -> str:
 
 
 def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | None = None) -> None:
-    """Orbits of a method, or of the ``reference``, titled with its name and in its colour."""
+    """Orbits of a method, or of the ``reference``, titled with its name and in its colour.
+
+    They are drawn in the plane of two coordinates if ``pair`` gives them.
+    """
     report, style, components = scene.report, scene.style, scene.components
     grey = Look(style.reference, "-", "")
     look = scene.looks.get(name, grey)
     states = report.reference if name == REFERENCE else scene.runs[name].states
-    kind, sphere = portrait_kind(scene), sphere_of(scene)
+    sphere = sphere_of(scene) if pair is None else None
     if sphere is not None:
         indices, radius = sphere
         part = tuple(components[k] for k in indices)
         draw_sphere(axes, states[..., indices], look, radius, part, style, scene.dots)
-    elif kind == "space":
+    elif pair is None and portrait_kind(scene) == "space":
         draw_space(axes, states, scene.scale, look, components, style, scene.dots)
     else:
         pair = pair or planes_of(scene.system)[0]

@@ -1,0 +1,147 @@
+"""Single panels in Axes of one's own show what the figures show, and follow the Axes' looks."""
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import vpintegrator as vp
+from vpintegrator import plotting
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.errors import draw_all_errors
+from vpintegrator.plotting.invariants import draw_invariant
+from vpintegrator.plotting.poincare import reference_section
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.volume import draw_volume_error
+
+
+def drawn_by(draw, *arguments):
+    axes = Figure().subplots()
+    draw(axes, *arguments)
+    return [np.array(line.get_data(), dtype=float) for line in axes.lines]
+
+
+def lines_of(axes):
+    return [np.array(line.get_data(), dtype=float) for line in axes.lines]
+
+
+def test_panels_hold_the_curves_of_the_figures(body):
+    own, scene = Figure(), Scene(body)
+    left, middle, right = own.subplots(1, 3)
+    assert plotting.errors(body, ax=left) is left
+    assert plotting.invariant(body, "energy", ax=middle) is middle
+    assert plotting.volume(body, "phase-space", ax=right) is right
+    for axes, expected in (
+        (left, drawn_by(draw_all_errors, scene)),
+        (middle, drawn_by(draw_invariant, scene, "energy")),
+        (right, drawn_by(draw_volume_error, scene, "phase-space")),
+    ):
+        assert len(axes.lines) == len(expected)
+        for line, known in zip(lines_of(axes), expected, strict=True):
+            np.testing.assert_array_equal(line, known)
+    assert own.axes == [left, middle, right]  # nothing else was added
+
+
+def test_a_legend_names_the_methods(body):
+    axes = Figure().subplots()
+    plotting.errors(body, ax=axes)
+    texts = [text.get_text() for text in axes.legend().get_texts()]
+    assert texts == ["net", "Implicit midpoint", "RK4"]
+
+
+def test_portraits_are_those_of_the_system_or_of_a_plane(body, oscillators, flow):
+    figure = Figure()
+    ball, plane, other, solid = (
+        figure.add_subplot(1, 4, k + 1, projection="3d" if k == 3 else None) for k in range(4)
+    )
+    plotting.portrait(body, "rk4", ax=ball)
+    assert ball.images, "no sphere"
+    plotting.portrait(body, "rk4", plane=("z3", "z1"), ax=plane)
+    assert (plane.get_xlabel(), plane.get_ylabel()) == ("$z_{3}$", "$z_{1}$")
+    states = body.runs["rk4"].states
+    np.testing.assert_array_equal(plane.lines[-1].get_xdata(), states[0, :, 2])
+    plotting.portrait(oscillators, ax=other)
+    assert other.get_title() == "reference"
+    plotting.portrait(flow, "rk4", ax=solid)
+    np.testing.assert_array_equal(
+        np.array(solid.lines[0].get_data_3d()).T, flow.runs["rk4"].states[0]
+    )
+
+
+def test_sections_hold_every_point(oscillators):
+    for method, points in (
+        ("reference", reference_section(Scene(oscillators)).points),
+        ("rk4", oscillators.runs["rk4"].section.points),
+    ):
+        axes = plotting.section(oscillators, method, ax=Figure().subplots())
+        np.testing.assert_array_equal(axes.collections[0].get_offsets(), points[:, [1, 3]])
+
+
+def test_letters_and_colours_are_those_of_the_axes(body):
+    axes = Figure().subplots()
+    axes.set_facecolor("#101010")
+    with matplotlib.rc_context({"font.size": 16.0, "text.color": "white"}):
+        plotting.errors(body, ax=axes)
+    small = Figure().subplots()
+    with matplotlib.rc_context({"font.size": 8.0}):
+        plotting.errors(body, ax=small)
+    assert axes.lines[0].get_linewidth() == 2 * small.lines[0].get_linewidth()
+    scene = Scene(body)
+    assert small.lines[1].get_color() == scene.looks["implicit-midpoint"].colour
+    assert axes.lines[1].get_color() != small.lines[1].get_color()  # it would not be seen there
+
+
+def test_without_axes_a_figure_is_made_from_a_file(body, tmp_path):
+    from matplotlib import pyplot
+
+    body.save(tmp_path / "rollout.h5")
+    axes = vp.plotting.errors(tmp_path / "rollout.h5")
+    assert axes.figure is pyplot.gcf()
+    assert axes.lines
+    pyplot.close(axes.figure)
+
+
+def test_the_functions_are_not_hidden_by_modules_of_their_names():
+    import vpintegrator.plotting.errors
+    import vpintegrator.plotting.volume
+
+    assert callable(vpintegrator.plotting.errors)
+    assert callable(vpintegrator.plotting.volume)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r, ax: plotting.invariant(r, "mass", ax=ax), "has no 'mass'; it has energy"),
+        (lambda r, ax: plotting.volume(r, "area", ax=ax), "'area' is none of step, phase-space"),
+        (lambda r, ax: plotting.portrait(r, "euler", ax=ax), "'euler' is none of reference, net"),
+        (lambda r, ax: plotting.portrait(r, "rk4", plane=("z1", "y"), ax=ax), "'y' is none of z1"),
+        (lambda r, ax: plotting.portrait(r, "rk4", plane="z1", ax=ax), "is not two names"),
+        (lambda r, ax: plotting.section(r, "rk4", ax=ax), "no Poincare section with points"),
+        (lambda r, ax: plotting.section(r, "euler", ax=ax), "'euler' is none of reference"),
+    ],
+)
+def test_mistakes_leave_the_axes_as_they_were(call, message, body):
+    axes = Figure().subplots()
+    with pytest.raises(InputError, match=message):
+        call(body, axes)
+    assert not axes.lines
+
+
+def test_axes_that_do_not_suit_are_refused(flow, body):
+    flat, solid = Figure().subplots(), Figure().add_subplot(projection="3d")
+    with pytest.raises(InputError, match="make the Axes with projection='3d'"):
+        plotting.portrait(flow, "rk4", ax=flat)
+    with pytest.raises(InputError, match="this portrait is flat"):
+        plotting.portrait(body, "rk4", ax=solid)
+    plotting.portrait(flow, "rk4", plane=("x", "z"), ax=flat)
+    assert flat.lines
+
+
+def test_what_was_not_measured_is_not_drawn():
+    against = ["rk4"]
+    report = vp.compare(None, against, system="pendulum", steps=20, reference_time=0)
+    with pytest.raises(InputError, match="no reference to measure them against"):
+        plotting.errors(report, ax=Figure().subplots())
+    with pytest.raises(InputError, match="no reference; name a method"):
+        plotting.portrait(report, ax=Figure().subplots())
