@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import math
 import os
 import shutil
 import signal
@@ -53,6 +54,17 @@ def test_options_reach_the_model(run, body):
     assert (model.window, model.prediction_window, model.arguments["depth"]) == (2, 1, 1)
     assert model.arguments["time_mixing"]
     assert len(model.reversing_symmetries) == 0
+
+
+def test_polynomials_know_the_angles_of_the_system(run, tmp_path):
+    data = generate("pendulum", tmp_path / "a.h5", count=10, steps=4).path
+    common = (data, "--epochs", "1", "--model", "vpff", "--overwrite")
+    result = run(main, *common, "--functions", "polynomial", "--degree", "2", "-o", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    assert load("a.safetensors").periods == {0: 2 * math.pi}
+    run(main, *common, "-o", "a.safetensors")
+    assert load("a.safetensors").periods == {}
+    refused(run(main, *common, "--option", "periodic=1"), "angles are those that the system")
 
 
 @pytest.mark.parametrize(

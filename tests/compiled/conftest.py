@@ -25,6 +25,9 @@ MODELS = {
     "vpff": lambda **o: models.VolumePreservingFeedForward(
         dim=3, width=4, depth=2, reversing_symmetries=BODY, **o
     ),
+    "angles": lambda **o: models.VolumePreservingFeedForward(
+        dim=3, functions="polynomial", degree=3, depth=1, periodic={0: 2.5}, **o
+    ),
     "triangular": lambda **o: models.VolumePreservingFeedForward(
         dim=4, feed_forward="triangular", **o
     ),

@@ -357,3 +357,37 @@ def test_files_that_are_no_text(tmp_path):
         load_system(path)
     with pytest.raises(InputError, match="is a folder"):
         load_system(tmp_path)
+
+
+ROTOR = """
+state = { q = 2, p = 2 }
+periodic = { q = ["2*pi/k", 0] }
+hamiltonian = "(p[0]**2 + p[1]**2)/2 - cos(k*q[0]) + q[1]**4"
+[parameters]
+k = 3
+"""
+
+
+def test_angles_are_declared_with_their_periods():
+    assert load_system(ROTOR).periods == pytest.approx({0: 2 * np.pi / 3}, rel=1e-15)
+    assert load_system(ROTOR, k=1).periods == {0: 2 * np.pi}
+    assert load_system("abc-flow").periods == dict.fromkeys(range(3), 2 * np.pi)
+    assert load_system("rigid-body").periods == {}
+    assert "cos" in equations_unicode(load_system(ROTOR))
+
+
+@pytest.mark.parametrize(
+    ("periodic", "message"),
+    [
+        ('{ q = ["3*pi/k", 0] }', r"\[periodic\]: the vector field changes by .* turn by"),
+        ('{ q = ["2*pi/k", 1] }', r"\[periodic\]: the vector field changes"),
+        ('{ q = ["2*pi/k"] }', "1 expressions for 2 components"),
+        ("{ q = -1 }", r"\[periodic\] q\[0\]: a period is a positive number, or 0 .* not -1"),
+        ('{ q = "p[0]" }', "a period is a positive number"),
+        ("{ w = 1 }", "the state has no component 'w'"),
+        ("3", "'periodic' must be a table"),
+    ],
+)
+def test_mistakes_in_periods(periodic, message):
+    with pytest.raises(InputError, match=message):
+        load_system(ROTOR.replace('{ q = ["2*pi/k", 0] }', periodic))

@@ -17,6 +17,10 @@ from vpintegrator.nn.basis import RADIUS, chebyshev, harmonics, terms
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
 
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+FLIP_MOMENTUM = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
+FLIP_ANGLE = torch.diag(torch.tensor([-1.0, -1, 1, 1])).tolist()
+EXCHANGE_BOTH = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, -1, 0]]
+ARCHITECTURES = vp.models.ARCHITECTURES
 TURN = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]
 
 
@@ -107,18 +111,21 @@ def test_angles_are_wrapped(seed):
     assert_close(layer(z + turn), layer(z) + turn, 1e-12)
 
 
-@pytest.mark.parametrize("model", ["vpff", "vpt"])
+@pytest.mark.parametrize("periodic", [{}, {0: 2.5, 2: 7}])
+@pytest.mark.parametrize("model", ["vpff", "vpt", "vpmt"])
 @given(st.integers(0, 10**6))
-def test_models_of_polynomials_keep_volume_and_are_reversible(model, seed):
+def test_models_of_polynomials_keep_volume_and_are_reversible(model, periodic, seed):
     torch.manual_seed(seed)
-    architecture = {
-        "vpff": vp.models.VolumePreservingFeedForward,
-        "vpt": vp.models.VolumePreservingTransformer,
-    }[model]
-    made = architecture(
-        dim=3, depth=1, functions="polynomial", degree=4, reversing_symmetries=SIGN_FLIPS
+    made = ARCHITECTURES[model](
+        dim=3,
+        depth=1,
+        functions="polynomial",
+        degree=4,
+        periodic=periodic,
+        reversing_symmetries=SIGN_FLIPS,
     )
     randomise(made.core, 0.2, seed)
+    made.set_normalisation([0.3, -0.2, 0.1], [0.9, 1.1, 2])
     Z = sample(made.window, 3, seed=seed, scale=0.5)
     assert determinant_error(made, Z) <= 1e-12
     assert_close(made.inverse(made(Z)), Z, 1e-11)
@@ -127,15 +134,75 @@ def test_models_of_polynomials_keep_volume_and_are_reversible(model, seed):
         assert_close(reversed_, Z, 1e-11)
 
 
-def test_a_model_of_polynomials_is_saved_and_says_what_it_is(tmp_path):
+@pytest.mark.parametrize("rhos", [[FLIP_MOMENTUM], [FLIP_MOMENTUM, FLIP_ANGLE], [EXCHANGE_BOTH]])
+@given(st.integers(0, 10**6))
+def test_models_of_angles_turn_and_reverse_about_any_shift(rhos, seed):
+    """Whatever mean and spread the states have, periods and symmetries are exact."""
+    torch.manual_seed(seed)
+    made = vp.models.VolumePreservingFeedForward(
+        dim=4,
+        depth=2,
+        functions="polynomial",
+        degree=3,
+        split="halves",
+        periodic=[[0, 2.5], [1, 2.5]],
+        reversing_symmetries=rhos,
+    )
+    randomise(made.core, 0.1, seed)
+    generator = np.random.default_rng(seed)
+    made.set_normalisation(generator.normal(size=4), generator.uniform(0.5, 2, size=4))
+    assert_close(made.scale[:2], torch.full((2,), 2.5 / (2 * math.pi), dtype=torch.float64), 1e-15)
+    Z = sample(5, 1, 4, seed=seed)
+    turn = 2.5 * torch.tensor([1, -2, 0, 0], dtype=torch.float64)
+    assert_close(made(Z + turn), made(Z) + turn, 1e-12)
+    for rho in made.reversing_symmetries:
+        assert_close(made(made(Z) @ rho.mT) @ rho.mT, Z, 1e-11)
+        for other in made.reversing_symmetries:
+            assert_close(made(Z @ (rho @ other).mT), made(Z) @ (rho @ other).mT, 1e-11)
+
+
+@pytest.mark.parametrize("model", ["vpff", "vpt", "vpmt"])
+@pytest.mark.parametrize("periodic", [(), {1: 2 * math.pi}])
+def test_a_model_of_polynomials_is_saved_and_says_what_it_is(tmp_path, model, periodic):
     torch.manual_seed(0)
-    model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=5)
-    vp.save(model, tmp_path / "a.safetensors")
+    made = ARCHITECTURES[model](dim=3, functions="polynomial", degree=5, periodic=periodic)
+    vp.save(made, tmp_path / "a.safetensors")
     again = vp.load(tmp_path / "a.safetensors")
-    Z = sample(4, 1, 3)
-    assert torch.equal(again(Z), model(Z))
+    Z = sample(4, made.window, 3)
+    assert torch.equal(again(Z), made(Z))
     assert "polynomials of degree 5" in again.description
     assert again.arguments["functions"] == "polynomial"
+    assert again.periods == dict(periodic)
+    assert ("periodic" in again.arguments) == bool(periodic)
+
+
+@pytest.mark.parametrize("model", ["vpff", "vpt", "vpmt"])
+def test_models_of_neurons_are_stored_as_before(model):
+    made = ARCHITECTURES[model](dim=3)
+    assert not {"functions", "degree", "periodic"} & set(made.arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"functions": "neurons"}, "periodic is for functions = polynomial"),
+        ({"feed_forward": "triangular"}, "periodic is for couplings"),
+        ({"periodic": [[2, 1.0]]}, "must name components 0 ... 1, each once, not 2"),
+        ({"periodic": [[0, 1.0], [0, 1.0]]}, "each once, not 0"),
+        ({"periodic": {0: -1.0}}, "a period must be positive, not -1.0"),
+        ({"periodic": {0: math.inf}}, "a period of periodic must be a finite number"),
+        ({"periodic": [0]}, r"must hold pairs \(component, period\), not 0"),
+        ({"periodic": 1}, r"must hold pairs \(component, period\), not 1"),
+        (
+            {"reversing_symmetries": [[[0, 1], [1, 0]]]},
+            "connects the components 0 and 1, which are not angles of the same period",
+        ),
+    ],
+)
+def test_what_cannot_be_periodic(options, message):
+    given = {"dim": 2, "functions": "polynomial", "periodic": {0: 1.0}, **options}
+    with pytest.raises(InputError, match=message):
+        vp.models.VolumePreservingFeedForward(**given)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +213,10 @@ def test_a_model_of_polynomials_is_saved_and_says_what_it_is(tmp_path):
         ({"dim": 12, "degree": 12}, "more than 2,000 terms"),
         ({"symmetries": [[[0.6, -0.8], [0.8, 0.6]]]}, "generate a group of more than"),
         ({"dim": 3, "degree": 1, "symmetries": symmetry_group(SIGN_FLIPS, 3)}, "no function"),
+        (
+            {"dim": 4, "symmetries": [EXCHANGE], "split": "halves", "periodic": [0]},
+            "exchange angles with components that are none",
+        ),
     ],
 )
 def test_what_cannot_be(options, message):

@@ -18,6 +18,7 @@ GIVEN_OTHERWISE = {
     "shift": "training sets it from the data",
     "scale": "training sets it from the data",
     "reversing_symmetries": "they are those of the system; --no-reversible leaves them out",
+    "periodic": "angles are those that the system declares",
 }
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
@@ -137,6 +138,8 @@ def build(
     options = dict(options)
     if "split" in known and data.system.is_hamiltonian:
         options.setdefault("split", "halves")  # positions and momenta
+    if "periodic" in known and options.get("functions", "neurons") != "neurons":
+        options["periodic"] = data.system.periods
     symmetries: list[Any] = []
     if "reversing_symmetries" in known and reversible is not False:
         symmetries = list(data.system.reversing_symmetries)

@@ -95,6 +95,9 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         "Reversing symmetries (f(ρz) = -ρ f(z))",
         *(symmetries_unicode(system) or ["none declared"]),
     )
+    if system.periods:
+        angles = (f"{system.components[i]} {period:.9g}" for i, period in system.periods.items())
+        section("Angles and their periods", ", ".join(angles))
     if not system.is_measured:
         section("Divergence", divergence_unicode(system, width))
     if system.defaults:

@@ -21,6 +21,7 @@ def system_results(system: System) -> dict[str, Any]:
         "structure": system.structure,
         "invariants": list(system.invariants),
         "reversing_symmetries": len(system.reversing_symmetries),
+        "periodic": {system.components[i]: period for i, period in system.periods.items()},
         "defaults": dict(system.defaults),
         "text": system.text,
     }

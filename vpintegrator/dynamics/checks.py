@@ -41,7 +41,7 @@ Point = list[Any]
 
 
 def check_claims(equations: Equations, source: str) -> bool:
-    """Check invariants, reversing symmetries and divergence; return whether the latter is zero.
+    """Check invariants, symmetries, periods and divergence; return whether the latter is zero.
 
     Raises
     ------
@@ -54,6 +54,8 @@ def check_claims(equations: Equations, source: str) -> bool:
     trial.check_invariants(source)
     for number, rho in enumerate(equations.reversing_symmetries, start=1):
         trial.check_symmetry(rho, f"{source}, [[reversing_symmetry]] {number}")
+    if equations.periods:
+        trial.check_periods(f"{source}, [periodic]")
     free = equations.hamiltonian is not None or trial.divergence_vanishes(source)
     if equations.divergence_free is False and free:
         raise InputError(f"{source}, divergence_free: the file says false, but the divergence is 0")
@@ -129,7 +131,7 @@ class _Trial:
     def points(self) -> list[tuple[Point, Point]]:
         """Points where the vector field has a value, and that."""
         e = self.equations
-        cost = _cost(e.vector_field) * (1 + len(e.reversing_symmetries))
+        cost = _cost(e.vector_field) * (1 + len(e.reversing_symmetries) + bool(e.periods))
         cost += sum(3 * _cost([value]) + len(e.symbols) for value in e.invariants.values())
         if cost > _LARGEST_COST:
             raise TooLong(f"so much that checking them takes more than {_LARGEST_COST} operations")
@@ -196,6 +198,27 @@ class _Trial:
                 raise InputError(
                     f"{where}: this does not reverse the system, f(rho z) = -rho f(z) fails by "
                     f"{_number(defect)} at {_describe(self.equations, point)}"
+                )
+        self.require(judged, where)
+
+    def check_periods(self, where: str) -> None:
+        """Whether f is the same after random numbers of turns of all angles."""
+        periods = {i: high(period) for i, period in self.equations.periods.items()}
+        generator = random.Random(20231219)
+        judged = 0
+        for point, rates in self.points:
+            turned = list(point)
+            for i, period in periods.items():
+                turned[i] += generator.randint(1, 1000) * period
+            again = self.field.at(turned)
+            if again is None:
+                continue
+            judged += 1
+            defect = max(abs(a - b) for a, b in zip(again, rates, strict=True))
+            if defect > _TOLERANCE * (1 + max(map(abs, rates))):
+                raise InputError(
+                    f"{where}: the vector field changes by {_number(defect)} where angles turn by "
+                    f"their periods, at {_describe(self.equations, point)}"
                 )
         self.require(judged, where)
 

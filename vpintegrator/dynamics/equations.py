@@ -33,6 +33,7 @@ _KEYS = {
     "invariants",
     "divergence_free",
     "reversing_symmetry",
+    "periodic",
     "initial_conditions",
     "defaults",
     "plot",
@@ -61,6 +62,8 @@ class Equations:
     reversing_symmetries
         Linear involutions rho with f(rho z) = -rho f(z): rows of the matrices, each with its
         entries that are not zero by their columns.
+    periods
+        Periods of the components that are angles, by the number of the component.
     divergence_free
         What the file claims, or None when it claims nothing.
     scope
@@ -76,6 +79,7 @@ class Equations:
     hamiltonian: Value | None
     invariants: dict[str, Value]
     reversing_symmetries: tuple[tuple[dict[int, Number], ...], ...]
+    periods: dict[int, Number]
     divergence_free: bool | None
     scope: Scope = field(repr=False)
     source: str = field(repr=False)
@@ -98,7 +102,8 @@ class Equations:
             for name, value in self.scope.values.items()
             if name in self.definitions
         }
-        table = {key: entry for key, entry in self.table.items() if key != "reversing_symmetry"}
+        numeric = ("reversing_symmetry", "periodic")
+        table = {key: entry for key, entry in self.table.items() if key not in numeric}
         return _read_state_and_formulas(
             table, self.source, values, dict(self.scope.integers), algebra, self.definitions
         )
@@ -236,6 +241,7 @@ def _read_state_and_formulas(
         hamiltonian=hamiltonian,
         invariants=invariants,
         reversing_symmetries=_read_symmetries(table, source, scope, components, symbols, arrays),
+        periods=_read_periods(table, source, scope, components, arrays),
         divergence_free=claim,
         scope=scope,
         source=source,
@@ -474,6 +480,27 @@ def _read_symmetries(
             raise InputError(f"{where[:-1]}: applied twice, the map must give the state back")
         matrices.append(tuple(matrix))
     return tuple(matrices)
+
+
+def _read_periods(
+    table: Mapping[str, Any],
+    source: str,
+    scope: Scope,
+    components: tuple[str, ...],
+    arrays: Mapping[str, tuple[int, ...]],
+) -> dict[int, Number]:
+    where = f"{source}, [periodic]"
+    entries = _table(table, "periodic", source)
+    periods: dict[int, Number] = {}
+    for i, period in read_components(entries, where, scope, components, arrays).items():
+        if isinstance(period, Expression) or period < 0:
+            raise InputError(
+                f"{where} {components[i]}: a period is a positive number, or 0 for a component of "
+                f"an array that is no angle, not {_shown(period)}"
+            )
+        if period:
+            periods[i] = period
+    return periods
 
 
 def _linear(

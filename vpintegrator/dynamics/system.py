@@ -68,6 +68,9 @@ class System:
         Whether the flow preserves phase-space volume.
     reversing_symmetries
         Matrices rho, (dim, dim), with f(rho z) = -rho f(z) and rho rho = identity.
+    periods
+        Periods of the components that are angles, by the number of the component. States hold
+        angles that are continued over full turns, not reduced to one period.
     defaults
         ``step``, ``steps`` and ``time`` where the file suggests them.
     plot
@@ -104,6 +107,7 @@ class System:
             self.plot = read_plot(self.equations, source)
         self.defaults = _read_defaults(table, source)
         self.reversing_symmetries = [_matrix(rho) for rho in self.equations.reversing_symmetries]
+        self.periods = {i: float(period) for i, period in self.equations.periods.items()}
         self.invariants: dict[str, Callable[[Any], Any]] = {
             name: _Scalar(self.equations, expression, name)
             for name, expression in self.equations.invariants.items()

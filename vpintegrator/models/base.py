@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.checks import as_dtype, last_size, positive
+from vpintegrator.nn.checks import as_dtype, last_size, plain, positive
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
@@ -39,6 +41,9 @@ class Integrator(nn.Module):
         Constructor arguments of the architecture, JSON-serialisable, that make an equal model.
     reversing_symmetries : sequence of (dim, dim)
         Matrices rho with f(rho z) = -rho f(z); for psi with an explicit inverse only.
+    periodic : mapping or sequence of (component, period), optional
+        Components that are angles, by number. They enter the network in radians: their scale is
+        period / (2 pi).
     shift, scale : sequence of float, optional
         Normalisation of each component; by default 0 and 1. See ``set_normalisation``.
     dtype : torch.dtype or str
@@ -71,6 +76,7 @@ class Integrator(nn.Module):
         prediction_window: int | None,
         arguments: dict[str, Any],
         reversing_symmetries: Any = (),
+        periodic: Any = (),
         shift: Any = None,
         scale: Any = None,
         dtype: torch.dtype | str = torch.float64,
@@ -87,6 +93,13 @@ class Integrator(nn.Module):
                 f"prediction_window = {prediction_window} must not be larger than window = {window}"
             )
         self.reversing_symmetries = as_reversing_symmetries(reversing_symmetries, dim)
+        self.periods = as_periods(periodic, dim)
+        for i, j in self._connected().nonzero().tolist() if self.periods else ():
+            if self.periods.get(i) != self.periods.get(j):
+                raise InputError(
+                    f"a reversing symmetry connects the components {i} and {j}, which are not "
+                    "angles of the same period; leave out the symmetry, or periodic"
+                )
         self.core = psi
         if len(self.reversing_symmetries):
             self.core = Reversible(psi, self.reversing_symmetries[0], dtype=dtype)
@@ -98,10 +111,12 @@ class Integrator(nn.Module):
         }
         if len(self.reversing_symmetries):
             self.arguments["reversing_symmetries"] = self.reversing_symmetries.tolist()
+        if self.periods:
+            self.arguments["periodic"] = [list(pair) for pair in self.periods.items()]
         self.metadata: dict[str, str] = {}
         self.register_buffer("shift", torch.zeros(dim, dtype=dtype))
         self.register_buffer("scale", torch.ones(dim, dtype=dtype))
-        if shift is not None or scale is not None:
+        if shift is not None or scale is not None or self.periods:
             self.set_normalisation(
                 torch.zeros(dim) if shift is None else shift,
                 torch.ones(dim) if scale is None else scale,
@@ -141,11 +156,12 @@ class Integrator(nn.Module):
         return self(window)[..., self.window - self.prediction_window :, :]
 
     def set_normalisation(self, shift: Any, scale: Any) -> None:
-        """Set the normalisation, as near to what is given as the reversing symmetries allow.
+        """Set the normalisation, as near to what is given as symmetries and angles allow.
 
         A conjugation keeps the map reversible only if it commutes with the symmetries. So the shift
         is projected to the states that all of them leave in place, and scales are averaged
-        (geometrically) over components that a symmetry mixes.
+        (geometrically) over components that a symmetry mixes. The scale of an angle is fixed by its
+        period.
 
         Parameters
         ----------
@@ -164,6 +180,9 @@ class Integrator(nn.Module):
         if len(self.reversing_symmetries):
             shift_ = fixed_point_projection(self.reversing_symmetries, self.dim) @ shift_
             scale_ = self._averaged_over_mixed_components(scale_)
+        scale_ = scale_.clone()
+        for component, period in self.periods.items():
+            scale_[component] = period / (2 * math.pi)
         with torch.no_grad():
             self.shift.copy_(shift_)
             self.scale.copy_(scale_)
@@ -182,9 +201,13 @@ class Integrator(nn.Module):
             )
         return vector
 
+    def _connected(self) -> torch.Tensor:
+        """Which components (dim, dim) a symmetry takes to which."""
+        return (self.reversing_symmetries.abs() > TOLERANCE).any(0)
+
     def _averaged_over_mixed_components(self, scale: torch.Tensor) -> torch.Tensor:
         """Geometric means over sets of components that the symmetries connect."""
-        connected = (self.reversing_symmetries.abs() > TOLERANCE).any(0)
+        connected = self._connected()
         connected = (connected | connected.mT | torch.eye(self.dim, dtype=torch.bool)).double()
         component = torch.linalg.matrix_power(connected, self.dim) > 0
         return torch.stack([scale[members].log().mean().exp() for members in component])
@@ -200,3 +223,22 @@ class Integrator(nn.Module):
             f"volume_preserving={self.volume_preserving}, "
             f"reversing_symmetries={len(self.reversing_symmetries)}"
         )
+
+
+def as_periods(periodic: Any, dim: int) -> dict[int, float]:
+    """Periods of the components that are angles, by number, from pairs (component, period)."""
+    pairs = periodic.items() if isinstance(periodic, Mapping) else periodic
+    periods: dict[int, float] = {}
+    for pair in pairs if isinstance(pairs, Iterable) else [pairs]:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise InputError(f"periodic must hold pairs (component, period), not {pair!r}")
+        component = plain("a component of periodic", pair[0], (int,))
+        period = plain("a period of periodic", pair[1], (float,))
+        if not 0 <= component < dim or component in periods:
+            raise InputError(
+                f"periodic must name components 0 ... {dim - 1}, each once, not {component}"
+            )
+        if period <= 0:
+            raise InputError(f"periodic: a period must be positive, not {period}")
+        periods[component] = period
+    return periods

@@ -10,7 +10,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import checked_arguments
-from vpintegrator.models.base import Integrator
+from vpintegrator.models.base import Integrator, as_periods
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
@@ -23,6 +23,44 @@ FEED_FORWARDS = ["coupling", "triangular"]
 FUNCTIONS = ["neurons", "polynomial"]
 
 
+def coupling_by_functions(
+    functions: str,
+    dim: int,
+    *,
+    width: int,
+    degree: int,
+    periodic: Any,
+    split: Split,
+    symmetries: torch.Tensor,
+    activation: str,
+    initial_scale: float,
+    dtype: torch.dtype | str,
+) -> nn.Module:
+    """One sweep of couplings by the functions of this name."""
+    periods = as_periods(periodic, dim)
+    if one_of("functions", functions, FUNCTIONS) == "polynomial":
+        return BasisCoupling(
+            dim,
+            degree,
+            periodic=list(periods),
+            split=split,
+            symmetries=symmetries,
+            initial_scale=initial_scale / 10,
+            dtype=dtype,
+        )
+    if periods:
+        raise InputError("periodic is for functions = polynomial; neurons know no angles")
+    return AdditiveCoupling(
+        dim,
+        width,
+        split=split,
+        symmetries=symmetries,
+        activation=activation,
+        initial_scale=initial_scale,
+        dtype=dtype,
+    )
+
+
 def volume_preserving_feed_forward(
     kind: str,
     dim: int,
@@ -30,6 +68,7 @@ def volume_preserving_feed_forward(
     width: int,
     functions: str,
     degree: int,
+    periodic: Any,
     activation: str,
     blocks: int,
     linear: int,
@@ -40,26 +79,22 @@ def volume_preserving_feed_forward(
     dtype: torch.dtype | str,
 ) -> nn.Module:
     """One sweep of couplings, or the published stack of triangular layers."""
-    one_of("functions", functions, FUNCTIONS)
     if one_of("feed_forward", kind, FEED_FORWARDS) == "coupling":
-        if functions == "polynomial":
-            return BasisCoupling(
-                dim,
-                degree,
-                split=split,
-                symmetries=symmetries,
-                initial_scale=initial_scale / 10,
-                dtype=dtype,
-            )
-        return AdditiveCoupling(
+        return coupling_by_functions(
+            functions,
             dim,
-            width,
+            width=width,
+            degree=degree,
+            periodic=periodic,
             split=split,
             symmetries=symmetries,
             activation=activation,
             initial_scale=initial_scale,
             dtype=dtype,
         )
+    one_of("functions", functions, FUNCTIONS)
+    if as_periods(periodic, dim):
+        raise InputError("periodic is for couplings; triangular layers know no angles")
     idle = idle_components(symmetries, dim)
     if idle:
         warnings.warn(
@@ -115,6 +150,9 @@ class VolumePreservingFeedForward(Integrator):
         and states stay where the model was trained; they run off elsewhere.
     degree : int
         Of the polynomials, in all components together.
+    periodic : mapping or sequence of (component, period)
+        Components that are angles, by number: polynomials have their sines and cosines in place of
+        powers, the order of the harmonic counting as the degree.
     feed_forward : {"coupling", "triangular"}
     blocks, linear, upper_first : int, int, bool
         For "triangular": blocks in a stack, linear pairs in a block, which layer begins each pair.
@@ -158,6 +196,7 @@ class VolumePreservingFeedForward(Integrator):
         width: int = 16,
         functions: str = "neurons",
         degree: int = 6,
+        periodic: Any = (),
         feed_forward: str = "coupling",
         blocks: int = 2,
         linear: int = 1,
@@ -183,6 +222,7 @@ class VolumePreservingFeedForward(Integrator):
                 width=width,
                 functions=functions,
                 degree=degree,
+                periodic=periodic,
                 activation=activation,
                 blocks=blocks,
                 linear=linear,
@@ -212,6 +252,7 @@ class VolumePreservingFeedForward(Integrator):
                 "initial_scale": initial_scale,
             },
             reversing_symmetries=reversing_symmetries,
+            periodic=periodic,
             shift=shift,
             scale=scale,
             dtype=dtype,

@@ -9,10 +9,14 @@ from torch import nn
 
 from vpintegrator.models.arguments import checked_arguments
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.volume_preserving_feed_forward import (
+    coupling_by_functions,
+    feed_forward_words,
+    functions_as_arguments,
+)
 from vpintegrator.nn.attention_coupling import AttentionCoupling
 from vpintegrator.nn.checks import positive
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.couplings import AdditiveCoupling
 from vpintegrator.nn.split import Split, as_argument
 from vpintegrator.nn.symmetry import symmetry_group
 
@@ -35,6 +39,13 @@ class VolumePreservingMultiheadTransformer(Integrator):
         Number of units.
     width : int
         Hidden units of the pointwise couplings.
+    functions : {"neurons", "polynomial"}
+        What the pointwise couplings are made of, see ``VolumePreservingFeedForward``.
+    degree : int
+        Of the polynomials.
+    periodic : mapping or sequence of (component, period)
+        Components that are angles, for the pointwise couplings, see
+        ``VolumePreservingFeedForward``.
     attention_width, heads : int
         Width of the attention and its heads; the width must be divisible by the heads.
     split : "coordinates", "halves" or blocks of indices
@@ -74,6 +85,9 @@ class VolumePreservingMultiheadTransformer(Integrator):
         prediction_window: int | None = None,
         depth: int = 2,
         width: int = 16,
+        functions: str = "neurons",
+        degree: int = 6,
+        periodic: Any = (),
         attention_width: int = 8,
         heads: int = 2,
         split: Split = "coordinates",
@@ -102,9 +116,12 @@ class VolumePreservingMultiheadTransformer(Integrator):
                     initial_scale=initial_scale,
                     dtype=dtype,
                 ),
-                AdditiveCoupling(
+                coupling_by_functions(
+                    functions,
                     dim,
-                    width,
+                    width=width,
+                    degree=degree,
+                    periodic=periodic,
                     split=split,
                     symmetries=group,
                     activation=activation,
@@ -120,6 +137,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
+                **functions_as_arguments(functions, degree),
                 "attention_width": attention_width,
                 "heads": heads,
                 "split": as_argument(split, dim),
@@ -128,7 +146,11 @@ class VolumePreservingMultiheadTransformer(Integrator):
                 "initial_scale": initial_scale,
             },
             reversing_symmetries=reversing_symmetries,
+            periodic=periodic,
             shift=shift,
             scale=scale,
             dtype=dtype,
         )
+        if functions != "neurons":
+            words = feed_forward_words("coupling", functions, degree)
+            self.description = f"{type(self).description}, and {words}"

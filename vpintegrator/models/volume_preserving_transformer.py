@@ -44,6 +44,8 @@ class VolumePreservingTransformer(Integrator):
         What couplings are made of, see ``VolumePreservingFeedForward``.
     degree : int
         Of the polynomials.
+    periodic : mapping or sequence of (component, period)
+        Components that are angles, for the couplings, see ``VolumePreservingFeedForward``.
     weighting : {"auto", "skew", "coupled", "arbitrary"}
         The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
         "auto" is "skew", or "coupled" where several reversing symmetries leave no skew weighting
@@ -97,6 +99,7 @@ class VolumePreservingTransformer(Integrator):
         width: int = 16,
         functions: str = "neurons",
         degree: int = 6,
+        periodic: Any = (),
         weighting: str = "auto",
         attention_scale: float | None = None,
         features: int = 0,
@@ -164,6 +167,7 @@ class VolumePreservingTransformer(Integrator):
                     width=width,
                     functions=functions,
                     degree=degree,
+                    periodic=periodic,
                     activation=activation,
                     blocks=blocks,
                     linear=linear,
@@ -196,6 +200,7 @@ class VolumePreservingTransformer(Integrator):
                 "initial_scale": initial_scale,
             },
             reversing_symmetries=reversing_symmetries,
+            periodic=periodic,
             shift=shift,
             scale=scale,
             dtype=dtype,

@@ -109,7 +109,8 @@ def equivariant_coefficients(
     Raises
     ------
     InputError
-        If the group holds other matrices than signed permutations.
+        If the group holds other matrices than signed permutations, or exchanges angles with other
+        components.
     """
     signed = signed_permutations(group)
     if signed is None:
@@ -128,6 +129,8 @@ def equivariant_coefficients(
         # (S z)_{p(j)} = s_j z_j, so the function of z_j in a term is that of component p(j) in its
         # image
         target = [place_in_rest[int(places[component])] for component in rest]
+        if [periodic[j] for j in target] != periodic:
+            raise InputError("the symmetries exchange angles with components that are none")
         moved = [0] * len(indices)
         for n, e in enumerate(indices):
             image = [0] * len(rest)

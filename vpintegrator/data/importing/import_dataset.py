@@ -7,6 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from vpintegrator.data.recipe import toml
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.store import FORMAT, FORMAT_VERSION, fingerprint
 from vpintegrator.dynamics import System, load_system
+from vpintegrator.dynamics.angles import unwrapped
 from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
@@ -81,7 +83,8 @@ def import_dataset(
         The system that is thought to be behind the data: its name or file. Without one, what needs
         equations (classical methods, accurate solutions) is left out later on. How well the
         equations describe the data is found out, and a warning says so if they do not; the figures
-        are in ``[equations]`` of the recipe.
+        are in ``[equations]`` of the recipe. Where it declares angles that stay within one period
+        in the data, they are continued over their jumps.
     parameters
         Of the system.
     fit
@@ -123,9 +126,15 @@ def import_dataset(
     if step is not None and not (np.isfinite(step) and step > 0):
         raise InputError(f"step = {step!r} must be a positive number")
     arrays = _arrays(source, times, components, variable, decimal, columns, step)
+    arrays = _shaped(arrays, missing, where)
+    dim = arrays.states.shape[2]
+    known, order = _system(system, parameters, arrays.names, dim, title, where)
+    states, continued = unwrapped(arrays.states[..., order], known.periods)
+    arrays = replace(arrays, states=states)
     states, step, first, told = _regular(arrays, step, missing, resample, where)
-    known, order = _system(system, parameters, arrays.names, states.shape[2], title, where)
-    states = states[..., order]
+    if continued:
+        names = ", ".join(known.components[k] for k in continued)
+        told.append(f"angles that jumped by their period are continued over it: {names}")
     units = [arrays.units[k] for k in order] if any(arrays.units) else []
     if split is None:
         split = "trajectory" if len(states) >= _FEW else "time"
@@ -198,10 +207,8 @@ def _arrays(
     return Arrays(found.states, found.times, found.step, tuple(components))
 
 
-def _regular(
-    arrays: Arrays, step: float | None, missing: bool, resampled: bool, where: str
-) -> tuple[np.ndarray, float, float, list[str]]:
-    """States (trajectory, time, dim) at equal steps, the step, the first time, what was done."""
+def _shaped(arrays: Arrays, missing: bool, where: str) -> Arrays:
+    """The arrays with states (trajectory, time, dim), whose values are checked."""
     states = arrays.states
     if states.ndim == 2:
         states = states[None]
@@ -215,6 +222,16 @@ def _regular(
         raise InputError(f"{where}: a trajectory needs two times or more, but these have {length}")
     lengths = np.full(count, length) if arrays.lengths is None else arrays.lengths
     _check_values(states, lengths, missing, where)
+    return replace(arrays, states=states, lengths=lengths)
+
+
+def _regular(
+    arrays: Arrays, step: float | None, missing: bool, resampled: bool, where: str
+) -> tuple[np.ndarray, float, float, list[str]]:
+    """States (trajectory, time, dim) at equal steps, the step, the first time, what was done."""
+    states, lengths = arrays.states, arrays.lengths
+    assert lengths is not None
+    count, length, _ = states.shape
     if arrays.times is None:
         if resampled:
             raise InputError(f"{where}: resample needs times, and none are known")
@@ -230,8 +247,8 @@ def _regular(
     times = arrays.times
     if times.shape not in ((length,), (count, length)):
         raise InputError(
-            f"{where}: times of shape {times.shape} do not fit states of shape "
-            f"{arrays.states.shape}; expected ({length},)"
+            f"{where}: times of shape {times.shape} do not fit states of shape {states.shape}; "
+            f"expected ({length},)"
         )
     times = np.broadcast_to(times, (count, length))
     told = []
