@@ -18,6 +18,7 @@ from vpintegrator.claim import claim
 from vpintegrator.cli.train import MODELS, main
 from vpintegrator.data import Dataset, generate
 from vpintegrator.models import ARCHITECTURES, load
+from vpintegrator.training import History
 from vpintegrator.training.first_order import FirstOrder
 
 
@@ -150,6 +151,13 @@ def test_training_goes_on_from_a_model(run, body):
 def test_mistakes(run, tmp_path, body, arguments, message):
     assert refused(run(main, body, "--epochs", "1", *arguments), message)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_learning_by_heart_is_told(run, body, monkeypatch):
+    arguments = [main, body, "--model", "vpff", "--width", "4", "--epochs", "1", "--overwrite"]
+    assert "--noise" not in run(*arguments).output
+    monkeypatch.setattr(History, "overfitted", True)
+    assert "others worse after epoch 1: give more trajectories, --noise" in run(*arguments).output
 
 
 def test_dimensions_must_agree(run, body):

@@ -1,13 +1,14 @@
 """Training on real trajectories, small enough for a test."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 import torch
 
 from vpintegrator import models
-from vpintegrator.data import windows
+from vpintegrator.data import generate, windows
 from vpintegrator.errors import InputError
 from vpintegrator.training import relative_error, train
 
@@ -93,6 +94,15 @@ def test_auto_picks_by_size_and_precision(body, one_step):
     assert train(one_step(), body, epochs=1).optimizer == "levenberg-marquardt"
     single = one_step(dtype=torch.float32)
     assert train(single, body, epochs=1).optimizer == "adam"
+
+
+def test_a_flow_that_changes_volumes_is_no_matter_for_a_model_that_does_not(tmp_path):
+    data = generate("lotka-volterra-2d", tmp_path / "populations.h5", count=20, steps=2)
+    with pytest.warns(UserWarning, match="lotka-volterra-2d changes volumes .* vpff never does"):
+        train(models.VolumePreservingFeedForward(dim=2, width=2), data, epochs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        train(models.ResidualNetwork(dim=2, width=4), data, epochs=1)
 
 
 def test_a_window_model_with_a_shorter_prediction(body):

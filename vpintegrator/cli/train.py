@@ -130,7 +130,8 @@ class _Command(click.Command):
     "--optimizer",
     default="auto",
     show_default=True,
-    help="levenberg-marquardt, gauss-newton, adam, adamw, l-bfgs, or auto, which picks by size.",
+    help="levenberg-marquardt, gauss-newton, adam, adamw, l-bfgs, or auto, which picks by size "
+    "and by the time of an epoch.",
 )
 @click.option("--target", type=float, help="Stop at this validation error.")
 @click.option(
@@ -404,6 +405,12 @@ def _report(history: History, path: Path, checkpoint: Path) -> None:
         f"(epoch {history.best_epoch}), test {history.test_error:.2e}",
         soft_wrap=True,
     )
+    if history.overfitted:
+        out.print(
+            f"  the training windows were learned better and others worse after epoch "
+            f"{history.best_epoch}: give more trajectories, --noise or --horizon",
+            soft_wrap=True,
+        )
     out.print(f"  written to {path}", soft_wrap=True)
 
 

@@ -27,7 +27,8 @@ from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.arguments import LARGEST_SEED, not_negative, positive, whole
-from vpintegrator.training.checkpoint import Checkpoint, load_checkpoint
+from vpintegrator.training.checkpoint import Checkpoint, load_checkpoint, optimizer_of_checkpoint
+from vpintegrator.training.choice import BY_TIME, by_size, by_time
 from vpintegrator.training.compilation import compile_for_training, training_with
 from vpintegrator.training.first_order import BATCH, FirstOrder
 from vpintegrator.training.gauss_newton import GaussNewton
@@ -42,7 +43,6 @@ from vpintegrator.training.stages import Stages
 
 DEFAULT_SECONDS = 150.0
 CHECKPOINT_SECONDS = 30.0
-LARGEST_MATRIX = 5_000  # parameters for which auto takes Levenberg-Marquardt
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
 
 _ALGORITHMS: dict[str, Any] = {
@@ -92,8 +92,9 @@ def train(
         A dataset or the path of one. Windows of its group ``train`` are used.
     optimizer
         ``levenberg-marquardt``, ``gauss-newton`` (the same without matrices), ``adam``, ``adamw``,
-        ``l-bfgs``, or ``auto``: in double precision the first up to 5,000 parameters and the
-        second beyond, in single precision or with batch norm Adam.
+        ``l-bfgs``, or ``auto``: in double precision the first up to 5,000 parameters, unless
+        the seconds given are too few for it, as a part of an epoch tells, and else the second; in
+        single precision or with batch norm Adam.
     seconds, epochs, target
         The budget: training ends when either is used up, or at a validation error of ``target``.
         150 seconds if neither of the first two is given.
@@ -167,6 +168,13 @@ def train(
         None if epochs is None else whole("epochs", epochs),
         None if target is None else positive("target", target),
     )
+    first, system = processes.rank() == 0, dataset.system
+    if first and model.volume_preserving and not (system.divergence_free or system.is_measured):
+        warnings.warn(
+            f"the flow of {system.name} changes volumes (div f is not zero), which {model.name} "
+            "never does; a model without structure fits better: resnet, or transformer",
+            stacklevel=2,
+        )
     restarts, seed = whole("restarts", restarts), whole("seed", seed, 0, LARGEST_SEED)
     threads = whole("threads", threads)
     batch = None if batch is None else whole("batch", batch)
@@ -183,7 +191,6 @@ def train(
         if not name.startswith("adam"):
             raise InputError(f"learning_rate is an option of adam and adamw; {name} has none")
     objective = Objective(loss, horizon, noise)
-    first = processes.rank() == 0
     if output is not None and first:
         check_output(output, overwrite)
     claimed = checkpoint if checkpoint is not None else output
@@ -210,6 +217,8 @@ def train(
         }
         saved = None
         if resume and checkpoint is not None and Path(checkpoint).exists():
+            if optimizer == "auto" and name in BY_TIME:
+                name = identity["optimizer"] = optimizer_of_checkpoint(checkpoint, BY_TIME) or name
             saved = load_checkpoint(checkpoint, identity, model)
             model.load_state_dict(saved.moment.model)
         budget = _budget(given, saved, checkpoint)
@@ -277,6 +286,10 @@ def train(
                 shown(progress if first else False) as show,
                 training_with(machine),
             ):
+                if optimizer == "auto" and saved is None and machine is None:
+                    part = budget.part(0.5 / restarts) if restarts > 1 else budget
+                    name = by_time(name, model, *pairs, objective, part, batch)
+                    identity["optimizer"] = name
                 stages.run(after_epoch)
         except KeyboardInterrupt:
             ending = "interrupt"
@@ -390,14 +403,7 @@ def _summary_writer(folder: str | os.PathLike[str] | None) -> Iterator[Any]:
 def _choose(optimizer: str, model: Integrator) -> str:
     if optimizer not in OPTIMIZERS:
         raise InputError(f"optimizer = '{optimizer}' is none of {', '.join(OPTIMIZERS)}")
-    if optimizer != "auto":
-        return optimizer
-    if uses_batch_statistics(model):
-        return "adam"
-    if any(p.dtype != torch.float64 for p in model.parameters()):
-        return "adam"
-    count = sum(p.numel() for p in model.parameters())
-    return "levenberg-marquardt" if count <= LARGEST_MATRIX else "gauss-newton"
+    return by_size(model) if optimizer == "auto" else optimizer
 
 
 def _without_compilation(optimizer: str, compiled: bool | None) -> bool:
