@@ -1,4 +1,4 @@
-"""vp-plot: draw the figures, tables and captions of a rollout file."""
+"""vp-plot: draw the figures, tables and captions of a rollout, or the curve of a training."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from vpintegrator.cli.common import (
     console,
     overwrite_option,
     plain_errors,
+    progress_bar,
     version_option,
 )
 from vpintegrator.cli.output import output_options, write_json
 
 
 @click.command(context_settings=SETTINGS)
-@click.argument("rollout", type=click.Path(path_type=Path), metavar="ROLLOUT.h5")
+@click.argument("file", type=click.Path(path_type=Path), metavar="ROLLOUT.h5|MODEL.safetensors")
 @click.option(
     "-o",
     "--output",
@@ -50,7 +51,7 @@ from vpintegrator.cli.output import output_options, write_json
 @version_option
 @plain_errors
 def main(
-    rollout: Path,
+    file: Path,
     output: Path,
     formats: tuple[str, ...],
     style: str,
@@ -59,27 +60,40 @@ def main(
 ) -> None:
     """Draw the figures, tables and captions of a rollout: nothing is integrated again.
 
+    Of a model, the curve of its training is drawn.
+
     \b
     Examples:
       vp-plot rigid-body-rollout.h5 -o figures/
       vp-plot rigid-body-rollout.h5 -o slides/ --style dark --format png
       vp-plot rigid-body-rollout.h5 -o paper/ --format pgf --width column
+      vp-plot rigid-body-vpt.safetensors -o training/
     """
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import open_rollout
 
-    paths = draw(
-        rollout,
-        output,
-        formats=formats or ("png", "pdf"),
-        overwrite=overwrite,
-        style=style,
-        width=width,
-    )
+    with progress_bar() as bar:
+        task = bar.add_task("figures", total=None)
+        paths = draw(
+            file,
+            output,
+            formats=formats or ("png", "pdf"),
+            overwrite=overwrite,
+            style=style,
+            width=width,
+            progress=lambda name, done, total: bar.update(
+                task, description=name or "figures", completed=done, total=total
+            ),
+        )
     out = console()
     for path in paths:
         out.print(path, soft_wrap=True)
-    write_json(lambda: {"files": paths, "table": open_rollout(rollout).table()})
+    write_json(
+        lambda: (
+            {"files": paths}
+            | ({} if file.suffix == ".safetensors" else {"table": open_rollout(file).table()})
+        )
+    )
 
 
 if __name__ == "__main__":

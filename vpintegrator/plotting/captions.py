@@ -32,8 +32,8 @@ _INVARIANT_CURVES = "largest change of the invariants on any orbit up to each ti
 
 
 def markdown_captions(scene: Scene, figures: Sequence[str]) -> str:
-    """All captions, each under its figure's name."""
-    return "\n".join(f"## {name}\n\n{markdown(caption(scene, name))}\n" for name in figures)
+    """The captions of a rollout's figures, each under its figure's name."""
+    return markdown_paragraphs({name: caption(scene, name) for name in figures})
 
 
 def latex_captions(
@@ -42,15 +42,28 @@ def latex_captions(
     as_pgf: bool = False,
     widths: Mapping[str, float] | None = None,
 ) -> str:
-    """All figures with their captions, as environments to copy from.
+    """A rollout's figures with their captions, as :func:`latex_environments`."""
+    texts = {name: caption(scene, name) for name in figures}
+    widths = dict.fromkeys(figures, scene.style.wide) | dict(widths or {})
+    return latex_environments(texts, scene.system.name, widths, as_pgf)
+
+
+def markdown_paragraphs(texts: Mapping[str, str]) -> str:
+    """Captions, each under its figure's name."""
+    return "\n".join(f"## {name}\n\n{markdown(text)}\n" for name, text in texts.items())
+
+
+def latex_environments(
+    texts: Mapping[str, str], subject: str, widths: Mapping[str, float], as_pgf: bool = False
+) -> str:
+    """Figures with their captions, as environments to copy from, labelled by their ``subject``.
 
     A figure wider than a column, by its width in inches, stands in ``figure*``, which spans both
     columns where there are two; it is scaled to the width of its environment.
     """
     blocks = []
-    for name in figures:
-        wide = (widths or {}).get(name, scene.style.wide) > _COLUMN
-        environment = "figure*" if wide else "figure"
+    for name, text in texts.items():
+        environment = "figure*" if widths[name] > _COLUMN else "figure"
         drawing = rf"\includegraphics[width=\linewidth]{{{name}}}"
         if as_pgf:
             drawing = rf"\resizebox{{\linewidth}}{{!}}{{\input{{{name}.pgf}}}}"
@@ -60,8 +73,8 @@ def latex_captions(
                     rf"\begin{{{environment}}}",
                     r"  \centering",
                     f"  {drawing}",
-                    rf"  \caption{{{latex(caption(scene, name))}}}",
-                    rf"  \label{{fig:{label(f'{scene.system.name} {name}')}}}",
+                    rf"  \caption{{{latex(text)}}}",
+                    rf"  \label{{fig:{label(f'{subject} {name}')}}}",
                     rf"\end{{{environment}}}",
                     "",
                 ]

@@ -1,9 +1,9 @@
 """Single panels, drawn into Axes of one's own.
 
-Each function takes a report, or the path of a rollout file, and Matplotlib's Axes, and returns
-these; without Axes it makes a figure of one panel by ``pyplot``. Letters and colours follow the
-Axes and Matplotlib's settings; a method keeps its colour, line and marker. Every line has its
-method as its label, so ``ax.legend()`` names them.
+Each function takes what is drawn, such as a report or the path of a rollout file, and Matplotlib's
+Axes, and returns these; without Axes it makes a figure of one panel by ``pyplot``. Letters and
+colours follow the Axes and Matplotlib's settings; a method keeps its colour, line and marker. Every
+line has its method as its label, so ``ax.legend()`` names them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from vpintegrator.plotting.phase import REFERENCE, draw_portrait, portrait_kind
 from vpintegrator.plotting.poincare import draw_section, plane_of_section, reference_section
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER, Style
+from vpintegrator.plotting.training import AGAINST, draw_training, read_training
 from vpintegrator.plotting.volume import VOLUMES, draw_volume_error
 from vpintegrator.rollout import Report, open_rollout
 
@@ -246,6 +247,43 @@ def section(
         raise InputError(f"section: this rollout has no Poincare section with points of '{method}'")
     scene, ax = _prepared(report, ax)
     draw_section(ax, scene, method, pair, found)
+    return ax
+
+
+def training(source: Any, ax: Any = None, against: str = "epochs") -> Any:
+    """Errors of training and validation in the course of a training.
+
+    Parameters
+    ----------
+    source
+        The history that :func:`vpintegrator.train` returns; or a model, or the path of its file,
+        which keep a thinned one.
+    ax
+        Matplotlib's Axes; a new figure if None.
+    against
+        ``"epochs"`` or ``"seconds"``.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        ``ax``.
+
+    Raises
+    ------
+    InputError
+        If the file is no model, or nothing is known of the training.
+
+    Examples
+    --------
+    ::
+
+        history = vp.train(model, dataset, seconds=60)
+        vp.plotting.training(history, against="seconds").legend()
+    """
+    _choose("against", against, AGAINST)
+    told = read_training(source)
+    ax = new_axes() if ax is None else ax
+    draw_training(ax, told, own_style(ax), against)
     return ax
 
 
