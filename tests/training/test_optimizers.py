@@ -1,5 +1,8 @@
 """Every optimizer, against closed forms and against one another."""
 
+import errno
+import os
+
 import pytest
 import torch
 
@@ -211,3 +214,26 @@ def test_tensorboard(body, one_step, tmp_path):
     pytest.importorskip("tensorboard")
     train(one_step(), body, epochs=2, log=tmp_path / "log")
     assert list((tmp_path / "log").glob("events*"))
+
+
+@pytest.mark.parametrize("written", [0, 3])
+def test_a_full_disk_ends_the_curves_and_not_the_training(
+    body, one_step, tmp_path, monkeypatch, capfd, written
+):
+    writers = pytest.importorskip("tensorboard.summary.writer.record_writer")
+    writes = iter(range(100))
+
+    def write(*_):
+        if next(writes) >= written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(writers.RecordWriter, "write", write)
+    folder, model = tmp_path / "log", one_step()
+    options = {"epochs": 20, "optimizer": "adam", "log": folder, "compiled": False}
+    if written:
+        with pytest.warns(UserWarning, match=f"curves end at .*{folder}: the disk is full"):
+            assert train(model, body, **options).epochs == 20
+    else:
+        with pytest.raises(OSError, match="the disk is full"):
+            train(model, body, **options)
+    assert "Traceback" not in capfd.readouterr().err

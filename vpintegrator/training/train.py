@@ -7,8 +7,8 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from vpintegrator.training.first_order import BATCH, FirstOrder
 from vpintegrator.training.gauss_newton import GaussNewton
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.log import logging_to
 from vpintegrator.training.loop import Training
 from vpintegrator.training.objective import Objective, relative_error
 from vpintegrator.training.output import save_somewhere, sentence
@@ -257,9 +258,8 @@ def train(
                 record()
             if stages.in_trial:
                 return
-            if writer is not None:
-                writer.add_scalar("error/training", h.training_error[-1], h.epochs)
-                writer.add_scalar("error/validation", h.validation_error[-1], h.epochs)
+            if note is not None:
+                note(h)
             if show is not None:
                 show(h)
 
@@ -282,7 +282,7 @@ def train(
                 stages.start = time.perf_counter() - saved.seconds
             with (
                 torch_threads(threads),
-                _summary_writer(log) as writer,
+                logging_to(log) as note,
                 shown(progress if first else False) as show,
                 training_with(machine),
             ):
@@ -379,25 +379,6 @@ def _write(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> None:
         checkpoint.save(path)
     except (InputError, OSError) as error:
         warnings.warn(f"there is no new checkpoint, {sentence(error)}", stacklevel=2)
-
-
-@contextmanager
-def _summary_writer(folder: str | os.PathLike[str] | None) -> Iterator[Any]:
-    """A TensorBoard writer, if there is a folder to write to."""
-    if folder is None or processes.rank() > 0:
-        yield None
-        return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise InputError(
-            f"log = {folder}: TensorBoard is not installed; pip install tensorboard"
-        ) from None
-    writer = SummaryWriter(os.fspath(folder))
-    try:
-        yield writer
-    finally:
-        writer.close()
 
 
 def _choose(optimizer: str, model: Integrator) -> str:
