@@ -42,6 +42,7 @@ from vpintegrator.errors import InputError
 
 _SAMPLE = 2e-3  # seconds: shorter calls are repeated to last so long, far above a clock's error
 _FEWEST = 3  # rounds
+_clock = time.perf_counter
 TANH = 30  # operations of a tanh to rounding, about
 _PACKAGES = ("vpintegrator", "torch", "numpy", "scipy")
 _PEERS = ("jax", "strupnet", "heyoka")
@@ -56,7 +57,9 @@ def benchmark(seconds: float = 5.0) -> Callable[[Callable[..., None]], click.Com
 
     def decorate(function: Callable[..., None]) -> click.Command:
         @functools.wraps(function)
-        def run(threads: int, markdown: bool, **arguments: Any) -> None:
+        def run(threads: int, markdown: bool, cpu_time: bool, **arguments: Any) -> None:
+            global _clock
+            _clock = time.process_time if cpu_time else time.perf_counter
             use_threads(threads)
             function(threads=threads, **arguments)
 
@@ -68,6 +71,11 @@ def benchmark(seconds: float = 5.0) -> Callable[[Callable[..., None]], click.Com
                 default=seconds,
                 show_default=True,
                 help="For each comparison.",
+            ),
+            click.option(
+                "--cpu-time",
+                is_flag=True,
+                help="Time of the processor, where others use it too; not for GPUs.",
             ),
             click.option("--markdown", is_flag=True, help="Print tables as Markdown."),
             click.option("--quick", is_flag=True, help="Small sizes: a try-out, no measurement."),
@@ -118,10 +126,10 @@ def time_together(
     while rounds < _FEWEST or time.perf_counter() - start < seconds:
         for name in order:
             call, count = candidates[name], repeats[name]
-            begin = time.perf_counter()
+            begin = _clock()
             for _ in range(count):
                 call()
-            samples[name].append((time.perf_counter() - begin) / count)
+            samples[name].append((_clock() - begin) / count)
         order.reverse()
         rounds += 1
     return {name: float(np.median(values)) for name, values in samples.items()}
@@ -132,10 +140,10 @@ def _repeats(call: Callable[[], object]) -> int:
     call()
     count = 1
     while True:
-        begin = time.perf_counter()
+        begin = _clock()
         for _ in range(count):
             call()
-        spent = time.perf_counter() - begin
+        spent = _clock() - begin
         if spent >= _SAMPLE:
             return count
         count = max(2 * count, int(count * _SAMPLE / max(spent, 1e-7)))
@@ -152,6 +160,8 @@ def machine() -> str:
     parts.append(f"{os.cpu_count()} cores{load}")
     threads = torch.get_num_threads()
     parts.append(f"{threads} thread{'s' if threads > 1 else ''} in use")
+    if _clock is time.process_time:
+        parts.append("time of the processor")
     versions = [f"Python {platform.python_version()}"]
     for package in (*_PACKAGES, *_PEERS):
         try:

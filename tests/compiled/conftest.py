@@ -28,6 +28,9 @@ MODELS = {
     "angles": lambda **o: models.VolumePreservingFeedForward(
         dim=3, functions="polynomial", degree=3, depth=1, periodic={0: 2.5}, **o
     ),
+    "polynomials": lambda **o: models.VolumePreservingFeedForward(
+        dim=3, depth=1, functions="polynomial", degree=5, reversing_symmetries=BODY, **o
+    ),
     "triangular": lambda **o: models.VolumePreservingFeedForward(
         dim=4, feed_forward="triangular", **o
     ),

@@ -190,6 +190,34 @@ def test_work_precision(script, compiler, tmp_path):
     assert path.stat().st_mtime_ns == changed
 
 
+def test_polynomials(script, compiler, monkeypatch, tmp_path):
+    for peer in ("jax", "heyoka"):
+        monkeypatch.setitem(sys.modules, peer, None)
+    path = tmp_path / "network.safetensors"
+    output = run(script("polynomials"), "--markdown", "--network", str(path))
+    header, *rows = cells(output)
+    assert header[:4] == ["trajectories", "compiled", "eager", "gauss-legendre-6"]
+    assert [row[0] for row in rows] == ["1", "16", "16"]
+    assert "jax is left out" in output and "heyoka is left out" in output
+    assert sum(p.numel() for p in vp.load(path).parameters()) == 36
+
+
+def test_the_polynomials_in_jax_are_the_same(script):
+    pytest.importorskip("jax", reason="jax is in the extra bench")
+    polynomials, system = script("polynomials"), vp.load_system("rigid-body")
+    model = vp.models.VolumePreservingFeedForward(
+        dim=3,
+        depth=2,
+        functions="polynomial",
+        initial_scale=0.5,
+        reversing_symmetries=system.reversing_symmetries,
+        scale=[0.5, 0.6, 0.7],
+    )
+    initial = system.sample_initial(3, np.random.default_rng(0))
+    found = polynomials.as_states(polynomials.in_jax(model, 4)(initial))
+    np.testing.assert_allclose(found, polynomials.eager(model, initial, 4), rtol=1e-12, atol=1e-14)
+
+
 def test_start_up(script):
     _, *rows = cells(run(script("startup"), "--markdown"))
     assert [row[0] for row in rows] == ["python -c pass", "vp-gen --help"]

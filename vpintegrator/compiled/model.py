@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from vpintegrator.compiled.compiler import Compilation
+from vpintegrator.compiled.regrouping import regrouped
 from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_model
@@ -47,7 +48,7 @@ class CompiledModel:
     """
 
     def __init__(self, model: Integrator, narrow: bool = False, windows: Any = None) -> None:
-        traced = trace(model, frozen=True)
+        traced = regrouped(trace(model, frozen=True))
         like = model.scale
         self.dtype = np.float64 if like.dtype == torch.float64 else np.float32
         self.window, self.dim = model.window, model.dim
@@ -89,7 +90,7 @@ class CompiledModel:
         threads = min(torch.get_num_threads(), states.size // _THREAD)
         blocks = -(-len(windows) // self.lanes)
         parts = min(_PARTS * threads, blocks)
-        if parts < 2:
+        if threads < 2 or parts < 2:
             self._run(windows, states, calls)
             return states, windows
         edges = [k * blocks // parts * self.lanes for k in range(1, parts)]

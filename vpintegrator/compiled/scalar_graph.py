@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,12 @@ class ScalarGraph:
         """The value of a constant; None for other nodes."""
         return self._values[number]
 
+    def again(self, operation: str, arguments: Sequence[int]) -> int:
+        """The operation of another graph's node on nodes of this one."""
+        if operation in BINARY:
+            return int(getattr(self, operation)(*arguments))
+        return self._number(operation, *arguments)
+
     def negative(self, a: int) -> int:
         """-a."""
         node, value = self.nodes[a], self.value(a)
@@ -135,6 +141,8 @@ class ScalarGraph:
             return self.negative(b)
         if self.nodes[b][0] == "neg":
             return self.add(a, self.nodes[b][1])
+        if self.nodes[a][0] == "neg":
+            return self.negative(self.add(self.nodes[a][1], b))
         return self._number("sub", a, b)
 
     def mul(self, a: int, b: int) -> int:
@@ -161,6 +169,8 @@ class ScalarGraph:
             return self.constant(_folded(np.divide, x, y))
         if y is not None and y != 0 and math.frexp(y)[0] in (0.5, -0.5):
             return self.mul(a, self.constant(1 / y))  # exact for powers of two
+        if self.varies[a] and not self.varies[b]:
+            return self.mul(a, self.div(self.constant(1.0), b))  # one division for all steps
         return self.constant(0.0) if x == 0 else self._number("div", a, b)
 
     def maximum(self, a: int, b: int) -> int:
