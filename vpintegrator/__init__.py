@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from vpintegrator.dynamics import System, list_systems, load_system, solve
     from vpintegrator.errors import InputError
-    from vpintegrator.models import load, save
+    from vpintegrator.models import grown, load, save
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import as_ode_solver, compare, integrate, open_rollout, rollout
     from vpintegrator.training import train
@@ -62,6 +62,7 @@ _NAMES = {
     "draw": "plotting",
     "generate": "data",
     "import_dataset": "data",
+    "grown": "models",
     "integrate": "rollout",
     "list_recipes": "catalogue",
     "list_systems": "catalogue",
@@ -83,6 +84,7 @@ __all__ = [
     "compare",
     "draw",
     "generate",
+    "grown",
     "import_dataset",
     "integrate",
     "list_recipes",

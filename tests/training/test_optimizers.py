@@ -160,6 +160,15 @@ def test_a_target_ends_training(body, one_step):
     assert history.epochs < 100
 
 
+def test_training_ends_when_patience_does(body, one_step):
+    history = train(one_step(8), body, epochs=2000, patience=3)
+    errors = history.validation_error
+    assert history.stopped_by == "patience"
+    assert history.epochs == history.improved_epoch + 3 < 2000
+    assert history.improved_error == errors[history.improved_epoch - 1]
+    assert min(errors[-3:]) >= 0.9 * history.improved_error
+
+
 def test_the_horizon_loss_is_that_of_a_rollout(body):
     """Against an obvious loop, for windows that overlap and windows that do not."""
     torch.manual_seed(0)

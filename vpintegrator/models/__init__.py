@@ -9,6 +9,7 @@ from vpintegrator.models.classification_transformer import (
     image_patches,
 )
 from vpintegrator.models.gml import load_gml
+from vpintegrator.models.growth import grown
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.residual_network import ResidualNetwork
 from vpintegrator.models.saving import load, save
@@ -28,6 +29,7 @@ __all__ = [
     "VolumePreservingFeedForward",
     "VolumePreservingMultiheadTransformer",
     "VolumePreservingTransformer",
+    "grown",
     "image_patches",
     "load",
     "load_gml",

@@ -123,6 +123,27 @@ class BasisCoupling(nn.Module):
     def _constant(self, name: str, value: torch.Tensor) -> None:
         self.register_buffer(name, value, persistent=False)
 
+    def take(self, smaller: BasisCoupling) -> None:
+        """Become the map of a layer of the same components and symmetries, of no higher degree."""
+        with torch.no_grad():
+            coefficients = torch.zeros_like(self.coefficients)
+            for a in range(len(self.blocks)):
+                known = {
+                    tuple(e): row
+                    for e, row in zip(
+                        smaller.get_buffer(f"chosen_{a}").tolist(), smaller._matrix(a), strict=True
+                    )
+                }
+                sources, factors = self.get_buffer(f"sources_{a}"), self.get_buffer(f"factors_{a}")
+                for n, e in enumerate(self.get_buffer(f"chosen_{a}").tolist()):
+                    if tuple(e) not in known:
+                        continue
+                    for k, component in enumerate(self.blocks[a]):
+                        factor = factors[n, component]
+                        if factor:
+                            coefficients[sources[n, k]] = known[tuple(e)][component] / factor
+            self.coefficients.copy_(coefficients)
+
     def _univariate(self, x: torch.Tensor, angle: bool) -> torch.Tensor:
         """The functions of one component, (...) to (..., function)."""
         return torch.stack((harmonics if angle else chebyshev)(x, self.degree), dim=-1)

@@ -28,7 +28,7 @@ from vpintegrator.training.loop import Moment
 from vpintegrator.training.state import State, Tensors, check_tensor
 
 FORMAT = "vpintegrator-checkpoint"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _LONGEST = 1 << 24  # characters of a text in the header
 _GROUPS = ("model", "best", "kept", "optimizer", "history", "generator")
 # whatever else a damaged file makes the libraries say
@@ -181,7 +181,7 @@ def load_checkpoint(
             saved = _table(path, header, "identity")
             _check_identity(path, saved, identity, version)
             groups = _read_groups(path, file)
-        return _understood(path, header, groups, identity, model)
+        return _understood(path, header, groups, identity, model, version)
     except InputError:
         raise
     except _DAMAGE as error:
@@ -196,6 +196,7 @@ def _understood(
     groups: dict[str, Tensors],
     identity: dict[str, Any],
     model: Integrator,
+    version: int,
 ) -> Checkpoint:
     """The parts of a file, each checked."""
     wrong = f"{path} is damaged"
@@ -203,6 +204,8 @@ def _understood(
     for name in ("model", "best", *(("kept",) if groups["kept"] else ())):
         _check_weights(f"{wrong}: {name}", groups[name], like)
     numbers = _table(path, header, "numbers")
+    if version < 3 and "damping" in numbers:  # of a second-order method, which did not count them
+        numbers |= {"best": 0.0, "stalled": 0}
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
             raise InputError(f"{wrong}: {name} = {_short(value)} is no number of an optimizer")
@@ -271,11 +274,13 @@ def _budget(
     seconds: float | None = None,
     epochs: int | None = None,
     target: float | None = None,
+    patience: int | None = None,
 ) -> Budget:
     return Budget(
         None if seconds is None else positive(f"{wrong}: seconds", seconds),
         None if epochs is None else whole(f"{wrong}: epochs", epochs),
         None if target is None else positive(f"{wrong}: target", target),
+        None if patience is None else whole(f"{wrong}: patience", patience),
     )
 
 
@@ -294,11 +299,16 @@ def _history(wrong: str, values: dict[str, Any], curves: Tensors) -> History:
     if epochs is not None and epochs != list(range(1, count + 1)):
         raise InputError(f"{wrong}: its epochs are not numbered one by one")
     history = History(**values)
-    for name, most in (("seed", None), ("parameters", None), ("best_epoch", count)):
+    for name, most in (
+        ("seed", None),
+        ("parameters", None),
+        ("best_epoch", count),
+        ("improved_epoch", count),
+    ):
         whole(f"{wrong}: {name}", getattr(history, name), 0, most)
     whole(f"{wrong}: rollbacks", history.rollbacks, 0, _LARGEST)
     not_negative(f"{wrong}: share", history.share)
-    for name in ("best_validation_error", "test_error"):
+    for name in ("best_validation_error", "test_error", "improved_error"):
         if not isinstance(getattr(history, name), float):
             raise InputError(f"{wrong}: {name} = {getattr(history, name)!r} is no error")
     texts = isinstance(history.optimizer, str) and history.stopped_by in ("", *ENDINGS)

@@ -6,7 +6,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 CURVES = ("seconds", "training_error", "validation_error")
-ENDINGS = ("epochs", "seconds", "target", "interrupt", "divergence", "lost process")
+ENDINGS = (
+    "epochs",
+    "seconds",
+    "target",
+    "patience",
+    "interrupt",
+    "divergence",
+    "lost process",
+)
+_IMPROVED = 0.9  # by which the validation error must fall to count
 _CURVE_POINTS = 200
 # a training is overfitted after so many epochs, if the best was in this part of them and the last
 # one's validation error is so many times as large
@@ -31,11 +40,13 @@ class History:
         Of the weights that were kept; epoch 0 stands for those of an earlier random start.
     test_error
         Of the kept weights on the dataset's test group; nan if that is empty.
+    improved_epoch, improved_error
+        When the validation error last fell by a tenth, and to what.
     rollbacks
         How often the error exploded and training went back to the best weights.
     stopped_by
-        ``epochs``, ``seconds``, ``target``, ``interrupt``, ``divergence``, or ``lost process``, for
-        one of several that is gone.
+        ``epochs``, ``seconds``, ``target``, ``patience``, ``interrupt``, ``divergence``, or
+        ``lost process``, for one of several that is gone.
     compiled
         Whether residuals and their derivatives were computed as machine code.
     share
@@ -52,6 +63,8 @@ class History:
     best_epoch: int = 0
     best_validation_error: float = float("inf")
     test_error: float = float("nan")
+    improved_epoch: int = 0
+    improved_error: float = float("inf")
     rollbacks: int = 0
     stopped_by: str = ""
     compiled: bool = False
@@ -90,6 +103,8 @@ class History:
         self.seconds.append(seconds)
         self.training_error.append(training_error)
         self.validation_error.append(validation_error)
+        if validation_error < _IMPROVED * self.improved_error:
+            self.improved_epoch, self.improved_error = self.epochs, validation_error
         if validation_error < self.best_validation_error:  # false for nan
             self.best_epoch, self.best_validation_error = self.epochs, validation_error
             return True
@@ -106,17 +121,20 @@ class History:
 
 @dataclass(frozen=True)
 class Budget:
-    """When training ends: after seconds, after epochs, or at a validation error.
+    """When training ends: after seconds, after epochs, at a validation error, or without progress.
 
     Attributes
     ----------
     seconds, epochs, target
         None where there is no such limit.
+    patience
+        Epochs in which the validation error must fall by a tenth; None where it need not.
     """
 
     seconds: float | None = None
     epochs: int | None = None
     target: float | None = None
+    patience: int | None = None
 
     def share(self, epochs: int, seconds: float) -> float:
         """Share of the budget that is used up, 0 to 1."""
@@ -132,6 +150,8 @@ class Budget:
             return "epochs"
         if self.seconds and history.used >= self.seconds:
             return "seconds"
+        if self.patience and history.epochs - history.improved_epoch >= self.patience:
+            return "patience"
         return ""
 
     def part(self, share: float) -> Budget:
@@ -140,4 +160,5 @@ class Budget:
             self.seconds and share * self.seconds,
             self.epochs and max(round(share * self.epochs), 1),
             self.target,
+            self.patience,
         )

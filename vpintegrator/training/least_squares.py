@@ -19,7 +19,9 @@ from vpintegrator.training.state import LARGEST_SIZE, State
 
 _FIRST_DAMPING = 1e-3  # times the curvature
 _LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
-_OVERFITTED = 1.3
+_OVERFITTED = 1.3  # what four residuals for each parameter cost, at a minimum
+_IMPROVED = 0.9
+_PATIENCE = 10  # iterations without improvement before more windows are taken
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,10 @@ class DampedLeastSquares(ABC):
     foretold the gain of a step, and grows faster and faster while steps fail (Madsen, Nielsen,
     Tingleff, Methods for non-linear least squares problems, 2nd ed., 2004, section 2.2 and 3.2).
 
-    The windows in use are a random subset, doubled when it is fitted better than the validation
-    windows, and drawn anew when no step lowers its cost: then it is fitted to rounding, or a
-    minimum is reached.
+    The windows in use are a random subset, drawn anew when no step lowers its cost: then it is
+    fitted to rounding, or a minimum is reached. It is doubled when it is fitted better than the
+    validation windows and these have not got better for some iterations; before that a larger
+    subset would only make iterations dearer.
 
     Parameters
     ----------
@@ -86,6 +89,7 @@ class DampedLeastSquares(ABC):
         self.parameters = self.vector.read()
         self.batch = batch
         self.damping = 0.0  # not chosen yet
+        self.best, self.stalled = math.inf, 0  # validation error, and iterations since it fell
         self.choose_windows()
 
     def choose_windows(self) -> None:
@@ -139,10 +143,14 @@ class DampedLeastSquares(ABC):
         return True
 
     def observe(self, training_error: float, validation_error: float) -> None:
-        """Take twice as many windows when those in use are fitted better than others."""
+        """Take twice as many windows when others get no better, and those in use do."""
+        if validation_error < _IMPROVED * self.best:
+            self.best, self.stalled = validation_error, 0
+            return
+        self.stalled += 1
         overfitted = validation_error > _OVERFITTED * training_error
-        if overfitted and self.batch < len(self.all_inputs):
-            self.batch *= 2
+        if overfitted and self.stalled >= _PATIENCE and self.batch < len(self.all_inputs):
+            self.batch, self.stalled = 2 * self.batch, 0
             self.choose_windows()
 
     def roll_back(self) -> None:
@@ -173,12 +181,15 @@ class DampedLeastSquares(ABC):
             "batch": self.batch,
             "cost": self.cost,
             "size": self.size,
+            "best": min(self.best, LARGEST_SIZE),
+            "stalled": self.stalled,
         }
         return State(tensors, numbers)
 
     def restore(self, state: State) -> None:
         """Go on from a state."""
-        state.only(("parameters", "inputs", "targets"), ("damping", "batch", "cost", "size"))
+        numbers = ("damping", "batch", "cost", "size", "best", "stalled")
+        state.only(("parameters", "inputs", "targets"), numbers)
         self.parameters = state.tensor("parameters", self.parameters)
         self.batch = state.whole("batch", 1, LARGEST_SIZE)
         count = min(self.batch, len(self.all_inputs))
@@ -189,3 +200,5 @@ class DampedLeastSquares(ABC):
         self.damping = state.number("damping", least=0)
         self.cost = state.number("cost", finite=False)
         self.size = state.number("size", finite=False)
+        self.best = state.number("best", 0)
+        self.stalled = state.whole("stalled", 0, LARGEST_SIZE)

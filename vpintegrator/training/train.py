@@ -64,6 +64,7 @@ def train(
     seconds: float | None = None,
     epochs: int | None = None,
     target: float | None = None,
+    patience: int | None = None,
     loss: str = "mean-square",
     horizon: int = 1,
     noise: float = 0.0,
@@ -96,8 +97,9 @@ def train(
         ``l-bfgs``, or ``auto``: in double precision the first up to 5,000 parameters, unless
         the seconds given are too few for it, as a part of an epoch tells, and else the second; in
         single precision or with batch norm Adam.
-    seconds, epochs, target
-        The budget: training ends when either is used up, or at a validation error of ``target``.
+    seconds, epochs, target, patience
+        The budget: training ends when either is used up, at a validation error of ``target``, or
+        when that error has not fallen by a tenth in so many epochs as ``patience`` says.
         150 seconds if neither of the first two is given.
     loss, horizon, noise
         What is minimised, see :class:`vpintegrator.training.objective.Objective`.
@@ -168,6 +170,7 @@ def train(
         None if seconds is None else positive("seconds", seconds),
         None if epochs is None else whole("epochs", epochs),
         None if target is None else positive("target", target),
+        None if patience is None else whole("patience", patience),
     )
     first, system = processes.rank() == 0, dataset.system
     if first and model.volume_preserving and not (system.divergence_free or system.is_measured):
@@ -239,7 +242,10 @@ def train(
             )
             history = History(name, seed, sum(p.numel() for p in model.parameters()))
             history.compiled = machine is not None and machine.ready
-            return Training(candidate, algorithm, generator, held_out, history, machine)
+            training = Training(candidate, algorithm, generator, held_out, history, machine)
+            if "training" in candidate.metadata:  # trained before: nothing may be lost
+                training.begin_from(training.best, relative_error(candidate, *held_out))
+            return training
 
         stages = Stages(model, prepare, budget, restarts, seed, start, saved)
         written = time.perf_counter()
@@ -353,10 +359,13 @@ def _budget(
     budget = given
     if given.seconds is None and given.epochs is None:
         former = saved.budget if saved else Budget()
-        target = former.target if given.target is None else given.target
-        budget = replace(former, target=target)
+        budget = replace(
+            former,
+            target=former.target if given.target is None else given.target,
+            patience=former.patience if given.patience is None else given.patience,
+        )
         if former.seconds is None and former.epochs is None:
-            budget = Budget(DEFAULT_SECONDS, None, target)
+            budget = replace(budget, seconds=DEFAULT_SECONDS)
     if saved is None:
         return budget
     finished = not saved.in_trial and saved.history.stopped_by == "seconds"

@@ -1,0 +1,90 @@
+"""Larger models begin as the map of the smaller one."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator import models
+
+FLIPS = [[[-1.0, 0, 0], [0, 1, 0], [0, 0, 1]], [[1.0, 0, 0], [0, -1, 0], [0, 0, 1]]]
+
+
+def randomised(model, scale=0.05):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(scale * torch.randn_like(parameter))
+    model.set_normalisation(torch.zeros(model.dim), 1 + torch.rand(model.dim))
+    return model
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    window=st.sampled_from([1, 3]),
+    symmetric=st.booleans(),
+    more=st.tuples(st.integers(0, 2), st.integers(0, 4)),
+)
+def test_a_grown_model_is_the_same_map(seed, window, symmetric, more):
+    torch.manual_seed(seed)
+    name = "vpff" if window == 1 else "vpt"
+    model = models.ARCHITECTURES[name](
+        dim=3,
+        window=window,
+        depth=2,
+        functions="polynomial",
+        degree=4,
+        reversing_symmetries=FLIPS if symmetric else (),
+    )
+    randomised(model)
+    larger = vp.grown(model, depth=2 + more[0], degree=4 + more[1])
+    z = torch.randn(5, window, 3, dtype=torch.float64)
+    torch.testing.assert_close(larger(z), model(z), rtol=1e-12, atol=1e-12)
+    assert larger.arguments | {"depth": 2, "degree": 4} == model.arguments
+    if any(more):
+        assert sum(p.numel() for p in larger.parameters()) >= sum(
+            p.numel() for p in model.parameters()
+        )
+
+
+def test_angles_and_pairs_of_components_grow_too():
+    torch.manual_seed(1)
+    model = models.VolumePreservingFeedForward(
+        dim=4, functions="polynomial", degree=3, split="halves", periodic=[(0, 6.0)], depth=1
+    )
+    randomised(model)
+    z = torch.randn(5, 1, 4, dtype=torch.float64)
+    torch.testing.assert_close(vp.grown(model, degree=5, depth=2)(z), model(z))
+
+
+def test_networks_of_neurons_grow_by_layers():
+    torch.manual_seed(2)
+    model = randomised(models.VolumePreservingTransformer(dim=3, depth=1))
+    z = torch.randn(5, 3, 3, dtype=torch.float64)
+    torch.testing.assert_close(vp.grown(model, depth=3)(z), model(z))
+
+
+def test_what_was_grown_is_saved_and_loaded(tmp_path):
+    model = models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=2)
+    larger = vp.grown(randomised(model), depth=4, degree=3)
+    vp.save(larger, tmp_path / "model.safetensors")
+    z = torch.randn(5, 1, 3, dtype=torch.float64)
+    assert torch.equal(vp.load(tmp_path / "model.safetensors")(z), larger(z))
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes", "words"),
+    [
+        (models.VolumePreservingFeedForward(dim=3), {"depth": 1}, "less than 3 of the model"),
+        (models.VolumePreservingFeedForward(dim=3), {"degree": 8}, "no degree to grow"),
+        (
+            models.VolumePreservingFeedForward(dim=3, feed_forward="triangular"),
+            {"depth": 4},
+            "cannot begin as the identity",
+        ),
+    ],
+)
+def test_what_cannot_grow_is_said(model, sizes, words):
+    with pytest.raises(vp.InputError, match=words):
+        vp.grown(model, **sizes)

@@ -1,0 +1,80 @@
+"""Larger models that begin as exactly the map of a smaller one."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+
+from vpintegrator.errors import InputError
+from vpintegrator.models.base import Integrator
+from vpintegrator.nn.basis_coupling import BasisCoupling
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.reversible import Reversible
+
+Model = TypeVar("Model", bound=Integrator)
+
+
+def grown(model: Model, *, depth: int | None = None, degree: int | None = None) -> Model:
+    """A larger model that is the same map, for training to go on with more freedom.
+
+    New layers come last and begin as the identity; new terms of polynomials begin as zero.
+
+    Parameters
+    ----------
+    model
+        A stack of layers: ``vpff``, ``vpt`` or another with an argument ``depth``.
+    depth, degree
+        At least those of the model, which is the default.
+
+    Raises
+    ------
+    InputError
+        If the model has no such argument or is larger already, or if its layers cannot begin as
+        the identity (triangular ones).
+
+    Examples
+    --------
+    >>> import torch, vpintegrator as vp
+    >>> model = vp.VolumePreservingFeedForward(dim=3, depth=1, functions="polynomial", degree=2)
+    >>> larger = vp.grown(model, depth=2, degree=4)
+    >>> window = torch.randn(1, 3, dtype=torch.float64)
+    >>> bool(torch.allclose(model(window), larger(window), rtol=0, atol=1e-14))
+    True
+    """
+    sizes: dict[str, Any] = {}
+    for name, size in (("depth", depth), ("degree", degree)):
+        if size is None:
+            continue
+        if name not in model.arguments:
+            raise InputError(f"the model {model.name} has no {name} to grow")
+        if size < model.arguments[name]:
+            raise InputError(f"{name} = {size} is less than {model.arguments[name]} of the model")
+        sizes[name] = size
+    if (
+        "initial_scale" not in model.arguments
+        or model.arguments.get("feed_forward") == "triangular"
+    ):
+        raise InputError(f"layers of {model.name} as built here cannot begin as the identity")
+    own = {"initial_scale": model.arguments["initial_scale"]}
+    arguments = {**model.arguments, **sizes, "initial_scale": 0.0}
+    with torch.random.fork_rng(devices=[]):
+        larger = type(model)(**arguments, dtype=model.scale.dtype)
+    larger.arguments |= own
+    larger.set_normalisation(model.shift, model.scale)
+    larger.metadata = dict(model.metadata)
+    larger.to(model.scale.device)
+    # a Composition holds its layers in order, so new ones are those that are left over
+    for new, old in zip(_layers(larger), _layers(model), strict=False):
+        if isinstance(new, BasisCoupling) and isinstance(old, BasisCoupling):
+            new.take(old)
+        else:
+            new.load_state_dict(old.state_dict())
+    return larger
+
+
+def _layers(model: Integrator) -> Composition:
+    psi = model.core.psi if isinstance(model.core, Reversible) else model.core
+    if not isinstance(psi, Composition):
+        raise InputError(f"the model {model.name} is no stack of layers, so it cannot grow")
+    return psi
