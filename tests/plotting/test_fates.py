@@ -55,10 +55,10 @@ def test_what_left_the_picture_is_told(body):
     assert "out of sight from $t$ = " in words(axes)
 
 
-def test_early_and_late_do_not_meet_and_end_where_the_orbit_ends(oscillators):
+def test_early_and_late_do_not_meet_and_end_where_the_orbit_diverges(oscillators):
     scene = Scene(oscillators)
-    for name, run in oscillators.runs.items():
-        for orbit, failure in enumerate(run.failure_time):
+    for name in oscillators.runs:
+        for orbit, failure in enumerate(oscillators.divergence_time(name)):
             early, late = early_and_late(scene, name, orbit)
             assert early.stop <= late.start + 1
             end = len(oscillators.times) if np.isnan(failure) else failure / oscillators.step

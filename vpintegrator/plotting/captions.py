@@ -200,6 +200,7 @@ def _fates(scene: Scene) -> str:
     span = (
         f"pale to t = {time_of_stretches(scene, name)}, in full colour at the end or before it "
         f"diverges{', with the reference in grey at these times' if scene.referenced else ''}"
+        f"{_long_steps(scene)}"
     )
     if len(scene.report.reference) == 1:
         return f"the orbit ({span})"
@@ -235,6 +236,7 @@ def _portraits(scene: Scene) -> str:
         how = f"to t = {grouped(report.times[points - 1])}"
     else:
         how = "at all times"
+    how += _long_steps(scene)
     tail = {
         "sphere": "the far side of the sphere is drawn faint, and what leaves the sphere's "
         "neighbourhood is not drawn",
@@ -246,12 +248,22 @@ def _portraits(scene: Scene) -> str:
     return f"{which}, {how}; {tail}"
 
 
+def _long_steps(scene: Scene, comma: str = ";") -> str:
+    """What is drawn where there are few steps a turn."""
+    if scene.pieces == 1:
+        return ""
+    return (
+        f"{comma} methods as dots, a step apart, and between the reference's states a curve "
+        "(quintic Hermite interpolation)"
+    )
+
+
 def _coordinates(scene: Scene) -> list[str]:
     parts, times = stretches(scene), scene.report.times
     spans = [f"from t = {grouped(times[part][0])} to {grouped(times[part][-1])}" for part in parts]
     shown = min(len(scene.components), COMPONENTS)
     which = "Components" if shown == len(scene.components) else f"The first {shown} components"
-    dots = " as dots, at the stored times" if scene.dots else ""
+    dots = " as dots, at the stored times" if scene.dots else _long_steps(scene, ",")
     return [
         f"{which} of the first orbit{dots}, {' and '.join(spans)}"
         f"{'; the reference in grey' if scene.referenced else ''}. A method is drawn until it has "

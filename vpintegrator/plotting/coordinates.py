@@ -8,6 +8,7 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
+from vpintegrator.plotting.dense import turning
 from vpintegrator.plotting.layout import (
     columns_that_fit,
     legend_lines,
@@ -20,7 +21,9 @@ from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.scene import Scene
 
 COMPONENTS = 6  # more do not fit on a page
-_STRETCH = 150  # stored times that a wide panel shows well
+_STRETCH = 150  # stored times that a panel shows well
+_TURNS = 12  # of an orbit, the same
+_LEAST = 24  # stored times
 _PANEL = 20  # em: least width of a panel
 
 
@@ -31,12 +34,12 @@ def stretches(scene: Scene) -> list[slice]:
     it would be one block of colour.
     """
     count = scene.scale.shape[1]
-    whole = 4 * _STRETCH
-    if count <= whole:
+    length = min(_STRETCH, max(int(_TURNS * 360 / max(turning(scene.scale), 1.0)), _LEAST))
+    if count <= 4 * length:
         return [slice(0, count)]
     if columns_that_fit(scene, scene.style.wide, _PANEL) < 2:
-        return [slice(0, _STRETCH)]
-    return [slice(0, _STRETCH), slice(count - _STRETCH, count)]
+        return [slice(0, length)]
+    return [slice(0, length), slice(count - length, count)]
 
 
 def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> None:
@@ -45,19 +48,21 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
     A method is drawn until it has left the axes by half of their height.
     """
     style, times = scene.style, scene.report.times[part]
-    reference = scene.report.reference[0, :, component]
     low, high = limits(scene.scale[0, :, component], 0.3)
     dotted: dict[str, Any] = {"ls": "none", "marker": ".", "mew": 0}
-    axes.plot(
-        times,
-        reference[part] if scene.referenced else np.full(len(times), np.nan),
-        color=style.reference,
-        lw=2.6 * style.line,
-        alpha=0.5,
-        **(dotted | {"ms": 1.8 * marker_size(scene)} if scene.dots else {}),
-    )
+    if scene.referenced:
+        curve = scene.curve(scene.report.reference[0, part])
+        axes.plot(
+            np.interp(np.arange(len(curve)) / scene.pieces, np.arange(len(times)), times),
+            curve[:, component],
+            color=style.reference,
+            lw=2.6 * style.line,
+            alpha=0.5,
+            **(dotted | {"ms": 1.8 * marker_size(scene)} if scene.dots_of_reference else {}),
+        )
     for name, look in scene.looks.items():
         states = scene.runs[name].states[0, :, component]
+        dots = scene.dotted(scene.runs[name].states[0, part])
         with np.errstate(all="ignore"):
             # what has run away would come back as lines across the others
             gone = np.flatnonzero(~(np.abs(states - (low + high) / 2) < high - low))
@@ -69,17 +74,23 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
             states[part],
             color=look.colour,
             lw=0.6 * look.width,
-            **(dotted | {"ms": 1.2 * marker_size(scene)} if scene.dots else {"ls": look.line}),
+            **(dotted | {"ms": 1.2 * marker_size(scene)} if dots else {"ls": look.line}),
         )
     axes.set(ylim=(low, high), xlim=(times[0], times[-1]))
+
+
+def _dotted(scene: Scene, parts: list[slice]) -> list[bool]:
+    """Whether each method is drawn as dots in all of the parts."""
+    return [all(scene.dotted(run.states[0, part]) for part in parts) for run in scene.runs.values()]
 
 
 def coordinates(scene: Scene) -> matplotlib.figure.Figure:
     """The first trajectory, component by component."""
     names, parts = scene.components[:COMPONENTS], stretches(scene)
     lines = [*reference_line(scene), *legend_lines(scene, marked=False)]
-    if scene.dots:
-        for line in lines:
+    dotted = [*([scene.dots_of_reference] if scene.referenced else []), *_dotted(scene, parts)]
+    for line, dots in zip(lines, dotted, strict=True):
+        if dots:
             line.set(ls="none", marker=".", markersize=1.6 * marker_size(scene), mew=0)
     figure = new_figure(scene, scene.style.wide, 9.5 * len(names) + 2, lines)
     grid = figure.subplots(len(names), len(parts), sharex="col", sharey="row", squeeze=False)

@@ -16,6 +16,7 @@ from vpintegrator.plotting.space import box_of, draw_in_box, frame_space
 from vpintegrator.plotting.sphere import draw_on_sphere, frame_sphere, on_view
 from vpintegrator.plotting.style import Style
 
+_FAR = 0.45  # an orbit alone is seen through the sphere too
 _PALE = 0.6  # part of the background in the colour of what is early
 
 
@@ -50,7 +51,7 @@ def early_and_late(scene: Scene, name: str, orbit: int) -> tuple[slice, slice]:
     The first and the last of them, the latter before it diverges.
     """
     times = scene.report.times
-    failure = scene.runs[name].failure_time[orbit]
+    failure = scene.report.divergence_time(name)[orbit]
     end = int(np.searchsorted(times, failure)) if np.isfinite(failure) else len(times)
     length = min(points_shown(len(times), True) if scene.dots else PROJECTED, max(end // 2, 1))
     return slice(0, length), slice(max(end - length, 0), end)
@@ -70,14 +71,16 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None
     style, look = scene.style, scene.looks[name]
     early, late = early_and_late(scene, name, orbit)
     states = _points(scene, scene.runs[name].states[orbit])
-    draw, inside = _frame(axes, scene)
+    draw, inside = _frame(axes, scene, orbit)
     if scene.referenced:
-        reference = _points(scene, scene.report.reference[orbit])
         for part in (early, late):
-            strokes = stroke(style, scene.dots, 2.2)
-            draw(shown(reference[part], scene.dots), color=style.reference, alpha=0.35, **strokes)
+            curve = scene.curve(shown(scene.report.reference[orbit, part], scene.dots))
+            strokes = stroke(style, scene.dots_of_reference, 2.2, len(curve))
+            draw(_points(scene, curve), color=style.reference, alpha=0.35, **strokes)
     for part, colour, width in ((early, pale(look.colour, style), 1.0), (late, look.colour, 0.75)):
-        draw(shown(states[part], scene.dots), color=colour, **stroke(style, scene.dots, width))
+        own = shown(scene.runs[name].states[orbit, part], scene.dots)
+        strokes = stroke(style, scene.dotted(own), width, len(own))
+        draw(_points(scene, own), color=colour, **strokes)
     text = f"{rank}: orbit {orbit + 1}" if len(scene.report.reference) > 1 else ""
     text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside(states), late)]))
     if text:
@@ -118,8 +121,11 @@ def _points(scene: Scene, orbit: np.ndarray) -> np.ndarray:
     return scene.located(orbit)[:, planes_of(scene.system)[0]]
 
 
-def _frame(axes: Any, scene: Scene) -> tuple[Any, Any]:
-    """An empty portrait; what draws points (time, 2 or 3) into it, and tells those inside."""
+def _frame(axes: Any, scene: Scene, orbit: int) -> tuple[Any, Any]:
+    """An empty portrait; what draws points (time, 2 or 3) into it, and tells those inside.
+
+    In space it fits the one orbit, as those of an ensemble may lie far apart.
+    """
     style, sphere = scene.style, sphere_of(scene)
     if sphere is not None:
         indices, radius = sphere
@@ -127,11 +133,12 @@ def _frame(axes: Any, scene: Scene) -> tuple[Any, Any]:
 
         def draw_round(points: np.ndarray, **strokes: Any) -> None:
             near = on_view(points, radius)
-            draw_on_sphere(axes, np.where(near[:, None], points, np.nan), radius, **strokes)
+            seen = np.where(near[:, None], points, np.nan)
+            draw_on_sphere(axes, seen, radius, far=_FAR, **strokes)
 
         return draw_round, lambda points: on_view(points, radius)
     if portrait_kind(scene) == "space":
-        box = box_of(scene.scale)
+        box = box_of(scene.scale[orbit])
         frame_space(axes, box, scene.components, style)
 
         def draw_solid(points: np.ndarray, **strokes: Any) -> None:

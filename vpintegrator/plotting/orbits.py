@@ -1,26 +1,31 @@
-"""Which orbits, and which of their points, a phase portrait shows."""
+"""Which orbits a phase portrait shows, which of their points, and in which colours."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.colors import to_hex
 
+from vpintegrator.plotting.looks import ORBIT_COLOURS, Look
 from vpintegrator.plotting.style import Style
 
 ORBITS = 40  # more on one portrait cannot be told apart
 POINTS = 4000  # of one orbit
 _DOTS = 1500  # of one orbit
+_FEW = 400  # dots of one orbit
 _LARGEST = 1e30  # component that an axis can show
 
 
-def shown(orbit: np.ndarray, dots: bool) -> np.ndarray:
-    """The first points of an orbit (time, dim), or dots spread over all of its time."""
+def shown(orbits: np.ndarray, dots: bool) -> np.ndarray:
+    """The first points of orbits (..., time, dim), or dots spread over all of their time."""
+    count = orbits.shape[-2]
     if not dots:
-        return orbit[:POINTS]
-    if len(orbit) <= _DOTS:
-        return orbit
-    return orbit[np.linspace(0, len(orbit) - 1, _DOTS).astype(int)]
+        return orbits[..., :POINTS, :]
+    if count <= _DOTS:
+        return orbits
+    return orbits[..., np.linspace(0, count - 1, _DOTS).astype(int), :]
 
 
 def points_shown(count: int, dots: bool) -> int:
@@ -28,11 +33,22 @@ def points_shown(count: int, dots: bool) -> int:
     return min(count, _DOTS if dots else POINTS)
 
 
-def stroke(style: Style, dots: bool, width: float = 0.75) -> dict[str, Any]:
-    """How an orbit is drawn: as a thin line, or as dots."""
+def stroke(style: Style, dots: bool, width: float = 0.75, count: int = _DOTS) -> dict[str, Any]:
+    """How an orbit of ``count`` points is drawn: as a thin line, or as dots, larger if few."""
     if dots:
-        return {"ls": "none", "marker": "o", "ms": 1.2 * width * style.line, "mew": 0}
+        size = 1.2 if count > _FEW else 2.4
+        return {"ls": "none", "marker": "o", "ms": size * width * style.line, "mew": 0}
     return {"ls": "-", "lw": width * style.line}
+
+
+def orbit_colours(count: int, style: Style) -> list[str]:
+    """A colour for each orbit: those that are told apart well, and of many a whole range."""
+    if count <= len(ORBIT_COLOURS):
+        chosen = ORBIT_COLOURS[:count]
+    else:  # neighbours differ, as the range is passed in steps of the golden ratio
+        places = 0.05 + 0.9 * (np.arange(count) * 0.618034 % 1)
+        chosen = tuple(to_hex(colour) for colour in matplotlib.colormaps["turbo"](places))
+    return [style.adapt(Look(colour, "-", "")).colour for colour in chosen]
 
 
 def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:

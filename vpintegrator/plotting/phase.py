@@ -17,8 +17,8 @@ from vpintegrator.plotting.layout import (
     reference_line,
 )
 from vpintegrator.plotting.looks import Look
-from vpintegrator.plotting.orbits import ORBITS
-from vpintegrator.plotting.plane import draw_plane, planes_of
+from vpintegrator.plotting.orbits import ORBITS, orbit_colours, shown
+from vpintegrator.plotting.plane import draw_plane, drawn_in_plane, planes_of
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.space import draw_space
 from vpintegrator.plotting.sphere import draw_sphere, on_sphere
@@ -55,28 +55,42 @@ def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | No
     report, style, components = scene.report, scene.style, scene.components
     grey = Look(style.reference, "-", "")
     look = scene.looks.get(name, grey)
-    states = report.reference if name == REFERENCE else scene.runs[name].states
-    sphere = sphere_of(scene) if pair is None else None
-    if sphere is not None:
-        indices, radius = sphere
-        part = tuple(components[k] for k in indices)
-        draw_sphere(axes, states[..., indices], look, radius, part, style, scene.dots)
-    elif pair is None and portrait_kind(scene) == "space":
-        draw_space(axes, states, scene.scale, look, components, style, scene.dots)
-    else:
-        pair = pair or planes_of(scene.system)[0]
+    is_reference = name == REFERENCE
+    states = report.reference if is_reference else scene.runs[name].states
+    flat = pair is not None or portrait_kind(scene) == "plane"
+
+    def drawn(orbits: np.ndarray) -> np.ndarray:
+        if flat:
+            return drawn_in_plane(orbits, len(components), scene.dots)
+        return shown(orbits[:ORBITS], scene.dots)
+
+    part = drawn(states)
+    dotted = [scene.dots_of_reference if is_reference else scene.dotted(orbit) for orbit in part]
+    if is_reference:
+        part = scene.curve(part)
+    if flat:
+        below = scene.curve(drawn(report.reference)) if scene.referenced else None
         draw_plane(
             axes,
-            scene.located(states[:ORBITS]),
-            scene.located(report.reference[:ORBITS]) if scene.referenced else None,
-            scene.located(scene.scale),
+            scene.located(part),
+            None if below is None else scene.located(below),
+            scene.located(drawn(scene.scale)),
             look,
-            pair,
+            pair or planes_of(scene.system)[0],
             scene.coordinates,
             style,
-            scene.dots,
+            dotted,
+            scene.dots_of_reference,
             scene.system.plot.equal,
         )
+    elif (sphere := sphere_of(scene)) is not None:
+        indices, radius = sphere
+        names = tuple(components[k] for k in indices)
+        draw_sphere(axes, part[..., indices], look, radius, names, style, dotted)
+    else:
+        # orbits in space cross one another in every view: each has a colour, as in a section
+        colours = orbit_colours(len(part), style) if len(part) > 1 else [look.colour]
+        draw_space(axes, part, scene.scale, colours, components, style, dotted)
     colour = look.colour if name in scene.looks else style.foreground
     axes.set_title(panel_title(scene, name), color=colour)
 

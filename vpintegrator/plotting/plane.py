@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.plotting.layout import rasterized_beyond
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import ORBITS, limits, points_shown, shown, stroke
+from vpintegrator.plotting.orbits import ORBITS, limits, shown, stroke
 from vpintegrator.plotting.style import Style
 
 _MARGIN, _EQUAL_MARGIN = 0.25, 0.15
@@ -60,30 +60,39 @@ def draw_plane(
     pair: tuple[int, int],
     components: tuple[str, ...],
     style: Style,
-    dots: bool = False,
+    dotted: Sequence[bool] = (),
+    dots_of_reference: bool = False,
     equal: bool = False,
 ) -> None:
     """Orbits (trajectory, time, dim) in the plane of two components, over the reference.
 
-    The axes are those of the states ``scale``; ``equal`` gives both one scale.
+    The axes are those of the states ``scale``; ``equal`` gives both one scale. ``dotted`` says of
+    each orbit whether it is drawn as dots.
     """
     i, j = pair
-    # in more than two dimensions an orbit fills its projection: one is shown, and not for long
-    filling = len(components) > 2
-    count = 1 if filling else ORBITS
-    part = (slice(count), slice(PROJECTED if filling and not dots else None))
-    states, scale = states[part], scale[part]
-    rasterized = rasterized_beyond(len(states) * points_shown(states.shape[1], dots))
-
-    def draw(orbits: np.ndarray, **strokes: Any) -> None:
-        for orbit in orbits:
-            points = shown(orbit, dots)
-            axes.plot(points[:, i], points[:, j], rasterized=rasterized, **strokes)
-
+    rasterized = rasterized_beyond(len(states) * states.shape[1])
     if reference is not None:
-        draw(reference[part], color=style.reference, alpha=0.35, **stroke(style, dots, 1.8))
-    draw(states, color=look.colour, alpha=0.9, **stroke(style, dots))
+        strokes = stroke(style, dots_of_reference, 1.8, reference.shape[1])
+        for orbit in reference:
+            colour = style.reference
+            axes.plot(
+                orbit[:, i], orbit[:, j], c=colour, alpha=0.35, rasterized=rasterized, **strokes
+            )
+    for orbit, dots in zip(states, dotted or [False] * len(states), strict=True):
+        strokes = stroke(style, dots, count=len(orbit))
+        colour = look.colour
+        axes.plot(orbit[:, i], orbit[:, j], c=colour, alpha=0.9, rasterized=rasterized, **strokes)
     frame_plane(axes, scale, pair, components, equal)
+
+
+def drawn_in_plane(states: np.ndarray, dim: int, dots: bool) -> np.ndarray:
+    """Of states (trajectory, time, dim) the orbits and times that a plane shows.
+
+    In more than two dimensions an orbit fills its projection: one is shown, and not for long.
+    """
+    if dim <= 2:
+        return shown(states[:ORBITS], dots)
+    return shown(states[:1], dots) if dots else states[:1, :PROJECTED]
 
 
 def frame_plane(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import matplotlib
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 
 from vpintegrator.plotting.layout import (
     grid_of_portraits,
@@ -16,13 +15,11 @@ from vpintegrator.plotting.layout import (
     hide_unused,
     new_figure,
 )
-from vpintegrator.plotting.looks import ORBIT_COLOURS, Look
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import limits
+from vpintegrator.plotting.orbits import limits, orbit_colours
 from vpintegrator.plotting.phase import REFERENCE, panel_title
 from vpintegrator.plotting.plane import pair_of_section
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.style import Style
 from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
 
 POINTS = 30_000  # of one method; more make no clearer picture
@@ -112,16 +109,6 @@ def draw_section(
     axes.set(xlabel=mathtext(scene.components[pair[0]]), ylabel=mathtext(scene.components[pair[1]]))
     colour = scene.looks[name].colour if name in scene.looks else style.foreground
     axes.set_title(panel_title(scene, name), color=colour)
-
-
-def orbit_colours(count: int, style: Style) -> list[str]:
-    """A colour for each orbit: those that are told apart well, and of many a whole range."""
-    if count <= len(ORBIT_COLOURS):
-        chosen = ORBIT_COLOURS[:count]
-    else:  # neighbours differ, as the range is passed in steps of the golden ratio
-        places = 0.05 + 0.9 * (np.arange(count) * 0.618034 % 1)
-        chosen = tuple(to_hex(colour) for colour in matplotlib.colormaps["turbo"](places))
-    return [style.adapt(Look(colour, "-", "")).colour for colour in chosen]
 
 
 def _box(points: np.ndarray, pair: tuple[int, int]) -> np.ndarray:

@@ -17,8 +17,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
-from vpintegrator.plotting.orbits import ORBITS
-from vpintegrator.plotting.plane import draw_plane, planes
+from vpintegrator.plotting.orbits import ORBITS, orbit_colours, shown
+from vpintegrator.plotting.plane import draw_plane, drawn_in_plane, planes
 from vpintegrator.plotting.series import floored
 from vpintegrator.plotting.space import draw_space
 from vpintegrator.plotting.sphere import draw_sphere, on_sphere
@@ -118,15 +118,18 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     if dots:
         states = known[None]
     radius = on_sphere(known)
+    part, dotted = shown(states, dots), [dots] * len(states)
     if radius is not None:
-        draw_sphere(figure.add_subplot(place), states, look, radius, components, style, dots)
+        draw_sphere(figure.add_subplot(place), part, look, radius, components, style, dotted)
     elif len(components) == 3:
         axes = figure.add_subplot(place, projection="3d")
-        draw_space(axes, states, states, look, components, style, dots)
+        colours = [look.colour] if dots else orbit_colours(len(states), style)
+        draw_space(axes, part, states, colours, components, style, dotted)
     else:
         pair = planes(components, dataset.system.is_hamiltonian)[0]
         axes = figure.add_subplot(place)
-        draw_plane(axes, states, None, states, look, pair, components, style, dots)
+        part = drawn_in_plane(states, dataset.dim, dots)
+        draw_plane(axes, part, None, part, look, pair, components, style, dotted[: len(part)])
 
 
 def _is_observed(dataset: Dataset) -> bool:

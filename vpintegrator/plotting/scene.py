@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vpintegrator.plotting.dense import COARSE, between, refinement, turning
 from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import looks
 from vpintegrator.plotting.names import plain, shortened
@@ -49,6 +50,8 @@ class Scene:
     dots
         Whether stored states lie so far apart that they are drawn as dots: they are thinned, or
         those of a map that jumps.
+    pieces
+        Into how many pieces a step of the reference is cut for a smooth curve; 1 for none.
     bands
         Whether errors are drawn with a band from the least to the largest.
     long
@@ -72,6 +75,8 @@ class Scene:
         self.referenced = report.reference.shape[1] > 1
         self.scale = report.reference if self.referenced else _calmest(report)
         self.dots = report.every > 1 or (self.system.is_measured and _jumps(self.scale))
+        known = self.referenced and report.every == 1
+        self.pieces = refinement(self.system, report.reference, report.step) if known else 1
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
 
@@ -86,6 +91,22 @@ class Scene:
         with np.errstate(all="ignore"):
             further = [function(states) for function in self.system.coordinates.values()]
         return np.concatenate([states, np.stack(further, axis=-1)], axis=-1)
+
+    def dotted(self, orbit: np.ndarray) -> bool:
+        """Whether states (time, dim) of a method are drawn as dots, as a line would be a polygon.
+
+        So it is where steps are long, and where the method itself jumps to and fro.
+        """
+        return self.dots or self.pieces > 1 or turning(orbit) > COARSE
+
+    @property
+    def dots_of_reference(self) -> bool:
+        """Whether the reference is drawn as dots, as nothing is known of what lies between."""
+        return self.dots or (self.pieces == 1 and turning(self.scale) > COARSE)
+
+    def curve(self, states: np.ndarray) -> np.ndarray:
+        """States (..., time, dim) of the reference, :attr:`pieces` points a step."""
+        return between(self.system, states, self.report.step, self.pieces)
 
     def first_failure(self, name: str) -> float:
         """Time at which the first trajectory of a method diverges, NaN if none does."""

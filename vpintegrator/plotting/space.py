@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from vpintegrator.plotting.layout import rasterized_beyond
-from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import ORBITS, limits, points_shown, shown, stroke
+from vpintegrator.plotting.orbits import limits, stroke
 from vpintegrator.plotting.style import Style
 
 
@@ -18,22 +18,20 @@ def draw_space(
     axes: Any,
     states: np.ndarray,
     scale: np.ndarray,
-    look: Look,
+    colours: Sequence[str],
     components: tuple[str, ...],
     style: Style,
-    dots: bool = False,
+    dotted: Sequence[bool],
 ) -> None:
     """Orbits (trajectory, time, 3) in a box that holds those of ``scale``, in 3D axes.
 
-    What leaves the box is not drawn.
+    Each has its colour, and whether it is drawn as dots. What leaves the box is not drawn.
     """
     box = box_of(scale)
-    rasterized = rasterized_beyond(len(states[:ORBITS]) * points_shown(states.shape[1], dots))
-    for orbit in states[:ORBITS]:
-        points = shown(orbit, dots)
-        draw_in_box(
-            axes, points, box, color=look.colour, rasterized=rasterized, **stroke(style, dots, 0.6)
-        )
+    rasterized = rasterized_beyond(len(states) * states.shape[1])
+    for orbit, colour, dots in zip(states, colours, dotted, strict=True):
+        strokes = stroke(style, dots, 0.6, len(orbit))
+        draw_in_box(axes, orbit, box, color=colour, rasterized=rasterized, **strokes)
     frame_space(axes, box, components, style)
 
 
@@ -63,4 +61,4 @@ def frame_space(axes: Any, box: np.ndarray, components: tuple[str, ...], style: 
         axis.set_label_text(mathtext(component))
         axis.labelpad = 2 * near
         axis.set_pane_color((0, 0, 0, 0))
-    axes.zaxis.labelpad = 4 * near
+    axes.zaxis.labelpad = 1.5 * near  # its numbers are the longest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.patheffects import withStroke
 from vpintegrator.plotting.layout import rasterized_beyond
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import ORBITS, points_shown, shown, stroke
+from vpintegrator.plotting.orbits import stroke
 from vpintegrator.plotting.style import Style
 
 _NEAR = 1.4  # radii: farther out nothing is drawn
@@ -35,22 +36,22 @@ def draw_sphere(
     radius: float,
     components: tuple[str, ...],
     style: Style,
-    dots: bool = False,
+    dotted: Sequence[bool],
 ) -> None:
     """Orbits (trajectory, time, 3) on a shaded sphere, those on its far side drawn faint.
 
     The projection is orthographic and done here, in the plane: each point knows which side it is
     on, which three-dimensional axes, sorting whole lines by their distance, would get wrong. What
-    leaves the sphere's neighbourhood is not drawn.
+    leaves the sphere's neighbourhood is not drawn. ``dotted`` says of each orbit whether it is
+    drawn as dots.
     """
     frame_sphere(axes, radius, components, style)
-    rasterized = rasterized_beyond(len(states[:ORBITS]) * points_shown(states.shape[1], dots))
-    for orbit in states[:ORBITS]:
+    rasterized = rasterized_beyond(len(states) * states.shape[1])
+    for orbit, dots in zip(states, dotted, strict=True):
         gone = ~on_view(orbit, radius)
-        orbit = shown(orbit[: int(gone.argmax()) if gone.any() else len(orbit)], dots)
-        draw_on_sphere(
-            axes, orbit, radius, color=look.colour, rasterized=rasterized, **stroke(style, dots)
-        )
+        strokes = stroke(style, dots, count=len(orbit))
+        part = orbit[: int(gone.argmax()) if gone.any() else len(orbit)]
+        draw_on_sphere(axes, part, radius, color=look.colour, rasterized=rasterized, **strokes)
 
 
 def on_view(points: np.ndarray, radius: float) -> np.ndarray:
@@ -60,9 +61,14 @@ def on_view(points: np.ndarray, radius: float) -> np.ndarray:
 
 
 def draw_on_sphere(
-    axes: Axes, orbit: np.ndarray, radius: float, alpha: float = 0.95, **strokes: Any
+    axes: Axes,
+    orbit: np.ndarray,
+    radius: float,
+    alpha: float = 0.95,
+    far: float = 0.17,
+    **strokes: Any,
 ) -> None:
-    """An orbit (time, 3), faint on the far side."""
+    """An orbit (time, 3), fainter on the far side by the factor ``far``."""
     if not len(orbit):
         return
     right, up, toward = _camera()
@@ -72,7 +78,7 @@ def draw_on_sphere(
     if strokes.get("ls") != "none":
         # a point of the other side is kept at each end, so that the parts meet
         near = front | np.roll(front, 1) | np.roll(front, -1)
-    for visible, opacity, order in ((~front, 0.17 * alpha, 1), (near, alpha, 3)):
+    for visible, opacity, order in ((~front, far * alpha, 1), (near, alpha, 3)):
         axes.plot(
             np.where(visible, x, np.nan),
             np.where(visible, y, np.nan),

@@ -23,14 +23,21 @@ VOLUMES = {
 def draw_volume_error(axes: Axes, scene: Scene, kind: str) -> None:
     """Largest |log|det|| over trajectories, at each time it was measured, for every method."""
     logarithmic = scene.long and kind == "step"
+    measured = [run.volume[kind].times for run in scene.runs.values() if kind in run.volume]
+    # on a logarithmic axis all start where the last does: what is before it is one long line
+    common = max((times[times > 0].min(initial=np.inf) for times in measured), default=0.0)
     for name in scene.looks:
         volume = scene.runs[name].volume.get(kind)
         if volume is None:
             continue
         with np.errstate(all="ignore"):
             sizes = np.abs(volume.log_determinant).max(axis=0)
-        # z_0 -> z_0 is no method's work
-        later = volume.times > 0 if logarithmic or kind == "phase-space" else slice(None)
+        later = np.full(len(volume.times), True)
+        if logarithmic and np.isfinite(common):
+            later = volume.times >= common
+        elif kind == "phase-space":  # what the first window was made by is no method's work
+            given = (scene.runs[name].window - 1) * scene.report.step
+            later = volume.times > given * (1 + 1e-9)
         draw_curve(axes, scene, name, volume.times[later], sizes[later], logarithmic)
     time_axis(axes, logarithmic)
     title, label = VOLUMES[kind]

@@ -1,0 +1,96 @@
+"""Curves of long steps: whether straight lines between states would show, and what lies between.
+
+Where a method takes few steps a turn, its states are what it gives, and a polygon through them is
+nobody's solution: they are drawn as dots, over a curve through the reference's states.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+
+COARSE = 15.0  # degrees: with fewer than 24 steps a turn a polygon shows
+_FINE = 3.0  # degrees between the points of a curve
+_MOST = 24  # points in place of one step
+_MISSED = 0.1  # of the spread of an orbit: the part of a step by which a curve may miss the field
+_SAMPLED = 60  # states that this is measured on
+
+
+def turning(orbits: np.ndarray) -> float:
+    """Median angle between one step of orbits (..., time, dim) and the next, in degrees."""
+    with np.errstate(all="ignore"):
+        steps = np.diff(orbits, axis=-2)
+        steps = steps / np.linalg.norm(steps, axis=-1, keepdims=True)
+        cosine = (steps[..., 1:, :] * steps[..., :-1, :]).sum(axis=-1)
+    known = cosine[np.isfinite(cosine)]
+    return float(np.degrees(np.arccos(np.clip(np.median(known), -1, 1)))) if known.size else 0.0
+
+
+def refinement(system: System, orbits: np.ndarray, step: float) -> int:
+    """How many pieces a step of orbits (trajectory, time, dim) is cut into for a smooth curve.
+
+    1 where they are smooth as they are, or where nothing is known of what lies between the states:
+    the system is measured, or the steps are so long that the curve would not follow its field.
+    """
+    angle = turning(orbits)
+    if angle <= COARSE or system.is_measured:
+        return 1
+    pieces = min(int(np.ceil(angle / _FINE)), _MOST)
+    some = orbits[:4, :_SAMPLED]
+    with np.errstate(all="ignore"):
+        curve, slope = _hermite(system, some, step, pieces)
+        missed = np.linalg.norm(slope - step * system.vector_field(curve), axis=-1).max(axis=-1)
+        spread = np.linalg.norm(np.nanstd(some, axis=1), axis=-1)[:, None]
+        return pieces if np.nanmedian(missed / spread) < _MISSED else 1
+
+
+def between(system: System, orbits: np.ndarray, step: float, pieces: int) -> np.ndarray:
+    """Orbits (..., time, dim) with ``pieces`` points a step: quintic Hermite interpolation.
+
+    It has the vector field's first and second derivatives at every state.
+    """
+    if pieces == 1 or orbits.shape[-2] < 2:
+        return orbits
+    curve, _ = _hermite(system, orbits, step, pieces)
+    inner = curve.reshape(*orbits.shape[:-2], -1, orbits.shape[-1])
+    return np.concatenate([inner, orbits[..., -1:, :]], axis=-2)
+
+
+def _hermite(
+    system: System, orbits: np.ndarray, step: float, pieces: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points (..., time - 1, pieces, dim) from each state on, and derivatives by parts of a step.
+
+    The polynomials are those of Hairer, Norsett, Wanner, Solving ODEs I, II.6, for values and first
+    and second derivatives at both ends.
+    """
+    with np.errstate(all="ignore"):
+        first = step * system.vector_field(orbits)
+        shift = 1e-4 * first  # along the field, so their difference is the second derivative
+        second = (system.vector_field(orbits + shift) - system.vector_field(orbits - shift)) * (
+            step / 2e-4
+        )
+    s = np.linspace(0, 1, pieces, endpoint=False)
+    powers = np.stack([s**k for k in range(6)])
+    slopes = np.stack([k * s ** max(k - 1, 0) for k in range(6)])
+    ends = [orbits[..., :-1, :], first[..., :-1, :], second[..., :-1, :]]
+    ends += [second[..., 1:, :], first[..., 1:, :], orbits[..., 1:, :]]
+    data = np.stack(ends, axis=-2)  # (..., time - 1, 6, dim)
+    return (
+        np.einsum("ek,kp,...ed->...pd", _BASIS, powers, data),
+        np.einsum("ek,kp,...ed->...pd", _BASIS, slopes, data),
+    )
+
+
+# coefficients of 1, s, ..., s^5 for value, slope and curvature at 0, and the reverse at 1
+_BASIS = np.array(
+    [
+        [1, 0, 0, -10, 15, -6],
+        [0, 1, 0, -6, 8, -3],
+        [0, 0, 0.5, -1.5, 1.5, -0.5],
+        [0, 0, 0, 0.5, -1, 0.5],
+        [0, 0, 0, -4, 7, -3],
+        [0, 0, 0, 10, -15, 6],
+    ]
+)
