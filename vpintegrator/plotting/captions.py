@@ -22,7 +22,7 @@ from vpintegrator.plotting.plane import PROJECTED, planes_of
 from vpintegrator.plotting.poincare import POINTS, plane_of_section
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.series import SMALLEST
-from vpintegrator.plotting.tables import duration, markdown
+from vpintegrator.plotting.tables import departures, duration, markdown
 from vpintegrator.plotting.volume import volumes_measured
 from vpintegrator.plotting.work_precision import fitted_order
 
@@ -159,15 +159,16 @@ def _reference(scene: Scene) -> str:
 def _divergence(scene: Scene, mark: str = "") -> list[str]:
     report = scene.report
     failed = [name for name in scene.runs if report.diverged(name)]
+    left = departures(scene.runs.values())
     if not failed:
-        return []
+        return left
     parts = [
         f"{scene.runs[name].title} on {report.diverged(name)} of "
         f"{len(report.reference)} orbits, first at t = "
         f"{scene.first_failure(name):.4g}"
         for name in failed
     ]
-    return [f"Diverged{mark}: {'; '.join(parts)}."]
+    return [f"Diverged{mark}: {'; '.join(parts)}.", *left]
 
 
 def _by_method(
