@@ -31,6 +31,14 @@ MODELS = {
     "polynomials": lambda **o: models.VolumePreservingFeedForward(
         dim=3, depth=1, functions="polynomial", degree=5, reversing_symmetries=BODY, **o
     ),
+    "formulas": lambda **o: models.VolumePreservingFeedForward(
+        dim=3,
+        functions="polynomial",
+        degree=2,
+        depth=1,
+        expressions=["exp(-z[0]**2)", "(1 + z[2]**2)**(-1.5)", "sigmoid(z[1])"],
+        **o,
+    ),
     "triangular": lambda **o: models.VolumePreservingFeedForward(
         dim=4, feed_forward="triangular", **o
     ),

@@ -19,6 +19,7 @@ GIVEN_OTHERWISE = {
     "scale": "training sets it from the data",
     "reversing_symmetries": "they are those of the system; --no-reversible leaves them out",
     "periodic": "angles are those that the system declares",
+    "expressions": "--functions system takes those of the system",
 }
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
@@ -138,6 +139,8 @@ def build(
     options = dict(options)
     if "split" in known and data.system.is_hamiltonian:
         options.setdefault("split", "halves")  # positions and momenta
+    if options.get("functions") == "system":
+        options |= {"functions": "polynomial", "expressions": _functions(data)}
     if "periodic" in known and options.get("functions", "neurons") != "neurons":
         options["periodic"] = data.system.periods
     symmetries: list[Any] = []
@@ -166,6 +169,15 @@ def build(
     if "weighting" in known and options.get("weighting", "auto") == "auto" and len(symmetries) > 1:
         notes += _note_on_weighting(model)
     return model, notes
+
+
+def _functions(data: Dataset) -> list[str]:
+    if not data.system.functions:
+        raise InputError(
+            f"--functions system: the vector field of {data.system.name} is not known, or made of "
+            "polynomials and of sines and cosines of its angles alone; take --functions polynomial"
+        )
+    return data.system.functions
 
 
 def _note_on_weighting(model: Any) -> list[str]:

@@ -53,7 +53,8 @@ def _numpy_functions() -> dict[str, Any]:
     }
 
 
-def _torch_functions() -> dict[str, Any]:
+def torch_functions() -> dict[str, Any]:
+    """What the names of functions mean for tensors."""
     import torch
 
     names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
@@ -74,7 +75,7 @@ def compile_expressions(
     library
         ``"numpy"`` or ``"torch"``.
     """
-    functions = _numpy_functions() if library == "numpy" else _torch_functions()
+    functions = _numpy_functions() if library == "numpy" else torch_functions()
     nodes = below(expressions)
     if len(nodes) > _LARGEST_COMPILED:
         return evaluator(expressions, symbols, functions, float)

@@ -24,6 +24,7 @@ from vpintegrator.dynamics.compile import (
 from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
 from vpintegrator.dynamics.expression import nearest, readable
+from vpintegrator.dynamics.field_functions import field_functions
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.plot import read_plot
 from vpintegrator.errors import InputError
@@ -157,6 +158,11 @@ class System:
                 f"{what} needs the equations of {self.name}, which are not known: its states were "
                 "measured"
             )
+
+    @cached_property
+    def functions(self) -> list[str]:
+        """Functions in the vector field that are no polynomials, as expressions of ``z[0]``, ..."""
+        return field_functions(self.equations)
 
     def vector_field(self, state: Any) -> Any:
         """Right-hand side f(z), shape (..., dim)."""

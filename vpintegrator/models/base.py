@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.checks import as_dtype, last_size, plain, positive
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.reversible import Reversible
@@ -186,6 +187,9 @@ class Integrator(nn.Module):
         with torch.no_grad():
             self.shift.copy_(shift_)
             self.scale.copy_(scale_)
+        for layer in self.core.modules():
+            if isinstance(layer, BasisCoupling):
+                layer.set_units(shift_, scale_)
 
     def _vector(self, argument: str, value: Any) -> torch.Tensor:
         try:

@@ -15,12 +15,14 @@ from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling
+from vpintegrator.nn.formulas import as_expressions
 from vpintegrator.nn.split import Split, as_argument
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
 FEED_FORWARDS = ["coupling", "triangular"]
 FUNCTIONS = ["neurons", "polynomial"]
+_SHOWN = 3  # expressions in a description
 
 
 def coupling_by_functions(
@@ -30,6 +32,7 @@ def coupling_by_functions(
     width: int,
     degree: int,
     periodic: Any,
+    expressions: Any,
     split: Split,
     symmetries: torch.Tensor,
     activation: str,
@@ -37,19 +40,22 @@ def coupling_by_functions(
     dtype: torch.dtype | str,
 ) -> nn.Module:
     """One sweep of couplings by the functions of this name."""
-    periods = as_periods(periodic, dim)
+    periods, expressions = as_periods(periodic, dim), as_expressions(expressions)
     if one_of("functions", functions, FUNCTIONS) == "polynomial":
         return BasisCoupling(
             dim,
             degree,
             periodic=list(periods),
+            expressions=expressions,
             split=split,
             symmetries=symmetries,
             initial_scale=initial_scale / 10,
             dtype=dtype,
         )
-    if periods:
-        raise InputError("periodic is for functions = polynomial; neurons know no angles")
+    if periods or expressions:
+        raise InputError(
+            "periodic and expressions are for functions = polynomial; neurons take neither"
+        )
     return AdditiveCoupling(
         dim,
         width,
@@ -69,6 +75,7 @@ def volume_preserving_feed_forward(
     functions: str,
     degree: int,
     periodic: Any,
+    expressions: Any,
     activation: str,
     blocks: int,
     linear: int,
@@ -86,6 +93,7 @@ def volume_preserving_feed_forward(
             width=width,
             degree=degree,
             periodic=periodic,
+            expressions=expressions,
             split=split,
             symmetries=symmetries,
             activation=activation,
@@ -93,8 +101,8 @@ def volume_preserving_feed_forward(
             dtype=dtype,
         )
     one_of("functions", functions, FUNCTIONS)
-    if as_periods(periodic, dim):
-        raise InputError("periodic is for couplings; triangular layers know no angles")
+    if as_periods(periodic, dim) or as_expressions(expressions):
+        raise InputError("periodic and expressions are for couplings; triangular layers take none")
     idle = idle_components(symmetries, dim)
     if idle:
         warnings.warn(
@@ -115,18 +123,23 @@ def volume_preserving_feed_forward(
     )
 
 
-def functions_as_arguments(functions: str, degree: int) -> dict[str, Any]:
+def functions_as_arguments(functions: str, degree: int, expressions: Any) -> dict[str, Any]:
     """As they are stored; not at all for neurons, which is how earlier versions wrote models."""
-    return {} if functions == "neurons" else {"functions": functions, "degree": degree}
+    if functions == "neurons":
+        return {}
+    further = {"expressions": list(expressions)} if len(expressions) else {}
+    return {"functions": functions, "degree": degree, **further}
 
 
-def feed_forward_words(kind: str, functions: str, degree: int) -> str:
+def feed_forward_words(kind: str, functions: str, degree: int, expressions: Any) -> str:
     """What ``volume_preserving_feed_forward`` makes, for descriptions."""
     if kind != "coupling":
         return "triangular layers"
-    return (
-        "couplings" if functions == "neurons" else f"couplings of {functions}s of degree {degree}"
-    )
+    if functions == "neurons":
+        return "couplings"
+    what = f"couplings of {functions}s of degree {degree}"
+    shown = [*expressions[:_SHOWN], *(["..."] if len(expressions) > _SHOWN else [])]
+    return f"{what} in the components and {', '.join(shown)}" if shown else what
 
 
 class VolumePreservingFeedForward(Integrator):
@@ -153,6 +166,9 @@ class VolumePreservingFeedForward(Integrator):
     periodic : mapping or sequence of (component, period)
         Components that are angles, by number: polynomials have their sines and cosines in place of
         powers, the order of the harmonic counting as the degree.
+    expressions : sequence of str
+        Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further
+        variables, see ``BasisCoupling``.
     feed_forward : {"coupling", "triangular"}
     blocks, linear, upper_first : int, int, bool
         For "triangular": blocks in a stack, linear pairs in a block, which layer begins each pair.
@@ -197,6 +213,7 @@ class VolumePreservingFeedForward(Integrator):
         functions: str = "neurons",
         degree: int = 6,
         periodic: Any = (),
+        expressions: Any = (),
         feed_forward: str = "coupling",
         blocks: int = 2,
         linear: int = 1,
@@ -223,6 +240,7 @@ class VolumePreservingFeedForward(Integrator):
                 functions=functions,
                 degree=degree,
                 periodic=periodic,
+                expressions=expressions,
                 activation=activation,
                 blocks=blocks,
                 linear=linear,
@@ -242,7 +260,7 @@ class VolumePreservingFeedForward(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
-                **functions_as_arguments(functions, degree),
+                **functions_as_arguments(functions, degree, expressions),
                 "feed_forward": feed_forward,
                 "blocks": blocks,
                 "linear": linear,
@@ -259,5 +277,5 @@ class VolumePreservingFeedForward(Integrator):
         )
         self.description = (
             "volume-preserving feed-forward network: one step by "
-            f"{feed_forward_words(feed_forward, functions, degree)}"
+            f"{feed_forward_words(feed_forward, functions, degree, expressions)}"
         )

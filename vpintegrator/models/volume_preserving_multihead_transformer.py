@@ -46,6 +46,8 @@ class VolumePreservingMultiheadTransformer(Integrator):
     periodic : mapping or sequence of (component, period)
         Components that are angles, for the pointwise couplings, see
         ``VolumePreservingFeedForward``.
+    expressions : sequence of str
+        Further variables of the polynomials, see ``VolumePreservingFeedForward``.
     attention_width, heads : int
         Width of the attention and its heads; the width must be divisible by the heads.
     split : "coordinates", "halves" or blocks of indices
@@ -88,6 +90,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
         functions: str = "neurons",
         degree: int = 6,
         periodic: Any = (),
+        expressions: Any = (),
         attention_width: int = 8,
         heads: int = 2,
         split: Split = "coordinates",
@@ -122,6 +125,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
                     width=width,
                     degree=degree,
                     periodic=periodic,
+                    expressions=expressions,
                     split=split,
                     symmetries=group,
                     activation=activation,
@@ -137,7 +141,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
-                **functions_as_arguments(functions, degree),
+                **functions_as_arguments(functions, degree, expressions),
                 "attention_width": attention_width,
                 "heads": heads,
                 "split": as_argument(split, dim),
@@ -152,5 +156,5 @@ class VolumePreservingMultiheadTransformer(Integrator):
             dtype=dtype,
         )
         if functions != "neurons":
-            words = feed_forward_words("coupling", functions, degree)
+            words = feed_forward_words("coupling", functions, degree, expressions)
             self.description = f"{type(self).description}, and {words}"

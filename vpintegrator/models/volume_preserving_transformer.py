@@ -46,6 +46,8 @@ class VolumePreservingTransformer(Integrator):
         Of the polynomials.
     periodic : mapping or sequence of (component, period)
         Components that are angles, for the couplings, see ``VolumePreservingFeedForward``.
+    expressions : sequence of str
+        Further variables of the polynomials, see ``VolumePreservingFeedForward``.
     weighting : {"auto", "skew", "coupled", "arbitrary"}
         The attention: ``VolumePreservingAttention`` with that weighting, or ``CoupledAttention``.
         "auto" is "skew", or "coupled" where several reversing symmetries leave no skew weighting
@@ -100,6 +102,7 @@ class VolumePreservingTransformer(Integrator):
         functions: str = "neurons",
         degree: int = 6,
         periodic: Any = (),
+        expressions: Any = (),
         weighting: str = "auto",
         attention_scale: float | None = None,
         features: int = 0,
@@ -168,6 +171,7 @@ class VolumePreservingTransformer(Integrator):
                     functions=functions,
                     degree=degree,
                     periodic=periodic,
+                    expressions=expressions,
                     activation=activation,
                     blocks=blocks,
                     linear=linear,
@@ -186,7 +190,7 @@ class VolumePreservingTransformer(Integrator):
             arguments={
                 "depth": depth,
                 "width": width,
-                **functions_as_arguments(functions, degree),
+                **functions_as_arguments(functions, degree, expressions),
                 "weighting": self.weighting,
                 "attention_scale": attention_scale,
                 "features": features,
@@ -208,7 +212,7 @@ class VolumePreservingTransformer(Integrator):
         kind = f"{self.weighting} weighting"
         if not self.volume_preserving:
             kind += ", which does not preserve volume"
-        others = feed_forward_words(feed_forward, functions, degree)
+        others = feed_forward_words(feed_forward, functions, degree, expressions)
         self.description = (
             f"volume-preserving transformer: attention by rotations ({kind}), then {others}"
         )

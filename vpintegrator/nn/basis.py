@@ -12,11 +12,14 @@ from itertools import product
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
+from vpintegrator.nn.symmetry import orbit_parameters
 
 RADIUS = 3.0  # standard deviations that Chebyshev polynomials take for their interval [-1, 1]
 LARGEST_COUNT = 2_000  # terms of a block
 LARGEST_DEGREE = 64
+
+# of each element of a group, where it takes things and their signs there: (element, thing) each
+SignedPermutations = tuple[torch.Tensor, torch.Tensor]
 
 
 def chebyshev(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
@@ -80,16 +83,23 @@ def terms(degree: int, periodic: list[bool]) -> list[tuple[int, ...]]:
     return [e for e, _ in sorted(found, key=lambda entry: (entry[1], entry[0]))]
 
 
+def restricted(moves: SignedPermutations, members: list[int]) -> SignedPermutations:
+    """What a group does to some of the things, which it does not take to others."""
+    places, signs = moves
+    number = torch.zeros(places.shape[1], dtype=torch.long)
+    number[members] = torch.arange(len(members))
+    return number[places[:, members]], signs[:, members]
+
+
 def equivariant_coefficients(
     indices: list[tuple[int, ...]],
     periodic: list[bool],
-    rest: list[int],
-    block: list[int],
-    group: torch.Tensor,
+    variables: SignedPermutations,
+    block: SignedPermutations,
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Coefficients of the terms for which g(S_bb z_b) = S_aa g(z_b) for every S of a group.
+    """Coefficients of the terms for which g(S_bb u) = S_aa g(u) for every S of a group.
 
-    g_k(z_b) = sum_e c_{e k} phi_e(z_b) for k in the block a, b being the rest. For signed
+    g_k(u) = sum_e c_{e k} phi_e(u) for k in a block a, u being what it depends on. For signed
     permutations the condition says that coefficients are equal but for signs along orbits of the
     group, or zero; nothing needs to be averaged when g is evaluated.
 
@@ -98,10 +108,9 @@ def equivariant_coefficients(
     indices
         The terms, see ``terms``.
     periodic
-        Of each component of the rest, whether it is an angle.
-    rest, block
-        Indices of the components that g depends on, and of those that it moves.
-    group : (element, dim, dim)
+        Of each variable in u, whether it is an angle.
+    variables, block
+        Of each S, where it takes each variable and each component of the block, and their signs.
 
     Returns
     -------
@@ -113,36 +122,25 @@ def equivariant_coefficients(
     Raises
     ------
     InputError
-        If the group holds other matrices than signed permutations, or exchanges angles with other
-        components.
+        If the group exchanges angles with others.
     """
-    signed = signed_permutations(group)
-    if signed is None:
-        raise InputError(
-            "functions = polynomial respect symmetries that are sign flips and permutations; for "
-            "others take functions = neurons"
-        )
     number = {e: n for n, e in enumerate(indices)}
     odd = torch.tensor(
         [[is_odd(i, angle) for i, angle in zip(e, periodic, strict=True)] for e in indices]
-    ).view(len(indices), len(rest))
-    place_in_rest = {component: j for j, component in enumerate(rest)}
-    place_in_block = {component: k for k, component in enumerate(block)}
+    ).view(len(indices), len(periodic))
     links = []
-    for places, signs in zip(*signed, strict=True):
-        # (S z)_{p(j)} = s_j z_j, so the function of z_j in a term is that of component p(j) in its
-        # image
-        target = [place_in_rest[int(places[component])] for component in rest]
+    for places, signs, columns, own in zip(*variables, *block, strict=True):
+        # (S u)_{p(j)} = s_j u_j, so the function of u_j in a term is that of p(j) in its image
+        target = places.tolist()
         if [periodic[j] for j in target] != periodic:
             raise InputError("the symmetries exchange angles with components that are none")
         moved = [0] * len(indices)
         for n, e in enumerate(indices):
-            image = [0] * len(rest)
+            image = [0] * len(target)
             for j, index in enumerate(e):
                 image[target[j]] = index
             moved[n] = number[tuple(image)]
-        columns = torch.tensor([place_in_block[int(places[component])] for component in block])
-        sign = torch.where(odd, signs[rest], torch.ones(())).prod(1)
-        images = torch.tensor(moved).unsqueeze(1) * len(block) + columns
-        links.append((images, sign.unsqueeze(1) * signs[block]))
+        sign = torch.where(odd, signs, torch.ones(())).prod(1)
+        images = torch.tensor(moved).unsqueeze(1) * len(columns) + columns
+        links.append((images, sign.unsqueeze(1) * own))
     return orbit_parameters(links)

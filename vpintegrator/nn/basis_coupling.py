@@ -15,11 +15,13 @@ from vpintegrator.nn.basis import (
     equivariant_coefficients,
     harmonics,
     orders,
+    restricted,
     terms,
 )
 from vpintegrator.nn.checks import as_dtype, last_size, positive
+from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.split import Split, as_blocks, check_compatible, others
-from vpintegrator.nn.symmetry import generated_group
+from vpintegrator.nn.symmetry import generated_group, signed_permutations
 
 
 class BasisCoupling(nn.Module):
@@ -27,11 +29,12 @@ class BasisCoupling(nn.Module):
 
     For each block a of components in turn, z_a -> z_a + sum_e c_e phi_e(z_b), b the components not
     in a, with products phi_e of Chebyshev polynomials of the components up to a total degree, or of
-    sines and cosines of those that are angles. Like ``AdditiveCoupling`` each step is a shear, so
-    volume is kept and the inverse explicit, whatever the coefficients. The parameters enter
-    linearly, step by step: least squares find them in seconds, to rounding where the flow is
-    smooth. Away from the states it was trained on, a polynomial runs off; a sum of neurons does
-    not.
+    sines and cosines of those that are angles. Functions of the components, given as formulas, may
+    join the components as further variables of the polynomials. Like ``AdditiveCoupling`` each step
+    is a shear, so volume is kept and the inverse explicit, whatever the coefficients. The
+    parameters enter linearly, step by step: least squares find them in seconds, to rounding where
+    the flow is smooth. Away from the states it was trained on, a polynomial runs off; a sum of
+    neurons does not.
 
     Parameters
     ----------
@@ -41,6 +44,10 @@ class BasisCoupling(nn.Module):
         Largest total degree of a term; of an angle the order of the harmonic counts.
     periodic : sequence of int
         Components that are angles, in radians.
+    expressions : sequence of str
+        Formulas such as ``exp(z[0] - z[1])``, of the components as they are before normalisation
+        (see ``set_units``). A block makes use of those that depend only on the other components,
+        and that the symmetries take to one another or to their negatives.
     split : "coordinates", "halves" or blocks of indices
         Blocks in the order of the sweep; "halves" for (q, p).
     symmetries : sequence of (dim, dim), optional
@@ -62,6 +69,8 @@ class BasisCoupling(nn.Module):
     """
 
     volume_preserving = True
+    state_shift: torch.Tensor
+    state_scale: torch.Tensor
 
     def __init__(
         self,
@@ -69,6 +78,7 @@ class BasisCoupling(nn.Module):
         degree: int = 6,
         *,
         periodic: Sequence[int] = (),
+        expressions: Sequence[str] = (),
         split: Split = "coordinates",
         symmetries: Any = (),
         initial_scale: float = 1e-3,
@@ -84,13 +94,32 @@ class BasisCoupling(nn.Module):
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
+        moves = signed_permutations(group)
+        if moves is None:
+            raise InputError(
+                "functions = polynomial respect symmetries that are sign flips and permutations; "
+                "for others take functions = neurons"
+            )
+        self.formulas = [Formulas((), dim) for _ in self.blocks]
+        if len(expressions):
+            self._place_formulas(Formulas(expressions, dim), group, dtype)
         counts: list[int] = []
         sizes: list[torch.Tensor] = []
         for a, block in enumerate(self.blocks):
             rest = others(block, dim)
+            variables = restricted(moves, rest)
             angles = [self.periodic[index] for index in rest]
+            if len(self.formulas[a]):
+                places, signs = self._moves[a]
+                variables = (
+                    torch.cat([variables[0], places + len(rest)], 1),
+                    torch.cat([variables[1], signs], 1),
+                )
+                angles += [False] * len(self.formulas[a])
             indices = terms(degree, angles)
-            sources, factors, count = equivariant_coefficients(indices, angles, rest, block, group)
+            sources, factors, count = equivariant_coefficients(
+                indices, angles, variables, restricted(moves, block)
+            )
             used = (factors != 0).any(1)
             chosen = torch.tensor(indices)[used]
             size = torch.tensor(
@@ -120,6 +149,48 @@ class BasisCoupling(nn.Module):
         scales = initial_scale / torch.cat(sizes) ** 2
         self.coefficients = nn.Parameter((scales * torch.randn(len(scales))).to(dtype))
 
+    def _place_formulas(self, formulas: Formulas, group: torch.Tensor, dtype: torch.dtype) -> None:
+        """Give each block the formulas that it can use."""
+        moves, closed = formulas.moves(group)
+        self._moves = []
+        for a, block in enumerate(self.blocks):
+            usable = [n for n in closed if not formulas.depends[n].intersection(block)]
+            texts = [formulas.texts[n] for n in usable]
+            self.formulas[a] = Formulas(texts, self.dim)
+            self._moves.append(restricted(moves, usable))
+            for name in ("shift", "scale"):
+                self.register_buffer(f"formula_{name}_{a}", torch.zeros(len(texts), dtype=dtype))
+        if not any(map(len, self.formulas)):
+            raise InputError(
+                "each of the expressions depends on components of every block of the split, or is "
+                "not respected by the symmetries; leave them out"
+            )
+        for name in ("shift", "scale"):
+            self.register_buffer(f"state_{name}", torch.zeros(self.dim, dtype=dtype))
+        self.set_units(torch.zeros(self.dim), torch.ones(self.dim))
+
+    def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
+        """Say that the states are (z - shift) / scale, z being what the formulas are about.
+
+        Formulas are normalised too, to their median and spread at states like these; symmetries
+        that take one to another, or change its sign, are respected.
+        """
+        if not any(map(len, self.formulas)):
+            return
+        with torch.no_grad():
+            self.state_shift.copy_(shift)
+            self.state_scale.copy_(scale)
+            for a, formulas in enumerate(self.formulas):
+                if not len(formulas):
+                    continue
+                values = formulas.typical(shift, scale)
+                middle = values.nanmedian(0).values.nan_to_num()
+                spread = 1.5 * (values - middle).abs().nanmedian(0).values
+                size = torch.where(spread > 0, spread, torch.ones(()))
+                places, signs = self._moves[a]
+                self.get_buffer(f"formula_shift_{a}").copy_((signs * middle[places]).mean(0))
+                self.get_buffer(f"formula_scale_{a}").copy_(size.log()[places].mean(0).exp())
+
     def _constant(self, name: str, value: torch.Tensor) -> None:
         self.register_buffer(name, value, persistent=False)
 
@@ -143,6 +214,10 @@ class BasisCoupling(nn.Module):
                         if factor:
                             coefficients[sources[n, k]] = known[tuple(e)][component] / factor
             self.coefficients.copy_(coefficients)
+            own = dict(self.named_buffers())
+            for name, value in smaller.state_dict().items():  # of formulas
+                if name in own:
+                    own[name].copy_(value)
 
     def _univariate(self, x: torch.Tensor, angle: bool) -> torch.Tensor:
         """The functions of one component, (...) to (..., function)."""
@@ -168,6 +243,18 @@ class BasisCoupling(nn.Module):
             u = self._univariate(z[..., index], self.periodic[index])
             u = u.index_select(-1, chosen[:, j])
             phi = u if phi is None else phi * u
+        if len(formulas := self.formulas[a]):
+            shifts = self.get_buffer(f"formula_shift_{a}").unbind()
+            scales = self.get_buffer(f"formula_scale_{a}").unbind()
+            values = formulas(z * self.state_scale + self.state_shift)
+            known = self.dim - len(self.blocks[a])
+            for j, value, shift, scale in zip(
+                range(known, known + len(formulas)), values, shifts, scales, strict=True
+            ):
+                if chosen[:, j].any():
+                    u = self._univariate((value - shift) / scale, False)
+                    u = u.index_select(-1, chosen[:, j])
+                    phi = u if phi is None else phi * u
         matrix = self._matrix(a)
         if phi is None:  # at most a constant
             return matrix.sum(0).expand_as(z)

@@ -1,0 +1,106 @@
+"""The functions that a vector field is made of, beside polynomials: exp(q[0] - q[1]), 1/r**3."""
+
+from __future__ import annotations
+
+from vpintegrator.dynamics.algebra import (
+    Call,
+    Expression,
+    Power,
+    Product,
+    Sum,
+    Symbol,
+    Value,
+    below,
+)
+from vpintegrator.dynamics.constants import Number, size
+from vpintegrator.dynamics.equations import Equations
+
+MOST_FUNCTIONS = 64
+_LARGEST = 200  # formulas that one is made of, counted as often as they occur
+
+
+def field_functions(equations: Equations) -> list[str]:
+    """The functions in the vector field that are no polynomials, as expressions of ``z[0]``, ...
+
+    The vector field is a polynomial in the components and these functions. Sines and cosines of
+    angles that the system declares are left out, as Fourier sums hold them; so is what is very
+    long.
+    """
+    angles = {equations.symbols[i] for i in equations.periods}
+    found: dict[Expression, None] = {}
+    powers: dict[Expression, set[Number]] = {}
+    seen: set[int] = set()
+    stack: list[Value] = list(equations.vector_field)[::-1]
+    while stack:
+        value = stack.pop()
+        if not isinstance(value, Expression) or value.number in seen:
+            continue
+        seen.add(value.number)
+        match value:
+            case Sum(terms=terms):
+                stack.extend(term for term, _ in terms)
+            case Product(factors=factors):
+                for base, exponent in factors:
+                    if isinstance(exponent, int) and exponent > 0:
+                        stack.append(base)
+                    else:
+                        powers.setdefault(base, set()).add(exponent)
+            case Call(function="sin" | "cos", argument=argument) if _is_of(argument, angles):
+                pass
+            case Call() | Power():
+                found[value] = None
+    for base, exponents in powers.items():
+        for e in exponents:
+            # 1/r**2 is a polynomial in 1/r
+            if not any(e != other and e / other == e // other > 0 for other in exponents):
+                power = equations.algebra.raise_factors([(base, e)])
+                assert isinstance(power, Expression)
+                found[power] = None
+    names = {symbol: f"z[{i}]" for i, symbol in enumerate(equations.symbols)}
+    written = [_text(f, names) for f in found if f.depends and _size(f) <= _LARGEST]
+    return written[:MOST_FUNCTIONS]
+
+
+def _is_of(argument: Value, angles: set[Symbol]) -> bool:
+    """Whether an argument is a linear combination of angles."""
+    terms = [term for term, _ in argument.terms] if isinstance(argument, Sum) else [argument]
+    return all(term in angles for term in terms)
+
+
+def _size(value: Expression) -> int:
+    sizes: dict[int, int] = {}
+    for node in below([value]):  # parts come before what is made of them
+        sizes[node.number] = 1 + sum(sizes[part.number] for part in node.parts)
+    return sizes[value.number]
+
+
+def _text(value: Value, names: dict[Symbol, str]) -> str:
+    match value:
+        case Symbol():
+            return names[value]
+        case Sum(constant=constant, terms=terms):
+            text = _number(constant) if constant else ""
+            for term, c in terms:
+                part = _text(term, names)
+                text += (" - " if c < 0 else " + ") if text else "-" * (c < 0)
+                text += part if c in (1, -1) else f"{_number(size(c))}*{part}"
+            return f"({text})"
+        case Product(factors=factors):
+            powers = []
+            for base, e in factors:
+                text = _text(base, names)
+                text = f"({text})" if isinstance(base, Product | Power) else text
+                powers.append(text if e == 1 else f"{text}**{_number(e)}")
+            return "*".join(powers)
+        case Power(base=base, exponent=exponent):
+            return f"({_text(base, names)})**({_text(exponent, names)})"
+        case Call(function=function, argument=argument):
+            text = _text(argument, names)
+            return f"{function}{text if isinstance(argument, Sum) else f'({text})'}"
+    assert not isinstance(value, Expression)
+    return _number(value)
+
+
+def _number(value: Number) -> str:
+    text = str(value) if isinstance(value, int) else f"{float(value)!r}"
+    return f"({text})" if value < 0 else text

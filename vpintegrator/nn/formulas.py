@@ -1,0 +1,116 @@
+"""Functions of a state given as formulas, ``exp(z[0] - z[1])``, which are parsed, not executed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol
+from vpintegrator.dynamics.compile import evaluator, torch_functions
+from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.errors import InputError
+from vpintegrator.nn.basis import SignedPermutations
+from vpintegrator.nn.symmetry import TOLERANCE
+
+MOST_FORMULAS = 64
+_POINTS = 64
+_COMPARED = 16  # points at which formulas are compared, of which some must have values
+_FEWEST = 3
+
+
+def as_expressions(texts: Any) -> list[str]:
+    """Formulas as a list of texts, or InputError."""
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"expressions must be a list of texts, not {texts!r}")
+    if len(texts) > MOST_FORMULAS:
+        raise InputError(f"{len(texts)} expressions are more than the {MOST_FORMULAS} allowed")
+    return list(texts)
+
+
+class Formulas:
+    """Functions of the components ``z[0]``, ``z[1]``, ... of states.
+
+    Called with states (..., dim) it gives a list of values (...).
+
+    Parameters
+    ----------
+    texts : sequence of str
+        In the expression language of system files, see ``vpintegrator.dynamics.expression``.
+    dim : int
+
+    Attributes
+    ----------
+    depends : list of set of int
+        The components that occur in each.
+
+    Raises
+    ------
+    InputError
+        If a text is not understood, or constant.
+    """
+
+    def __init__(self, texts: Sequence[str], dim: int) -> None:
+        self.texts, self.dim = as_expressions(texts), dim
+        algebra = Algebra()
+        symbols = tuple(algebra.symbol(f"z_{i}") for i in range(dim))
+        scope = Scope({"z": symbols}, {}, algebra)
+        values = []
+        for n, text in enumerate(self.texts):
+            value = parse(text, scope, f"expressions[{n}]")
+            if not isinstance(value, Expression):
+                raise InputError(f"expressions[{n}] must be a function of z[0] ... z[{dim - 1}]")
+            values.append(value)
+        place: dict[Symbol, int] = {symbol: i for i, symbol in enumerate(symbols)}
+        self.depends = [{place[symbol] for symbol in algebra.symbols(v)} for v in values]
+        self._function = evaluator(values, symbols, torch_functions(), float)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __call__(self, z: torch.Tensor) -> list[torch.Tensor]:
+        return self._function(*z.unbind(-1))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Formulas, (self.texts, self.dim)
+
+    def typical(self, shift: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        """Values (point, formula) at points of this mean and spread; NaN where there are none."""
+        generator = torch.Generator().manual_seed(0)
+        points = torch.randn(_POINTS, self.dim, generator=generator, dtype=torch.float64)
+        values = torch.stack(self(shift.double().cpu() + scale.double().cpu() * points), -1)
+        return values.masked_fill(~values.isfinite(), torch.nan)
+
+    def moves(self, group: torch.Tensor) -> tuple[SignedPermutations, list[int]]:
+        """What symmetries S (element, dim, dim) make of the formulas: f_p(S z) = sign f_n(z).
+
+        Returns
+        -------
+        moves
+            The p and the sign for each n.
+        closed
+            Numbers of those that all of the group takes to one of them, but for the sign. Of the
+            others the first says nothing.
+
+        Raises
+        ------
+        InputError
+            If two of the formulas are the same function, but for the sign.
+        """
+        generator = torch.Generator().manual_seed(1)
+        points = torch.randn(_COMPARED, self.dim, generator=generator, dtype=torch.float64)
+        own = torch.stack(self(points), -1).unsqueeze(1)
+        images = torch.stack(self(points @ group.mT), -1).unsqueeze(3)
+        room = TOLERANCE * (1 + own.abs())
+        equal = []
+        for sign in (1, -1):  # (element, point, p, n)
+            defects = (images - sign * own).abs()
+            known = defects.isfinite()
+            equal.append(((defects <= room) | ~known).all(1) & (known.sum(1) >= _FEWEST))
+        either = equal[0] | equal[1]
+        if either[0].sum() > len(self):
+            raise InputError("two of the expressions are the same function, but for the sign")
+        signs = torch.where(equal[0].any(1), 1.0, -1.0).double()
+        closed = either.any(1).all(0).nonzero().squeeze(1).tolist()
+        return (either.long().argmax(1), signs), closed
