@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import json
 import math
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import vpintegrator.training
 from tests.cli.conftest import refused
 from vpintegrator.claim import claim
 from vpintegrator.cli.train import MODELS, main
@@ -63,7 +65,7 @@ def test_polynomials_know_the_angles_of_the_system(run, tmp_path):
     result = run(main, *common, "--functions", "polynomial", "--degree", "2", "-o", "a.safetensors")
     assert result.exit_code == 0, result.output
     assert load("a.safetensors").periods == {0: 2 * math.pi}
-    run(main, *common, "-o", "a.safetensors")
+    run(main, *common, "--functions", "neurons", "-o", "a.safetensors")
     assert load("a.safetensors").periods == {}
     refused(run(main, *common, "--option", "periodic=1"), "angles are those that the system")
 
@@ -380,3 +382,71 @@ def test_signals_keep_the_best_model(body, tmp_path, number):
     assert process.returncode == 0, output
     assert "interrupted; the best model so far is kept" in output
     assert load(tmp_path / "a.safetensors").name == "vpt"
+
+
+def test_functions_and_sizes_are_found_by_default(run, body):
+    result = run(main, body, "--model", "vpff", "--epochs", "150", "--target", "1e-8")
+    assert result.exit_code == 0, result.output
+    assert "degree and depth are searched for" in result.output
+    assert "polynomials of degree 4, depth 2, 18 parameters: " in result.output
+    model = load("rigid-body-vpff.safetensors")
+    assert model.arguments["functions"] == "polynomial"
+    assert json.loads(model.metadata["search"])
+    assert json.loads(model.metadata["training"])["best_validation_error"] <= 1e-8
+
+
+def test_a_search_that_was_interrupted_leaves_its_best_model(run, body, monkeypatch):
+    def interrupted(*args, **options):
+        found = search(*args, **options)
+        found.ended = found.history.stopped_by = "interrupt"
+        return found
+
+    search = vpintegrator.training.find_functions
+    monkeypatch.setattr(vpintegrator.training, "find_functions", interrupted)
+    result = run(main, body, "--model", "vpff", "--epochs", "120")
+    assert result.exit_code == 0, result.output
+    assert "interrupted; the best model so far is kept" in result.output
+    assert load("rigid-body-vpff.safetensors").arguments["functions"] == "polynomial"
+
+
+def test_a_training_after_a_search_is_resumed_with_what_was_found(run, body):
+    found = ("--functions", "polynomial", "--degree", "5", "--depth", "3")
+    begun = subprocess.run(
+        [sys.executable, "-c", STOPPED_AT_3, body, "--model", "vpff", "--epochs", "200", *found],
+        check=False,
+    )
+    assert begun.returncode == 0
+    assert Path("rigid-body-vpff.safetensors.checkpoint").exists()
+    result = run(main, body, "--model", "vpff", "--epochs", "5", "--resume")
+    assert result.exit_code == 0, result.output
+    assert "searched" not in result.output
+    arguments = load("rigid-body-vpff.safetensors").arguments
+    assert (arguments["degree"], arguments["depth"]) == (5, 3)
+
+
+STOPPED_AT_3 = """
+from vpintegrator.training import history
+add = history.History.add
+def stop(self, *values):
+    better = add(self, *values)
+    if self.epochs == 3:
+        raise KeyboardInterrupt
+    return better
+history.History.add = stop
+from vpintegrator.cli.train import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--model", "resnet"), "has no option --functions"),
+        (("--model", "vpff", "--width", "4"), "--width is of neurons"),
+        (("--model", "vpff", "--feed-forward", "triangular"), "only couplings"),
+        (("--model", "vpff", "--optimizer", "adam"), "by Levenberg-Marquardt"),
+        (("--model", "vpff", "--restarts", "3"), "--restarts is for"),
+    ],
+)
+def test_why_nothing_can_be_searched_is_said(run, body, options, words):
+    refused(run(main, body, *options, "--functions", "auto"), words)

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.plotting.conftest import only
 from vpintegrator.plotting.captions import caption, latex_captions, markdown_captions
 from vpintegrator.plotting.draw import FIGURES, draw
 from vpintegrator.plotting.latex import latex
@@ -69,7 +70,11 @@ def test_documents_hold_all_captions(body):
     assert len(re.findall(r"\\begin\{figure\*?\}", text)) == len(names)
     assert text.count(r"\begin{figure*}") == text.count(r"\end{figure*}")
     assert text.count("{") == text.count("}")
-    assert r"\includegraphics[width=\linewidth]{errors}" in text
+    whole = re.findall(
+        r"includegraphics\[width=\\linewidth,height=(.*)\\textheight,.*]{(.*)}", text
+    )
+    assert [name for _, name in whole] == names
+    assert all(0.3 <= float(share) < 1 for share, _ in whole)
     assert r"\resizebox{\linewidth}{!}{\input{errors.pgf}}" in latex_captions(
         scene, names, as_pgf=True
     )
@@ -93,13 +98,19 @@ def test_a_wide_figure_spans_both_columns(body):
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no TeX")
-def test_tex_compiles_figures_and_tables(body, tmp_path):
-    draw(body, tmp_path, formats=["pdf"], overwrite=True)
+@pytest.mark.parametrize(("columns", "suffix"), [("twocolumn", "pdf"), ("onecolumn", "pgf")])
+def test_tex_compiles_figures_and_tables(columns, suffix, body, tmp_path, monkeypatch):
+    """Every figure and table stays within the page, also below the longest caption."""
+    only(monkeypatch, "overview", "errors")
+    draw(body, tmp_path, formats=[suffix], overwrite=True)
     sources = [(tmp_path / name).read_text() for name in ("captions.tex", "table.tex")]
     packages = re.findall(r"^% (\\usepackage.*)$", "\n".join(sources), re.MULTILINE)
-    document = ["\\documentclass[twocolumn]{article}", *dict.fromkeys(packages)]
+    document = [f"\\documentclass[{columns}]{{article}}", *dict.fromkeys(packages)]
+    sources[1] = "\n".join(["\\begin{table*}", sources[1], "\\end{table*}"])
     document += ["\\begin{document}", *sources, "\\end{document}"]
     (tmp_path / "paper.tex").write_text("\n".join(document))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+    assert "Float too large" not in done.stdout

@@ -58,7 +58,7 @@ HOSTILE = [
 KNOWN = """
     begin end centering includegraphics caption label toprule midrule bottomrule textbackslash
     textasciitilde textasciicircum textdollar ldots mu pm times to leq infty dagger cdot log det
-    usepackage resizebox ifdim width linewidth else fi
+    usepackage resizebox ifdim width linewidth textheight else fi
 """
 CAPTIONS = ["overview", "phase", "errors", "invariants", "volume"]
 names = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=8), max_size=4).map("".join)

@@ -11,6 +11,7 @@ from rich.console import Console
 import vpintegrator as vp
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.tables import duration
+from vpintegrator.region import Departure, Region
 from vpintegrator.rollout.report import Volume
 
 
@@ -143,20 +144,34 @@ def test_no_width_hides_a_failure(body, oscillators):
         },
         structure=("volume-preserving", "reversible"),
         reversibility=7.7e-3,
+        departure=Departure(
+            Region({"z1": (0.0, 1.0)}, {}),
+            np.array([np.nan, 3.0, 1.5]),
+            np.array([[0.0], [0.3], [0.2]]),
+        ),
         title="a model with a name that is much longer than a narrow terminal is wide",
     )
     worst = f"{body.summary('rk4').worst_error:.1e}"
     for width in WIDTHS:
         text = printed(broken, width)
         assert max(len(line.rstrip()) for line in text.splitlines()) <= width
-        for words in ("1 of 3", worst, "no 3.3e-03", "no collapsed", "7.7e-03", "worst", "median"):
+        for words in (
+            "1 of 3",
+            "2 of 3",
+            worst,
+            "no 3.3e-03",
+            "no collapsed",
+            "7.7e-03",
+            "worst",
+            "median",
+        ):
             assert words in text, (width, words)
         assert "4 of 4" in printed(oscillators, width), width
     for text in (markdown_table(broken), csv_table(broken)):
         assert "worst RMSE" in text
         assert "median RMSE" in text
     for text in (markdown_table(broken), latex_table(broken)):
-        for words in ("1 of 3", "no collapsed", "map volume", "phase-space"):
+        for words in ("1 of 3", "2 of 3", "no collapsed", "map volume", "phase-space"):
             assert words in text
 
 

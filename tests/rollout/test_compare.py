@@ -111,6 +111,9 @@ def test_the_numbers_follow_from_the_states(report):
         "time per step",
         "diverged",
         "orbits",
+        "left region",
+        "left region at",
+        "left region by",
     ]
     assert row["method"] == "RK4"
     assert row["median RMSE"] == s.error

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.systems import initial, system
+from vpintegrator.region import TOLERANCE, Region
 from vpintegrator.rollout.observers import (
     DivergenceObserver,
     ErrorObserver,
     InvariantObserver,
+    RegionObserver,
     StateKeeper,
     WindowSampler,
 )
@@ -50,6 +52,23 @@ def largest_between(values, steps):
     return np.stack(
         [values[:, a + 1 : b + 1].max(axis=1) for a, b in itertools.pairwise(bounds)], 1
     )
+
+
+@given(sizes=parts, low=st.floats(-1.5, 0), high=st.floats(0.1, 1.5))
+def test_leaving_a_region(sizes, low, high):
+    pendulum = system("pendulum")
+    region = Region({pendulum.components[1]: (low, high)}, {"energy": (-1.0, 0.5)})
+    observer = feed(lambda: RegionObserver(region, pendulum, 4), sizes)
+    momentum, energy = STATES[..., 1], pendulum.invariants["energy"](STATES)
+    beyond = [
+        np.maximum(least - v, v - most) / (most - least)
+        for v, (least, most) in ((momentum, (low, high)), (energy, (-1.0, 0.5)))
+    ]
+    outside = np.max(beyond, axis=0) > TOLERANCE
+    index = np.where(outside.any(axis=1), outside.argmax(axis=1), -1)
+    np.testing.assert_array_equal(observer.index, index)
+    largest = np.stack(beyond).max(axis=2).T.clip(0)
+    np.testing.assert_allclose(observer.excess, largest, rtol=1e-12, atol=1e-15)
 
 
 @given(sizes=parts, every=everys)

@@ -215,6 +215,7 @@ def _inspect_rollout(path: Path) -> None:
 
 def _inspect_model(path: Path) -> None:
     from vpintegrator.models import load
+    from vpintegrator.region import Region
     from vpintegrator.stored import read_json
 
     model = load(path)
@@ -234,6 +235,13 @@ def _inspect_model(path: Path) -> None:
         if key in metadata:
             _say(heading, _plain(str(metadata[key])))
     training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")
+    if "region" in metadata:
+        region = Region.from_text(metadata["region"], f"{path}: the region of training")
+        for k, (name, (low, high)) in enumerate(zip(region.names, region.bounds, strict=True)):
+            if k < _COMPONENTS:
+                _say("trained on" if k == 0 else "", f"{_plain(name)} from {low:.6g} to {high:.6g}")
+        if len(region.names) > _COMPONENTS:
+            _say("", f"and {len(region.names) - _COMPONENTS} more")
     told = [
         f"{key.replace('_', ' ')} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
         for key, value in training.items()

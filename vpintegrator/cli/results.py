@@ -46,13 +46,18 @@ def dataset_results(dataset: Dataset) -> dict[str, Any]:
 
 def model_results(model: Integrator) -> dict[str, Any]:
     """What a model is; numbers of its training are texts of its metadata."""
+    from vpintegrator.stored import read_json
+
     return {
         "model": model.name,
         "arguments": dict(model.arguments),
         "parameters": sum(p.numel() for p in model.parameters()),
         "volume_preserving": model.volume_preserving,
         "reversing_symmetries": len(model.reversing_symmetries),
-        "metadata": {k: v for k, v in model.metadata.items() if k not in ("system", "training")},
+        "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
+        "metadata": {
+            k: v for k, v in model.metadata.items() if k not in ("system", "training", "region")
+        },
     }
 
 

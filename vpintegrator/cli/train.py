@@ -20,6 +20,12 @@ from vpintegrator.cli.common import (
     version_option,
 )
 from vpintegrator.cli.output import is_asked, output_options, write_json
+from vpintegrator.cli.searching import (
+    SEARCHING,
+    after_search,
+    chosen_functions,
+    search,
+)
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,10 +107,11 @@ class _Command(click.Command):
 @click.option(
     "--functions",
     help="What couplings are made of: neurons; polynomial, more accurate where the flow is smooth, "
-    "and only there where the data are; or system, polynomials also in the functions that the "
-    "system's equations are made of.",
+    "and only there where the data are; system, polynomials also in the functions that the "
+    "system's equations are made of; or auto, which tries neurons and polynomials and lets these "
+    "grow, for some half of the budget.  [default: auto where the model has the choice]",
 )
-@click.option("--degree", type=int, help="Of polynomials.")
+@click.option("--degree", type=int, help="Of polynomials.  [default: found by --functions auto]")
 @click.option("--heads", type=int, help="Attention heads.")
 @click.option(
     "--weighting",
@@ -157,6 +164,12 @@ class _Command(click.Command):
     default=1,
     show_default=True,
     help="Random starts to try for half of the budget; the best gets the other half.",
+)
+@click.option(
+    "--patience",
+    type=int,
+    help="Stop when the validation error has not fallen by a tenth in so many epochs.  [default: "
+    "300 after --functions auto]",
 )
 @click.option("--seconds", type=float, help="Seconds to train.  [default: 150]")
 @click.option("--epochs", type=int, help="Epochs (iterations of Levenberg-Marquardt) to train.")
@@ -240,6 +253,7 @@ def main(
     from vpintegrator.files import check_output, safe_name
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.training import processes, train
+    from vpintegrator.training.output import save_somewhere
     from vpintegrator.training.progress import training_bar
 
     terminate_as_interrupt()
@@ -257,12 +271,16 @@ def main(
             raise InputError(
                 f"--start takes the model and its sizes from {start}; leave out {', '.join(given)}"
             )
-        network = _started(start)
+        network, searching = _started(start), False
+        architecture = type(network)
     else:
         architecture = find_architecture(model)
-        given_options = read_options(architecture, sizes, extra)
-        network, notes = build(data, architecture, given_options, reversible, seed, dtype)
-    path = output or Path(f"{safe_name(data.system.name)}-{network.name}.safetensors")
+
+        def make(arguments: dict[str, Any]) -> tuple[Integrator, list[str]]:
+            return build(data, architecture, arguments, reversible, seed, dtype)
+
+        arguments = read_options(architecture, sizes, extra)
+    path = output or Path(f"{safe_name(data.system.name)}-{architecture.name}.safetensors")
     checkpoint = path.with_name(f"{path.name}.checkpoint")
     goes_on = resume and checkpoint.exists()
     check_output(path, overwrite or goes_on)
@@ -271,31 +289,48 @@ def main(
             f"{checkpoint} holds a training that was not finished; go on with --resume, or begin "
             "anew with --overwrite"
         )
+    if start is None:
+        arguments, searching = chosen_functions(
+            architecture, arguments, options, dtype, checkpoint if goes_on else None
+        )
+        if not searching:
+            network, notes = make(arguments)
     device = processes.start(_device(device))
     first = processes.rank() == 0
     if first:
-        _announce(network, data, notes)
+        if searching:
+            console().print(f"{architecture.name}: {SEARCHING}", soft_wrap=True)
+        else:
+            _announce(network, data, notes)
         if resume and not goes_on:
             console().print(
                 f"  nothing was recorded in {checkpoint}: training begins anew", soft_wrap=True
             )
     before = _mark(path)
+    common: dict[str, Any] = {"seed": seed, "device": device, "compiled": compiled}
+    ended = ""
     try:
         with training_bar(quiet=is_asked("quiet") or not first) as show:
-            history = train(
-                network,
-                data,
-                seed=seed,
-                normalise=start is None,
-                device=device,
-                checkpoint=checkpoint,
-                resume=resume,
-                output=path,
-                overwrite=overwrite or goes_on,
-                compiled=compiled,
-                progress=show if first else False,
-                **options,
-            )
+            if searching:
+                found = search(data, make, arguments, options | common, show)
+                network, history, ended = found.model, found.history, found.ended
+                options, show = after_search(found, options, show)
+                _announce(network, data, make(arguments)[1])
+            if ended == "interrupt":
+                save_somewhere(network, path, overwrite)
+            else:
+                history = train(
+                    network,
+                    data,
+                    normalise=start is None,
+                    checkpoint=checkpoint,
+                    resume=resume,
+                    output=path,
+                    overwrite=overwrite or goes_on,
+                    progress=show if first else False,
+                    **common,
+                    **options,
+                )
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
     nothing = not history.epochs and math.isinf(history.best_validation_error)

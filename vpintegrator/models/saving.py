@@ -23,6 +23,7 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.nn.checks import as_dtype
+from vpintegrator.region import Region
 from vpintegrator.stored import read_json
 from vpintegrator.tensors import write_tensors
 
@@ -213,6 +214,8 @@ def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
     for key in ("parameters", "training"):
         if key in metadata:
             read_json(metadata[key], f"{where}: {key}")
+    if "region" in metadata:
+        Region.from_text(metadata["region"], f"{where}: region")
     if "step" in metadata:
         try:
             step = float(metadata["step"])

@@ -22,11 +22,13 @@ from vpintegrator.plotting.plane import PROJECTED, planes_of
 from vpintegrator.plotting.poincare import POINTS, plane_of_section
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.series import SMALLEST
-from vpintegrator.plotting.tables import duration, markdown
+from vpintegrator.plotting.tables import departures, duration, markdown
 from vpintegrator.plotting.volume import volumes_measured
 from vpintegrator.plotting.work_precision import fitted_order
 
 _COLUMN = 4.0  # inches: wider figures span both columns
+_PAGE, _LEAST = 0.88, 0.3  # of a page's height: for figure and caption, at least for a figure
+_LETTERS = 3800  # of a caption that would fill a page of one column
 _LISTED = 8  # methods whose numbers a caption gives one by one
 _INVARIANT_CURVES = "largest change of the invariants on any orbit up to each time"
 
@@ -45,7 +47,7 @@ def latex_captions(
     """A rollout's figures with their captions, as :func:`latex_environments`."""
     texts = {name: caption(scene, name) for name in figures}
     widths = dict.fromkeys(figures, scene.style.wide) | dict(widths or {})
-    return latex_environments(texts, scene.system.name, widths, as_pgf)
+    return latex_environments(texts, scene.system.name, widths, as_pgf=as_pgf)
 
 
 def markdown_paragraphs(texts: Mapping[str, str]) -> str:
@@ -54,19 +56,32 @@ def markdown_paragraphs(texts: Mapping[str, str]) -> str:
 
 
 def latex_environments(
-    texts: Mapping[str, str], subject: str, widths: Mapping[str, float], as_pgf: bool = False
+    texts: Mapping[str, str],
+    subject: str,
+    widths: Mapping[str, float],
+    heights: Mapping[str, float] | None = None,
+    as_pgf: bool = False,
 ) -> str:
     """Figures with their captions, as environments to copy from, labelled by their ``subject``.
 
     A figure wider than a column, by its width in inches, stands in ``figure*``, which spans both
-    columns where there are two; it is scaled to the width of its environment.
+    columns where there are two; it is scaled to the width of its environment, or to what its
+    caption leaves of the height of the page. PGF needs the ``heights`` for that.
     """
     blocks = []
     for name, text in texts.items():
         environment = "figure*" if widths[name] > _COLUMN else "figure"
-        drawing = rf"\includegraphics[width=\linewidth]{{{name}}}"
+        share = max(_PAGE - len(text) / _LETTERS, _LEAST)
+        drawing = (
+            rf"\includegraphics[width=\linewidth,height={share:.2f}\textheight,keepaspectratio]"
+            f"{{{name}}}"
+        )
         if as_pgf:
-            drawing = rf"\resizebox{{\linewidth}}{{!}}{{\input{{{name}.pgf}}}}"
+            width = r"\linewidth"
+            if heights is not None:  # TeX takes the lesser of two widths
+                tall = rf"{share * widths[name] / heights[name]:.2f}\textheight"
+                width = rf"\ifdim{tall}<\linewidth {tall}\else\linewidth\fi"
+            drawing = rf"\resizebox{{{width}}}{{!}}{{\input{{{name}.pgf}}}}"
         blocks.append(
             "\n".join(
                 [
@@ -144,15 +159,16 @@ def _reference(scene: Scene) -> str:
 def _divergence(scene: Scene, mark: str = "") -> list[str]:
     report = scene.report
     failed = [name for name in scene.runs if report.diverged(name)]
+    left = departures(scene.runs.values())
     if not failed:
-        return []
+        return left
     parts = [
         f"{scene.runs[name].title} on {report.diverged(name)} of "
         f"{len(report.reference)} orbits, first at t = "
         f"{scene.first_failure(name):.4g}"
         for name in failed
     ]
-    return [f"Diverged{mark}: {'; '.join(parts)}."]
+    return [f"Diverged{mark}: {'; '.join(parts)}.", *left]
 
 
 def _by_method(

@@ -133,7 +133,7 @@ def _opened(source: Report | str | os.PathLike[str]) -> Report | Training:
 class _Canvas:
     """Where figures and texts go, and how.
 
-    ``paths`` and, by figure, ``widths`` in inches say what was written.
+    ``paths`` and, by figure, ``widths`` and ``heights`` in inches say what was written.
     """
 
     folder: Path
@@ -143,6 +143,7 @@ class _Canvas:
     progress: Callable[[str, int, int], None] | None
     paths: list[Path] = field(default_factory=list)
     widths: dict[str, float] = field(default_factory=dict)
+    heights: dict[str, float] = field(default_factory=dict)
 
     def draw(
         self, figures: Mapping[str, Callable[[bool], matplotlib.figure.Figure | None]]
@@ -172,6 +173,7 @@ class _Canvas:
                 self.paths += sorted(self.folder.glob(f"{name}-img*.png"))
         if figure is not None:
             self.widths[name] = float(figure.get_figwidth())
+            self.heights[name] = float(figure.get_figheight())
 
     def write(self, texts: Mapping[str, str]) -> None:
         """Write files of text."""
@@ -184,7 +186,7 @@ class _Canvas:
         as_pgf = self.formats == ["pgf"]
         written = (
             markdown_paragraphs(texts),
-            latex_environments(texts, subject, self.widths, as_pgf),
+            latex_environments(texts, subject, self.widths, self.heights, as_pgf),
         )
         self.write(dict(zip(_CAPTIONS, written, strict=True)))
 

@@ -12,7 +12,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from vpintegrator.plotting.names import grouped
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from vpintegrator.rollout import Report
+    from vpintegrator.rollout import Report, Run
 
 _WIDTH = 108  # letters of a row
 _GAP = 2
@@ -38,7 +38,8 @@ _HEADERS = {  # in two lines
 }
 _KINDS = {"relative": "rel. error", "absolute": "abs. error", "mixed": "rel./abs. error"}
 _VOLUMES = ("map volume", "phase-space volume")
-_ALWAYS = ("median RMSE", "worst RMSE", "diverged", *_VOLUMES)
+_COUNTS = ("diverged", "left region")  # of the orbits
+_ALWAYS = ("median RMSE", "worst RMSE", *_COUNTS, *_VOLUMES)
 _PROMISED = {  # a defect, and what of a method's structure it would break
     "symplecticity defect": ("symplectic",),
     "reversibility defect": ("symmetric", "reversible"),
@@ -217,9 +218,22 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
             "Diverged: orbits that are not finite, farther from the reference than ten times its "
             "extent, or with an invariant changed by a hundred times its size."
         )
+    sentences += departures(report.runs.values())
     if left_out:
         sentences.append(f"Left out for want of width: {', '.join(left_out)}.")
     return [printable(sentence) for sentence in sentences]
+
+
+def departures(runs: Iterable[Run]) -> list[str]:
+    """Which models left the states that they were trained on, in a sentence if any did."""
+    left = [
+        f"{run.title} on {run.departure.words}"
+        for run in runs
+        if run.departure is not None and run.departure.count
+    ]
+    if not left:
+        return []
+    return [f"Left the region of training, outside which a model is a guess: {'; '.join(left)}."]
 
 
 def duration(seconds: float) -> str:
@@ -280,13 +294,13 @@ def _names(row: dict[str, Any]) -> list[str]:
     shown = [
         name
         for name in row
-        if name not in ("kind", "diverged", "orbits")
+        if name not in ("kind", *_COUNTS, "orbits", "left region at", "left region by")
         and not name.endswith(("±", " error kind", " volume preserved"))
     ]
     volumes = [f"{name} error" for name in _VOLUMES]
     at = shown.index("worst RMSE") + 1
     rest = [name for name in shown[at:] if name not in volumes]
-    return [*shown[:at], "diverged", *_VOLUMES, *rest]
+    return [*shown[:at], *_COUNTS, *_VOLUMES, *rest]
 
 
 def _broken(rows: list[dict[str, Any]]) -> list[str]:
@@ -308,7 +322,7 @@ def _telling(name: str, rows: list[dict[str, Any]]) -> bool:
     if name in _VOLUMES:
         return True
     values = [row[name] for row in rows]
-    if name == "diverged":
+    if name in _COUNTS:
         return any(values)
     if name == "median time to failure":
         return any(value is not None and math.isfinite(value) for value in values)
@@ -331,7 +345,7 @@ def _cell(name: str, row: dict[str, Any], report: Report) -> str:
     value = row[name]
     if value is None or value == "":
         return _BLANK
-    if name == "diverged":
+    if name in _COUNTS:
         return f"{value} of {row['orbits']}" if value else _BLANK
     if isinstance(value, str | int):
         return printable(str(value))

@@ -11,6 +11,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.region import Region
 from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating, network_jacobian
@@ -43,6 +44,8 @@ class NumericalFlow(ABC):
         Whether it has a ``derivative``.
     system
         The system, where it is known.
+    region
+        The states that a model was trained on, where it says.
     step
         Time step h.
     dim, window, prediction_window
@@ -58,6 +61,7 @@ class NumericalFlow(ABC):
     structure: tuple[str, ...] = ()
     differentiable: bool = True
     system: System | None
+    region: Region | None = None
     step: float
     dim: int
     window: int = 1
@@ -171,6 +175,8 @@ class LearnedFlow(NumericalFlow):
         }
         self.structure = tuple(trait for trait, holds in traits.items() if holds)
         self.system, self.dim = system, model.dim
+        if "region" in model.metadata:
+            self.region = Region.from_text(model.metadata["region"], f"the region of {self.name}")
         self.window, self.prediction_window = model.window, model.prediction_window
         trained = trained_step(model, self.name) or step
         if trained is None:

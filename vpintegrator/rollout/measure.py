@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.region import Departure
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.rollout.diagnostics import (
     InvariantError,
@@ -29,6 +30,7 @@ from vpintegrator.rollout.observers import (
     ErrorObserver,
     InvariantObserver,
     Observer,
+    RegionObserver,
     Snapshot,
     StateKeeper,
     WindowSampler,
@@ -149,6 +151,10 @@ class Measurement:
         }
         if self.section is not None:
             self._observers["section"] = self.section
+        self.region: RegionObserver | None = None
+        if flow.region is not None:
+            self.region = RegionObserver(flow.region, plan.system, trajectories)
+            self._observers["region"] = self.region
         self._seconds = 0.0
 
     def run(self, progress: Progress | None = None) -> None:
@@ -224,6 +230,11 @@ class Measurement:
             lyapunov=lyapunov,
             seconds_per_step=self._seconds / (steps * len(plan.initial)) if steps > 0 else math.nan,
             evaluations_per_step=evaluations_per_step(flow, sample),
+            departure=None
+            if self.region is None
+            else Departure(
+                self.region.region, self._time_of(self.region.index), self.region.excess
+            ),
         )
 
     def _sample(self) -> np.ndarray:

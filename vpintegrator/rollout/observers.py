@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.dynamics import System
+from vpintegrator.region import TOLERANCE, Region
 from vpintegrator.rollout.diagnostics import DriftAccumulator, is_relative
 
 Snapshot = dict[str, np.ndarray]
@@ -177,6 +179,51 @@ class InvariantObserver(Observer):
 
     def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
         self.drift.restore(snapshot)
+
+
+class RegionObserver(Observer):
+    """Finds when trajectories leave a region, and how far they get.
+
+    Attributes
+    ----------
+    region
+        What of it the system has.
+    index
+        First step outside by more than the tolerance, -1 if none, (trajectory,).
+    excess
+        As in :class:`vpintegrator.region.Departure`.
+    """
+
+    def __init__(self, region: Region, system: System, trajectories: int) -> None:
+        self.region = region.within(system)
+        self._quantities = self.region.quantities(system)
+        self._scales = [*zip(self.region.bounds, self.region.units, strict=True)]
+        self.index = np.full(trajectories, -1)
+        self.excess = np.zeros((trajectories, len(self._quantities)))
+
+    @np.errstate(all="ignore")
+    def update(self, start: int, states: np.ndarray) -> None:
+        outside: np.ndarray | None = None
+        for k, (quantity, ((low, high), unit)) in enumerate(
+            zip(self._quantities, self._scales, strict=True)
+        ):
+            values = quantity(states)
+            top = np.maximum(low - values.min(axis=1), values.max(axis=1) - high) / unit
+            top[np.isnan(top)] = np.inf
+            self.excess[:, k] = np.maximum(self.excess[:, k], top)
+            if (top[self.index < 0] > TOLERANCE).any():
+                inside = np.maximum(low - values, values - high) <= TOLERANCE * unit
+                outside = ~inside if outside is None else outside | ~inside
+        if outside is not None:
+            new = outside.any(axis=1) & (self.index < 0)
+            self.index[new] = start + outside[new].argmax(axis=1)
+
+    def snapshot(self) -> Snapshot:
+        return {"index": self.index.copy(), "excess": self.excess.copy()}
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        if "index" in snapshot:  # what an earlier version recorded has none
+            self.index, self.excess = snapshot["index"].copy(), snapshot["excess"].copy()
 
 
 class WindowSampler(Observer):

@@ -12,6 +12,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
+from vpintegrator.region import Departure
 from vpintegrator.rollout.diagnostics.divergence import divergence_times, extent_of
 from vpintegrator.rollout.diagnostics.invariants import InvariantError
 from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov
@@ -109,6 +110,9 @@ class Run:
         Wall time for one step of one trajectory in this batch.
     evaluations_per_step
         Evaluations of the vector field for one step of one trajectory; None for a learned map.
+    departure
+        How trajectories left the states that the model was trained on; None where it does not say,
+        and for classical methods.
     """
 
     name: str
@@ -133,6 +137,7 @@ class Run:
     lyapunov: Lyapunov | None
     seconds_per_step: float
     evaluations_per_step: float | None
+    departure: Departure | None = None
 
     def __repr__(self) -> str:
         return (
@@ -172,6 +177,10 @@ class Summary:
         Of one trajectory.
     diverged, trajectories
         How many of how many diverged, as :meth:`Report.divergence_time` has it.
+    left_region, left_region_time, left_region_by
+        How many left the states that the model was trained on, when the first of them did, and how
+        far they got, see :class:`vpintegrator.region.Departure`; None where that is not known, and
+        the time None where none did.
     """
 
     name: str
@@ -196,6 +205,9 @@ class Summary:
     evaluations_per_step: float | None
     diverged: int
     trajectories: int
+    left_region: int | None
+    left_region_time: float | None
+    left_region_by: float | None
 
 
 @dataclass(frozen=True)
@@ -310,6 +322,7 @@ class Report:
     def summary(self, name: str) -> Summary:
         """A method's numbers."""
         run = self.run(name)
+        departure = run.departure
         ended = run.failure_time <= self.reference_time
         last = self.reference.shape[1] - 1
         distance = np.linalg.norm(run.states[:, last] - self.reference[:, last], axis=-1)
@@ -350,6 +363,9 @@ class Report:
             evaluations_per_step=run.evaluations_per_step,
             diverged=self.diverged(name),
             trajectories=len(run.states),
+            left_region=None if departure is None else departure.count,
+            left_region_time=departure.first if departure and departure.count else None,
+            left_region_by=None if departure is None else departure.farthest,
         )
 
     @property
@@ -409,6 +425,9 @@ class Report:
                 "time per step": s.seconds_per_step,
                 "diverged": s.diverged,
                 "orbits": s.trajectories,
+                "left region": s.left_region,
+                "left region at": s.left_region_time,
+                "left region by": s.left_region_by,
             }
             rows.append(row)
         return rows

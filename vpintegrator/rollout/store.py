@@ -19,6 +19,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5, create_series, write_header, write_states
+from vpintegrator.region import Departure, Region
 from vpintegrator.rollout.diagnostics import (
     DriftFit,
     InvariantError,
@@ -106,6 +107,14 @@ def _write_run(group: h5py.Group, run: Run, report: Report) -> None:
         }[name]
         text = f"log|det| of the derivative of the {what}"
         _write(group, f"{prefix}_log_determinant", volume.log_determinant, text, axes)
+    if run.departure is not None:
+        group.attrs["region"] = run.departure.region.text
+        left = "first time outside the states that the model was trained on"
+        _write(group, "region_time", run.departure.time, left, each)
+        quantities = np.arange(run.departure.excess.shape[1])
+        _scale(group, "region_quantity", quantities, "component, then invariant, of the region")
+        far = "largest distance from the range of the training states, in its widths"
+        _write(group, "region_excess", run.departure.excess, far, ("trajectory", "region_quantity"))
     if run.lyapunov is not None:
         text, axis = "largest Lyapunov exponent", ("phase_space_trajectory",)
         _write(group, "lyapunov_exponent", run.lyapunov.exponent, text, axis)
@@ -266,6 +275,7 @@ def _read_run(name: str, group: StoredGroup, system: System, shape: tuple[int, i
         lyapunov=_read_lyapunov(group),
         seconds_per_step=group.number("seconds_per_step_and_trajectory", finite=False),
         evaluations_per_step=group.number("evaluations_per_step", None, finite=False),
+        departure=_read_departure(group, shape[0]),
     )
 
 
@@ -280,6 +290,17 @@ def _read_volumes(group: StoredGroup) -> dict[str, Volume]:
                 raise InputError(f"{group}: the {key} volume is that of no trajectory")
             volumes[key] = Volume(times, values)
     return volumes
+
+
+def _read_departure(group: StoredGroup, trajectories: int) -> Departure | None:
+    if not group.has("region"):
+        return None
+    region = Region.from_text(group.text("region"), f"{group}: the attribute 'region'")
+    return Departure(
+        region,
+        group.array("region_time", (trajectories,)),
+        group.array("region_excess", (trajectories, len(region.names))),
+    )
 
 
 def _read_lyapunov(group: StoredGroup) -> Lyapunov | None:

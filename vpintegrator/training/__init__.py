@@ -1,7 +1,18 @@
 """Training: second- and first-order optimisation in double precision, on one process or many."""
 
-from vpintegrator.training.history import History
+from vpintegrator.training.history import Budget, History
 from vpintegrator.training.objective import LOSSES, Objective, relative_error
+from vpintegrator.training.search import Found, find_functions
 from vpintegrator.training.train import OPTIMIZERS, train
 
-__all__ = ["LOSSES", "OPTIMIZERS", "History", "Objective", "relative_error", "train"]
+__all__ = [
+    "LOSSES",
+    "OPTIMIZERS",
+    "Budget",
+    "Found",
+    "History",
+    "Objective",
+    "find_functions",
+    "relative_error",
+    "train",
+]

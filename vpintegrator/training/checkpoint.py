@@ -190,6 +190,29 @@ def load_checkpoint(
         ) from None
 
 
+def stored_identity(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The identity in a checkpoint, as it stands there.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    path = Path(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            if header.get("format") != FORMAT:
+                raise InputError(f"{path} is not a checkpoint of a training")
+            return _table(path, header, "identity")
+    except InputError:
+        raise
+    except _DAMAGE as error:
+        raise InputError(
+            f"{path} is damaged, or no checkpoint: {error}; start afresh without resuming"
+        ) from None
+
+
 def _understood(
     path: Path,
     header: dict[str, str],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -74,9 +75,12 @@ class Stages:
 
     @property
     def nothing(self) -> bool:
-        """Whether no epoch was done yet."""
-        epochs = self.training.history.epochs if self.training else 0
-        return not (self.stage.done or epochs or self.saved)
+        """Whether there are no weights yet that training gave, now or before."""
+        trained = self.training is not None and (
+            self.training.history.epochs > 0
+            or math.isfinite(self.training.history.best_validation_error)
+        )
+        return not (self.stage.done or trained or self.saved)
 
     def run(self, after_epoch: Callable[[Training], None]) -> None:
         """Train until the budget is used up.

@@ -24,6 +24,7 @@ from vpintegrator.files import check_output
 from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.region import Region
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.arguments import LARGEST_SEED, not_negative, positive, whole
@@ -317,6 +318,7 @@ def train(
                     "step": repr(dataset.step),
                     "dataset": os.fspath(dataset.path),
                     "dataset_fingerprint": dataset.fingerprint,
+                    "region": Region.of_states(states, dataset.system).text,
                     "training": json.dumps(history.summary()),
                 }
             )

@@ -1,0 +1,143 @@
+"""The region of training: what is kept of it, and who leaves it."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from tests.rollout.systems import system
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
+from vpintegrator.region import TOLERANCE, Departure, Region
+
+PENDULUM = """
+state = ["q", "p", "k"]
+periodic = { q = "2*pi" }
+[vector_field]
+q = "p"
+p = "-sin(q)"
+k = "0*q"
+[invariants]
+energy = "p**2/2 - cos(q)"
+"""
+
+
+@pytest.fixture
+def body():
+    return system("rigid-body")
+
+
+@pytest.fixture
+def model(body):
+    """One that stays where it is, trained on a box of states."""
+    model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=2)
+    states = np.random.default_rng(0).uniform(-1, 1, size=(50, 4, 3))
+    region = Region.of_states(states, body)
+    model.metadata |= {"system": body.text, "system_name": body.name, "step": "0.2"}
+    model.metadata["region"] = region.text
+    return model
+
+
+def test_ranges_of_components_and_invariants():
+    s = vp.System(PENDULUM, "angle")
+    states = np.random.default_rng(0).normal(size=(5, 7, 3)) * [3, 1, 1e-14]
+    states[2, 3:] = np.nan
+    region = Region.of_states(states, s)
+    seen = states.reshape(-1, 3)[np.isfinite(states).all(-1).ravel()]
+    energy = seen[:, 1] ** 2 / 2 - np.cos(seen[:, 0])
+    # an angle has no bounds, and what is nothing but rounding is left out
+    assert region.components == {"p": (seen[:, 1].min(), seen[:, 1].max())}
+    assert region.names == ["p", "energy"]
+    np.testing.assert_allclose(region.bounds[1], [energy.min(), energy.max()], rtol=1e-15)
+    assert Region.from_text(region.text, "here") == region
+
+
+def test_units_of_what_hardly_varies():
+    region = Region({"x": (1.0, 3.0)}, {"momentum": (1.0, 1.0), "energy": (-200.0, -199.0)})
+    np.testing.assert_allclose(region.units, [2.0, 0.01, 2.0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"components": {"x": [1]}}', '{"components": {"x": [2, 1]}}', '{"invariants": 3}', "["],
+)
+def test_a_damaged_region_is_refused_where_a_model_is_read(text, model, tmp_path):
+    model.metadata["region"] = text
+    path = tmp_path / "model.safetensors"
+    vp.save(model, path)
+    with pytest.raises(InputError, match="region"):
+        vp.load(path)
+
+
+def test_training_writes_the_region(tmp_path):
+    data = vp.generate("rigid-body", tmp_path / "data.h5", count=20, steps=3)
+    model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=2)
+    vp.train(model, data, epochs=1, compiled=False)
+    vp.save(model, tmp_path / "model.safetensors")
+    kept = vp.load(tmp_path / "model.safetensors").metadata["region"]
+    states = data.states("train").reshape(-1, 3)
+    assert json.loads(kept)["components"]["z2"] == [states[:, 1].min(), states[:, 1].max()]
+    assert set(json.loads(kept)["invariants"]) == set(data.system.invariants)
+
+
+def compared(model, body, against="rk4"):
+    return vp.compare(
+        model,
+        against,
+        system=body,
+        initial=[[0.3, 0.2, 0.1], [0.0, 1.5, 0.9], [0.1, -0.4, 0.2]],
+        steps=30,
+        compiled=False,
+    )
+
+
+def test_who_leaves_is_marked_and_survives_the_file(model, body, tmp_path):
+    report = compared(model, body)
+    report.save(tmp_path / "rollout.h5")
+    for r in (report, vp.open_rollout(tmp_path / "rollout.h5")):
+        departure = r.run("vpff").departure
+        assert departure.time.tolist()[1] == 0.0
+        assert np.isnan(departure.time[[0, 2]]).all()
+        # by a loop over the stored states: every step is stored here
+        bounds, units = departure.region.bounds, departure.region.units
+        states = r.run("vpff").states
+        values = [states[..., i] for i in range(3)] + [i(states) for i in body.invariants.values()]
+        for k, v in enumerate(values):
+            beyond = np.maximum(bounds[k, 0] - v, v - bounds[k, 1]).max(axis=1) / units[k]
+            np.testing.assert_allclose(departure.excess[:, k], beyond.clip(0), rtol=1e-12)
+        row, classical = r.table()
+        assert (row["left region"], row["left region at"]) == (1, 0.0)
+        assert row["left region by"] == departure.excess.max() > TOLERANCE
+        assert classical["left region"] is None and r.run("rk4").departure is None
+    assert "(number 2), first at t = 0, " in departure.words
+    with h5py.File(tmp_path / "rollout.h5") as f:
+        assert f["vpff/region_excess"].shape == (3, 5)
+        assert "region" in f["vpff"].attrs and "region" not in f["rk4"].attrs
+
+
+def test_tables_and_captions_say_it(model, body):
+    report = compared(model, body)
+    for text in (markdown_table(report), latex_table(report)):
+        assert "1 of 3" in text
+        assert "Left the region of training" in text
+    assert "left region" in csv_table(report)
+    inside = compared(model, body)
+    inside.run("vpff").departure.time[:] = np.nan
+    assert "Left the region" not in markdown_table(inside)
+    assert "1 of 3" not in markdown_table(inside)
+
+
+def test_a_model_without_a_region_leaves_none(model, body):
+    del model.metadata["region"]
+    report = compared(model, body, against=())
+    assert report.run("vpff").departure is None
+    assert report.table()[0]["left region"] is None
+
+
+def test_words_of_many_and_of_what_is_infinite():
+    region = Region({"x": (0.0, 1.0)}, {})
+    time = np.array([3.0, 1.0, 2.0, 4.0, np.nan])
+    departure = Departure(region, time, np.array([[np.inf], [1.0], [1.0], [1.0], [0.0]]))
+    assert departure.words == "4 of 5 orbits, first at t = 1"

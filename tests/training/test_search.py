@@ -1,0 +1,84 @@
+"""The search for functions, degree and depth."""
+
+import pytest
+import torch
+
+from vpintegrator import models
+from vpintegrator.errors import InputError
+from vpintegrator.training import Budget, find_functions
+from vpintegrator.training.search import count
+
+
+def maker(body):
+    def make(arguments):
+        torch.manual_seed(0)
+        return models.VolumePreservingFeedForward(
+            dim=3, reversing_symmetries=body.system.reversing_symmetries, **arguments
+        )
+
+    return make
+
+
+def search(body, epochs=600, target=None, sizes=None, **options):
+    lines = []
+    found = find_functions(
+        maker(body),
+        body,
+        Budget(None, epochs, target),
+        sizes=sizes,
+        tell=lines.append,
+        progress=False,
+        compiled=False,
+        **options,
+    )
+    assert found.tried == lines
+    return found
+
+
+def test_polynomials_grow_to_an_accuracy_that_a_fixed_size_does_not_reach(body):
+    found = search(body)
+    assert found.model.arguments["functions"] == "polynomial"
+    assert found.model.arguments["degree"] > 4
+    assert found.error < 1e-11
+    errors = [float(line.split(": ")[1].split()[0]) for line in found.tried]
+    assert found.error == pytest.approx(min(errors), rel=0.06)
+    assert found.model.volume_preserving
+    assert not found.ended
+
+
+def test_a_search_by_epochs_can_be_repeated(body):
+    first, second = search(body, 150), search(body, 150)
+    assert first.error == second.error
+    assert first.model.arguments == second.model.arguments
+    assert first.epochs == second.epochs
+    left = first.left(Budget(None, 150))
+    assert left == Budget(None, max(150 - first.epochs, 1))
+
+
+def test_given_sizes_are_kept(body):
+    assert search(body, 200, sizes={"depth": 1}).model.arguments["depth"] == 1
+    assert search(body, 200, sizes={"degree": 6}).model.arguments["degree"] == 6
+
+
+def test_a_target_ends_the_search_with_the_smallest_that_reaches_it(body):
+    found = search(body, target=1e-5)
+    assert found.ended == "target"
+    assert found.error <= 1e-5
+    assert count(found.model) == 18
+    assert len(found.tried) == 1
+
+
+def test_an_interrupt_ends_the_search_with_what_there_is(body):
+    def interrupt(history):
+        if history.epochs == 5:
+            raise KeyboardInterrupt
+
+    found = find_functions(maker(body), body, Budget(None, 600), progress=interrupt, compiled=False)
+    assert found.ended == "interrupt"
+    assert found.history.epochs == 5
+    assert found.error < 1
+
+
+def test_a_degree_that_cannot_be_is_refused(body):
+    with pytest.raises(InputError, match="at most 64"):
+        search(body, sizes={"degree": 1000})

@@ -1,0 +1,163 @@
+"""``--functions auto``: when vp-train searches for functions, degree and depth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.cli.architecture import flag
+from vpintegrator.cli.common import console
+from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from vpintegrator.data import Dataset
+    from vpintegrator.models import Integrator
+    from vpintegrator.training import Budget, Found, History
+
+SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
+_SIZES = ("functions", "degree", "depth")
+_SMALL = {"functions": "polynomial", "degree": 4, "depth": 2}  # where a search takes too long
+_SHORTEST = 4.0  # seconds in which a search makes sense
+_FEWEST = 100  # epochs
+_PATIENCE = 300  # epochs of the training that follows
+_OF_THE_END = ("checkpoint_seconds", "log", "restarts", "seconds", "epochs", "target", "patience")
+
+Make = Callable[[dict[str, Any]], tuple["Integrator", list[str]]]
+Show = Callable[["History"], None]
+
+
+def chosen_functions(
+    architecture: type[Integrator],
+    arguments: dict[str, Any],
+    training: dict[str, Any],
+    dtype: str,
+    checkpoint: Path | None,
+) -> tuple[dict[str, Any], bool]:
+    """The arguments of an architecture with its functions chosen, or whether to search for them.
+
+    Parameters
+    ----------
+    arguments
+        That the user gave.
+    training
+        Options of the training.
+    checkpoint
+        To go on from, with the functions that it has.
+
+    Raises
+    ------
+    InputError
+        If a search is asked for where there can be none, or the checkpoint cannot be read.
+    """
+    asked = arguments.get("functions", "")
+    if asked not in ("", "auto"):
+        return arguments, False
+    arguments = {name: value for name, value in arguments.items() if name != "functions"}
+    reason = _why_not(architecture, arguments, training, dtype)
+    if reason and asked:
+        raise InputError(f"--functions auto: {reason}; name the functions")
+    if reason:
+        return arguments, False
+    if {"degree", "depth"} <= arguments.keys():
+        return arguments | {"functions": "polynomial"}, False
+    if checkpoint is not None:
+        return _stored_sizes(checkpoint) | arguments, False
+    budget = _budget(training)
+    if (budget.seconds or _SHORTEST) < _SHORTEST or (budget.epochs or _FEWEST) < _FEWEST:
+        return _SMALL | arguments, False
+    return arguments, True
+
+
+def _why_not(
+    architecture: type[Integrator], arguments: dict[str, Any], training: dict[str, Any], dtype: str
+) -> str:
+    """Why functions, degree and depth cannot be searched for, if so."""
+    from vpintegrator.models.arguments import argument_kinds
+    from vpintegrator.training import processes
+
+    if not argument_kinds(architecture).keys() >= set(_SIZES):
+        return f"the model {architecture.name} has no choice of functions and degree"
+    if arguments.get("feed_forward", "coupling") != "coupling":
+        return "only couplings have a choice of functions"
+    for name in ("width", "activation"):
+        if name in arguments:
+            return f"{flag(name)} is of neurons"
+    if training["optimizer"] not in ("auto", "levenberg-marquardt") or dtype != "float64":
+        return "polynomials are trained by Levenberg-Marquardt in float64"
+    if training["restarts"] > 1:
+        return "--restarts is for functions, degree and depth that are known"
+    if processes.count() > 1:
+        return "the search runs in one process"
+    return ""
+
+
+def search(
+    data: Dataset,
+    make: Make,
+    arguments: dict[str, Any],
+    training: dict[str, Any],
+    show: Show,
+) -> Found:
+    """The model that a search ends with, which remembers what was tried.
+
+    Parameters
+    ----------
+    make
+        The untrained model of some arguments, and notes about it.
+    arguments
+        That are given; of ``degree`` and ``depth`` the search leaves these as they are.
+    training
+        Options of the training.
+    show
+        Shows its progress.
+    """
+    from vpintegrator.training import find_functions
+
+    found = find_functions(
+        lambda more: make(arguments | more)[0],
+        data,
+        _budget(training),
+        sizes={name: arguments[name] for name in ("degree", "depth") if name in arguments},
+        tell=lambda line: console().print(f"  {line}", soft_wrap=True, markup=False),
+        progress=show,
+        **{name: value for name, value in training.items() if name not in _OF_THE_END},
+    )
+    found.model.metadata["search"] = json.dumps(found.tried)
+    return found
+
+
+def after_search(found: Found, training: dict[str, Any], show: Show) -> tuple[dict[str, Any], Show]:
+    """The options of the training that follows, and what shows it as the rest of the whole."""
+    budget = _budget(training)
+    used = budget.share(found.epochs, found.seconds)
+    left = found.left(budget)
+    patience = training["patience"] or _PATIENCE
+
+    def shown(history: History) -> None:
+        share = history.share
+        history.share = used + (1 - used) * share
+        show(history)
+        history.share = share
+
+    options = {"seconds": left.seconds, "epochs": left.epochs, "patience": patience}
+    return training | options, shown
+
+
+def _stored_sizes(checkpoint: Path) -> dict[str, Any]:
+    """Functions, degree and depth of the training that a checkpoint is of."""
+    from vpintegrator.training.checkpoint import stored_identity
+
+    stored = stored_identity(checkpoint).get("arguments")
+    return {name: stored[name] for name in _SIZES if name in stored} if stored else {}
+
+
+def _budget(training: dict[str, Any]) -> Budget:
+    from vpintegrator.training import Budget
+    from vpintegrator.training.train import DEFAULT_SECONDS
+
+    seconds, epochs = training["seconds"], training["epochs"]
+    if seconds is None and epochs is None:
+        seconds = DEFAULT_SECONDS
+    return Budget(seconds, epochs, training["target"])

@@ -1,0 +1,187 @@
+"""The states that a model was trained on, and rollouts that leave them.
+
+A learned map is known to be right where it was trained. That is described by the least and the
+largest value of each component, and of each invariant, on the training states.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.errors import InputError
+from vpintegrator.stored import read_json
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics import System
+
+TOLERANCE = 0.1  # units beyond a bound that still count as inside
+_LEAST = 0.01  # of the largest value: the unit of what hardly varies
+_ROUNDING = 1e-9  # of the largest component: what is smaller vanishes
+_NAMED = 3  # orbits
+_KINDS = ("components", "invariants")
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The least and the largest value of components and invariants on some states.
+
+    Angles have no bounds, and what vanishes but for rounding is left out.
+
+    Attributes
+    ----------
+    components, invariants
+        Ranges by name.
+    """
+
+    components: dict[str, Range]
+    invariants: dict[str, Range]
+
+    @classmethod
+    def of_states(cls, states: np.ndarray, system: System) -> Region:
+        """That of states (..., dim), some of which may be NaN."""
+        largest = np.nanmax(np.abs(states), initial=0.0, where=np.isfinite(states))
+
+        def ranges(functions: dict[str, Callable[[Any], Any]]) -> dict[str, Range]:
+            found = {}
+            for name, function in functions.items():
+                with np.errstate(all="ignore"):
+                    values = np.asarray(function(states), dtype=np.float64)
+                values = values[np.isfinite(values)]
+                if values.size and np.abs(values).max() > _ROUNDING * largest:
+                    found[name] = float(values.min()), float(values.max())
+            return found
+
+        return cls(*(ranges(functions) for functions in _functions(system)))
+
+    @classmethod
+    def from_text(cls, text: str, where: str) -> Region:
+        """What ``text`` wrote.
+
+        Raises
+        ------
+        InputError
+            If it is no such text; says ``where`` it stands.
+        """
+        stored = read_json(text, where)
+        found = []
+        for kind in _KINDS:
+            ranges = stored.get(kind, {})
+            if not isinstance(ranges, dict) or not all(map(_is_range, ranges.values())):
+                raise InputError(f"{where}: {kind} must have a least and a largest value each")
+            found.append({name: (float(low), float(high)) for name, (low, high) in ranges.items()})
+        return cls(*found)
+
+    @property
+    def text(self) -> str:
+        """As a model keeps it."""
+        return json.dumps({"components": self.components, "invariants": self.invariants})
+
+    @property
+    def names(self) -> list[str]:
+        """Of components, then of invariants."""
+        return [*self.components, *self.invariants]
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Least and largest values, (quantity, 2), in this order."""
+        ranges = [*self.components.values(), *self.invariants.values()]
+        return np.array(ranges, dtype=np.float64).reshape(-1, 2)
+
+    @property
+    def units(self) -> np.ndarray:
+        """Width of each range, or a hundredth of its largest value if that is more, (quantity,)."""
+        low, high = self.bounds.T
+        return np.maximum(high - low, _LEAST * np.maximum(np.abs(low), np.abs(high)))
+
+    def within(self, system: System) -> Region:
+        """What of it a system has."""
+        kept = [
+            {name: value for name, value in ranges.items() if name in functions}
+            for ranges, functions in zip(
+                (self.components, self.invariants), _functions(system), strict=True
+            )
+        ]
+        return Region(*kept)
+
+    def quantities(self, system: System) -> list[Callable[[Any], Any]]:
+        """Functions of states (..., dim), in the order of ``names``."""
+        components, invariants = _functions(system)
+        return [
+            *(components[name] for name in self.components),
+            *(invariants[name] for name in self.invariants),
+        ]
+
+
+@dataclass(frozen=True)
+class Departure:
+    """How trajectories left a region.
+
+    Attributes
+    ----------
+    region
+        The region.
+    time
+        First time at which a trajectory is outside by more than ``TOLERANCE``, NaN if it never is,
+        (trajectory,).
+    excess
+        How far it gets beyond the bounds of each quantity at most, in units of ``Region.units``,
+        (trajectory, quantity); infinite where a state is not finite.
+    """
+
+    region: Region
+    time: np.ndarray
+    excess: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """How many trajectories left."""
+        return int(np.isfinite(self.time).sum())
+
+    @property
+    def first(self) -> float:
+        """When the first of them did, NaN if none."""
+        return float(np.fmin.reduce(self.time, initial=np.nan))
+
+    @property
+    def farthest(self) -> float:
+        """Largest excess."""
+        return float(self.excess.max(initial=0.0))
+
+    @property
+    def words(self) -> str:
+        """``2 of 8 orbits (number 3 and 5), first at t = 1.2, z1 by up to 0.4 of its range``."""
+        by = which = ""
+        if self.count < min(len(self.time), _NAMED + 1):
+            numbers = [str(n + 1) for n in np.flatnonzero(np.isfinite(self.time))]
+            which = f" (number {' and '.join(numbers)})"
+        if np.isfinite(self.farthest):
+            name = self.region.names[int(self.excess.max(axis=0).argmax())].replace("_", " ")
+            by = f", {name} by up to {self.farthest:.2g} of its range"
+        share = f"{self.count} of {len(self.time)} orbits{which}"
+        return f"{share}, first at t = {self.first:.4g}{by}"
+
+
+def _functions(system: System) -> tuple[dict[str, Callable[[Any], Any]], ...]:
+    """Components that are no angles, and invariants, as functions of states."""
+    components: dict[str, Callable[[Any], Any]] = {
+        name: lambda z, i=i: z[..., i]  # type: ignore[misc]
+        for i, name in enumerate(system.components)
+        if i not in system.periods
+    }
+    return components, dict(system.invariants)
+
+
+def _is_range(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(x, int | float) and abs(x) < np.inf for x in value)
+        and value[0] <= value[1]
+    )

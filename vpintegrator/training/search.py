@@ -1,0 +1,286 @@
+"""The functions, degree and depth of a model, found by training: polynomials that grow.
+
+A small stack of polynomial couplings is trained until it gets no better, then grown by a degree or
+a layer, whichever promises more, from exactly the map that it was, and so on while that pays. So
+each stage begins where least squares converge in a few iterations; the same large model trained
+from the identity ends orders of magnitude above, in a flat valley (see docs/accuracy.md). Neurons
+run beside it where polynomials stay poor.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vpintegrator.data import Dataset
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator, grown
+from vpintegrator.training.history import Budget, History
+from vpintegrator.training.train import train
+
+SHARE = 0.6  # of the budget for the search; the rest trains what it found
+_SLICE = 0.08  # of the budget, for one size
+_TRIAL = 15  # epochs after which sizes are compared,
+_TRIAL_SHARE = 0.03  # or this share of the budget
+_LEAP = 0.2  # of the budget, for a large model
+_NEURONS = 0.1  # of the budget, for neurons
+_PATIENCE = 20  # epochs without progress after which a size has given what it can
+_GAIN = 1.5  # that a larger model must bring
+_GOOD = 1e-7  # relative error that neurons do not reach in the time
+_FIRST = 500  # parameters to begin with, at most
+_LARGE = 250  # parameters from which an iteration costs more than its overhead
+_MOST = 1_100  # parameters to end with, at most
+_ITERATIONS = 150  # that the last training takes of a large model, of some
+_SECONDS = 4e-10  # times the cube of the number of parameters
+_TINY = 1e-300
+_EXACT = 1e-14  # relative error of the data themselves
+_LARGEST_DEGREE = 30
+
+
+@dataclass
+class Found:
+    """What a search ended with.
+
+    Attributes
+    ----------
+    model
+        The best one, trained as far as the search went.
+    error
+        Its validation error.
+    history
+        Of its last training.
+    tried
+        A line for each model: sizes, parameters and validation error.
+    seconds, epochs
+        Used by the search.
+    ended
+        ``target``, ``interrupt`` or ``lost process`` if nothing is left to do; else empty.
+    """
+
+    model: Integrator
+    error: float
+    history: History
+    tried: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    epochs: int = 0
+    ended: str = ""
+
+    def left(self, budget: Budget) -> Budget:
+        """What a budget has left after the search, for the training of its model."""
+        return replace(
+            budget,
+            seconds=budget.seconds and max(budget.seconds - self.seconds, 0.1),
+            epochs=budget.epochs and max(budget.epochs - self.epochs, 1),
+        )
+
+
+def find_functions(
+    make: Callable[[dict[str, Any]], Integrator],
+    dataset: Dataset,
+    budget: Budget,
+    *,
+    sizes: dict[str, Any] | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Found:
+    """The model that does best on the validation windows, trained as far as the search goes.
+
+    Parameters
+    ----------
+    make
+        The untrained model of some arguments: ``functions``, ``degree``, ``depth``.
+    dataset
+        To train on.
+    budget
+        Of all of it; its ``target`` ends the search.
+    sizes
+        ``degree`` or ``depth`` where they are given; the search leaves them as they are.
+    tell
+        Called with a line about each model that was tried.
+    options
+        Of :func:`vpintegrator.training.train`, for every training.
+
+    Raises
+    ------
+    InputError
+        If no model of these sizes can be made.
+    """
+    return _Search(make, dataset, budget, sizes or {}, tell, options).run()
+
+
+class _Search:
+    def __init__(
+        self,
+        make: Callable[[dict[str, Any]], Integrator],
+        dataset: Dataset,
+        budget: Budget,
+        sizes: dict[str, Any],
+        tell: Callable[[str], None],
+        options: dict[str, Any],
+    ) -> None:
+        self.make, self.dataset, self.budget = make, dataset, budget
+        self.sizes, self.tell, self.options = sizes, tell, options
+        self.start, self.epochs = time.perf_counter(), 0
+        self.found: Found | None = None
+        self.tried: list[str] = []
+        self.ended = ""
+        if callable(progress := options.get("progress")):
+            self.options = options | {"progress": self._shown(progress)}
+
+    def run(self) -> Found:
+        first = self._smallest()
+        if first is not None:
+            self._train(first, _SLICE)
+            while not self._over() and self._grow():
+                pass
+            if not self._finished:
+                self._leap()
+        found = self.found
+        poor = found is None or found.error > _GOOD
+        if poor and "degree" not in self.sizes and not self._finished:
+            held = {"depth": depth} if (depth := self.sizes.get("depth")) else {}
+            self._train(self.make(held), _NEURONS)
+        assert self.found is not None
+        found = self.found
+        found.tried, found.ended = self.tried, self.ended if self._finished else ""
+        found.epochs, found.seconds = self.epochs, time.perf_counter() - self.start
+        return found
+
+    def _shown(self, progress: Callable[[History], None]) -> Callable[[History], None]:
+        """The same with the share of the whole budget that is used."""
+
+        def show(history: History) -> None:
+            seconds = time.perf_counter() - self.start
+            history.share = self.budget.share(self.epochs + history.epochs, seconds)
+            progress(history)
+
+        return show
+
+    @property
+    def _finished(self) -> bool:
+        return self.ended in ("target", "interrupt", "lost process")
+
+    def _over(self) -> bool:
+        used = self.budget.share(self.epochs, time.perf_counter() - self.start)
+        return self._finished or used > SHARE
+
+    def _smallest(self) -> Integrator | None:
+        """Polynomials to begin with, of as high a degree as is cheap."""
+        degrees = [self.sizes["degree"]] if "degree" in self.sizes else [4, 3, 2, 1]
+        for degree in degrees:
+            arguments = {"functions": "polynomial", "degree": degree}
+            try:
+                model = self.make(arguments | {"depth": self.sizes.get("depth", 2)})
+            except InputError:  # too many terms, or none that the symmetries allow
+                if "degree" in self.sizes:
+                    raise
+                continue
+            if count(model) <= _FIRST or "degree" in self.sizes:
+                return model
+        return None
+
+    def _train(self, model: Integrator, share: float) -> None:
+        """Train one size as long as it gets better quickly."""
+        error = float("inf")
+        while True:
+            history = self._run(model, self.budget.part(share), patience=_PATIENCE)
+            before, error = error, history.best_validation_error
+            slow = history.stopped_by not in ("seconds", "epochs") or error > before / 3
+            if slow or self._over():
+                break
+        self._note(model, error, history)
+
+    def _run(self, model: Integrator, part: Budget, **others: Any) -> History:
+        given = {"seconds": part.seconds, "epochs": part.epochs, "target": part.target}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the last training says what there is to say
+            history = train(model, self.dataset, **(self.options | given | others))
+        self.epochs += history.epochs
+        self.ended = history.stopped_by
+        return history
+
+    def _note(self, model: Integrator, error: float, history: History) -> None:
+        line = f"{describe(model)}: {error:.1e} after {time.perf_counter() - self.start:.0f} s"
+        self.tell(line)
+        self.tried.append(line)
+        if self.found is None or error < self.found.error / (1 if self._finished else _GAIN):
+            self.found = Found(model, error, history)
+
+    def _grow(self) -> bool:
+        """Whether a larger model does better."""
+        assert self.found is not None
+        before = self.found.model
+        error = self.found.error
+        if error < _EXACT:
+            return False
+        tried: list[tuple[float, Integrator]] = []
+        for model in self._larger(before):
+            if count(model) > _LARGE:
+                continue
+            history = self._run(
+                model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, compiled=False
+            )
+            # orders of magnitude won for orders of magnitude more parameters
+            won = math.log(error / max(history.best_validation_error, _TINY))
+            tried.append((won / math.log(count(model) / count(before)), model))
+            if self._over():
+                break
+        for _, model in sorted(tried, key=lambda trial: trial[0], reverse=True):
+            if self._finished:
+                break
+            self._train(model, _SLICE)
+            if self.found.model is not before:
+                return True
+            if self._over():
+                break
+        return False
+
+    def _leap(self) -> None:
+        """Take the largest model that there is time to train: from here on size is what counts."""
+        assert self.found is not None
+        if self.found.error < _EXACT or self.budget.seconds is None:
+            return  # what an epoch of a large model takes is not known beforehand
+        left = self.budget.seconds - (time.perf_counter() - self.start)
+        most = min(_MOST, (left / _ITERATIONS / _SECONDS) ** (1 / 3))
+        model = self.found.model
+        while larger := [m for m in self._larger(model) if count(m) <= most]:
+            model = larger[-1]
+        if model is not self.found.model:
+            self._train(model, _LEAP)
+
+    def _larger(self, model: Integrator) -> Iterator[Integrator]:
+        """Models a step larger, in one way or in both."""
+        degree, depth = (model.arguments[name] for name in ("degree", "depth"))
+        steps = [
+            {"depth": depth + 1},
+            {"degree": degree + 2},
+            {"degree": degree + 2, "depth": depth + 1},
+        ]
+        for step in steps:
+            if step.keys() & self.sizes.keys() or step.get("degree", 0) > _LARGEST_DEGREE:
+                continue
+            try:
+                larger = grown(model, **step)
+            except InputError:  # too many terms
+                continue
+            if count(model) < count(larger) <= _MOST:
+                yield larger
+
+
+def count(model: Integrator) -> int:
+    """Number of parameters."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def describe(model: Integrator) -> str:
+    """The sizes of a model in words."""
+    arguments = model.arguments
+    what = arguments.get("functions", "neurons")
+    if what != "neurons":
+        what += f"s of degree {arguments['degree']}"
+    depth = arguments.get("depth")
+    return f"{what}, depth {depth}, {count(model)} parameters"
