@@ -59,6 +59,14 @@ def test_a_model_that_predicts_exactly_is_symplectic(new):
     assert symplecticity_defect(flow, windows) == pytest.approx(1.25, rel=1e-10)
 
 
+def test_where_a_solution_ends_before_the_window_nothing_is_said():
+    s = load_system('state = ["q", "p"]\nhamiltonian = "p*q**2"\n')
+    flow = LearnedFlow(linear_model(np.eye(4), 2, 0.1), s)
+    met = np.array([[[0.1, 1.0]] * 2, [[100.0, 0.0]] * 2])  # q' = q^2 from 100: to t = 0.01
+    assert symplecticity_defect(flow, met) == symplecticity_defect(flow, met[:1]) < 1.0
+    assert symplecticity_defect(flow, met[1:]) is None
+
+
 def test_reversible_network():
     torch.manual_seed(0)
     s = system("rigid-body")

@@ -36,9 +36,13 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
     if flow.window == 1:
         derivative = flow.derivative(windows)
     else:
-        initial = windows[:, 0]
-        windows = first_windows(flow, initial)
-        tangent = first_window_derivative(flow, initial).reshape(len(initial), -1, flow.dim)
+        # a model may lead to states, such as a collision, whose solution ends before the window
+        tangent = first_window_derivative(flow, windows[:, 0])
+        known = np.isfinite(tangent).all(axis=(1, 2, 3))
+        if not known.any():
+            return None
+        windows = first_windows(flow, windows[known, 0])
+        tangent = tangent[known].reshape(len(windows), -1, flow.dim)
         derivative = flow.derivative(windows)[:, -flow.dim :] @ tangent
     half = flow.dim // 2
     form = np.kron([[0.0, 1.0], [-1.0, 0.0]], np.eye(half))
