@@ -42,6 +42,7 @@ def published_transformer(system: System) -> Integrator:
     return VolumePreservingTransformer(
         dim=4,
         window=WINDOW,
+        prediction_window=WINDOW,
         depth=UNITS,
         weighting="arbitrary",
         attention_scale=4**-0.5,

@@ -49,6 +49,7 @@ def published_transformer(system: System) -> Integrator:
     return VolumePreservingTransformer(
         dim=3,
         window=WINDOW,
+        prediction_window=WINDOW,
         depth=UNITS,
         weighting="arbitrary",
         attention_scale=3**-0.5,
@@ -70,7 +71,10 @@ def reversible_feed_forward(system: System) -> Integrator:
 
 def reversible_transformer(system: System) -> Integrator:
     return VolumePreservingTransformer(
-        dim=3, window=WINDOW, reversing_symmetries=system.reversing_symmetries
+        dim=3,
+        window=WINDOW,
+        prediction_window=WINDOW,
+        reversing_symmetries=system.reversing_symmetries,
     )
 
 

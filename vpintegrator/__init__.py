@@ -3,8 +3,8 @@
     import vpintegrator as vp
 
     dataset = vp.generate("rigid-body", "rigid-body.h5")
-    model = vp.models.VolumePreservingTransformer(
-        dim=3, window=3, reversing_symmetries=dataset.system.reversing_symmetries
+    model = vp.models.VolumePreservingFeedForward(
+        dim=3, reversing_symmetries=dataset.system.reversing_symmetries
     )
     vp.train(model, dataset, seconds=60)
     report = vp.compare(model, against=["implicit-midpoint", "rk4"], time=120.0)

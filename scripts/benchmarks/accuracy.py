@@ -82,12 +82,14 @@ def couplings(data: Dataset) -> Integrator:
 
 
 def transformer(data: Dataset) -> Integrator:
-    return VolumePreservingTransformer(dim=3, reversing_symmetries=data.system.reversing_symmetries)
+    symmetries = data.system.reversing_symmetries
+    return VolumePreservingTransformer(dim=3, prediction_window=3, reversing_symmetries=symmetries)
 
 
 def published(data: Dataset) -> Integrator:
     """Window 3, depth 3, two blocks, 180 parameters: arXiv 2312.11166 and its Julia package."""
     layers: Any = {"weighting": "arbitrary", "attention_scale": 3**-0.5, "depth": 3}
+    layers |= {"prediction_window": 3}
     return VolumePreservingTransformer(dim=3, feed_forward="triangular", **layers)
 
 

@@ -48,7 +48,8 @@ ORBITS = 1000
 def published(dtype: torch.dtype) -> VolumePreservingTransformer:
     torch.manual_seed(0)
     layers: dict[str, Any] = {"weighting": "arbitrary", "attention_scale": 3**-0.5, "depth": 3}
-    model = VolumePreservingTransformer(dim=3, feed_forward="triangular", dtype=dtype, **layers)
+    layers |= {"feed_forward": "triangular", "prediction_window": None}
+    model = VolumePreservingTransformer(dim=3, dtype=dtype, **layers)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= WEIGHTS

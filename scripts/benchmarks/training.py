@@ -47,12 +47,19 @@ def _body() -> torch.Tensor:
 
 MODELS: dict[str, Callable[..., Integrator]] = {
     "published vpt": lambda **o: models.VolumePreservingTransformer(
-        dim=3, window=3, depth=3, feed_forward="triangular", weighting="arbitrary", **o
+        dim=3,
+        prediction_window=3,
+        depth=3,
+        feed_forward="triangular",
+        weighting="arbitrary",
+        **o,
     ),
     "vpff": lambda **o: models.VolumePreservingFeedForward(
         dim=3, reversing_symmetries=_body(), **o
     ),
-    "vpt": lambda **o: models.VolumePreservingTransformer(dim=3, reversing_symmetries=_body(), **o),
+    "vpt": lambda **o: models.VolumePreservingTransformer(
+        dim=3, prediction_window=3, reversing_symmetries=_body(), **o
+    ),
 }
 
 

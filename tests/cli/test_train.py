@@ -49,6 +49,27 @@ def test_the_help_describes_every_model(run):
         assert f"  {name} " in output
 
 
+@pytest.mark.parametrize(
+    ("system", "options", "expected"),
+    [
+        ("duffing", [], "vpff"),
+        ("duffing", ["--window", "2"], "vpt"),
+        ("duffing", ["--option", "time_mixing=true"], "vpt"),
+        ("lotka-volterra-2d", [], "resnet"),
+        ("lotka-volterra-2d", ["--model", "vpff"], "vpff"),
+    ],
+)
+def test_auto_takes_what_suits_the_flow(run, system, options, expected):
+    generate(system, "a.h5", count=20, steps=4)
+    options = [*options, "--width", "2", "--optimizer", "adam"]
+    result = run(main, "a.h5", *options, "--epochs", "1", "-o", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    model = load("a.safetensors")
+    assert (model.name, model.prediction_window) == (expected, 1)
+    warned = "a model without structure fits better" in result.output
+    assert warned == (system == "lotka-volterra-2d" and model.volume_preserving)
+
+
 def test_options_reach_the_model(run, body):
     options = ["--window", "2", "--prediction-window", "1", "--depth", "1", "--no-reversible"]
     result = run(main, body, *options, "--option", "time_mixing=true", "--epochs", "1")
@@ -117,7 +138,8 @@ def test_blocks_of_a_split_are_an_option(run, body):
     ],
 )
 def test_what_is_chosen_is_said(run, body, options, weighting, symmetries, message):
-    result = run(main, body, *options, "--depth", "1", "--epochs", "1", "-o", "a.safetensors")
+    options = ["--model", "vpt", *options, "--depth", "1", "--epochs", "1"]
+    result = run(main, body, *options, "-o", "a.safetensors")
     assert result.exit_code == 0, result.output
     assert message in result.output
     model = load("a.safetensors")
@@ -143,7 +165,7 @@ def test_training_goes_on_from_a_model(run, body):
         (["--option", "reversing_symmetries=1"], "--no-reversible leaves them out"),
         (["--option", "attention_scale=abc"], "attention_scale must be a number or none"),
         (["--option", "time_mixing=maybe"], "time_mixing must be true or false, not 'maybe'"),
-        (["--option", "depht=2"], "vpt has no option 'depht'; did you mean 'depth'?"),
+        (["--option", "depht=2"], "vpff has no option 'depht'; did you mean 'depth'?"),
         (["--option", "depth"], "give NAME=VALUE"),
         (["--option", "depth=2", "--depth", "3"], "depth is given twice"),
         (["--option", "split=0|1"], "each of the component indices 0 ... 2 once"),
@@ -153,7 +175,7 @@ def test_training_goes_on_from_a_model(run, body):
         (["--width", str(10**13)], "does not fit into memory"),
         (["--optimizer", "sgd"], "optimizer = 'sgd'"),
         (["--seconds", "-1"], "seconds = -1"),
-        (["--window", "5"], "need trajectories of 10 states"),
+        (["--window", "9"], "need trajectories of 10 states"),
         (["--device", "warp"], "--device warp"),
         (["-o", "no/such/folder.safetensors"], "the folder no/such does not exist"),
         (["--start", "missing.safetensors"], "missing.safetensors"),
@@ -381,7 +403,7 @@ def test_signals_keep_the_best_model(body, tmp_path, number):
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 0, output
     assert "interrupted; the best model so far is kept" in output
-    assert load(tmp_path / "a.safetensors").name == "vpt"
+    assert load(tmp_path / "a.safetensors").name == "vpff"
 
 
 def test_functions_and_sizes_are_found_by_default(run, body):

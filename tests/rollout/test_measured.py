@@ -197,6 +197,7 @@ def test_training_on_what_was_observed(tmp_path):
 
 def test_a_group_that_is_too_short_is_told_before_training(tmp_path):
     dataset = vp.import_dataset(orbits()[:, :20], tmp_path / "a.h5", step=0.1, split="time")
-    model = vp.models.VolumePreservingTransformer(dim=2, window=3, width=4, depth=1)
+    sizes = {"window": 3, "prediction_window": 3, "width": 4, "depth": 1}
+    model = vp.models.VolumePreservingTransformer(dim=2, **sizes)
     with pytest.raises(InputError, match="need trajectories of 6 states, but these have 3"):
         vp.train(model, dataset, seconds=1000)

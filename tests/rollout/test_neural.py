@@ -59,7 +59,8 @@ def test_one_step_model_against_a_loop():
 
 def test_window_model_and_float32():
     torch.manual_seed(0)
-    model = VolumePreservingTransformer(dim=3, window=3, dtype=torch.float32)
+    sizes = {"dim": 3, "window": 3, "prediction_window": 3}
+    model = VolumePreservingTransformer(**sizes, dtype=torch.float32)
     first = np.random.default_rng(0).standard_normal((4, 3, 3))
     states = rollout(model, first, 9)
     assert states.dtype == np.float32

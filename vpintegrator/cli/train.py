@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from vpintegrator.cli.architecture import build, find_architecture, flag, read_options
+from vpintegrator.cli.architecture import build, find_architecture, flag, read_options, suited
 from vpintegrator.cli.common import (
     SETTINGS,
     compiled_option,
@@ -92,7 +92,14 @@ class _Command(click.Command):
     help="Model file to write.  [default: SYSTEM-MODEL.safetensors]",
 )
 @overwrite_option
-@click.option("--model", default="vpt", show_default=True, help="Architecture, see below.")
+@click.option(
+    "--model",
+    default="auto",
+    show_default=True,
+    help="Architecture, see below. auto is vpff, which of all stays closest to true orbits on most "
+    "systems of the catalogue and preserves the volume of phase space itself; vpt with --window 2 "
+    "or another option of its own; resnet where the flow changes volumes.",
+)
 @click.option(
     "--start",
     type=click.Path(path_type=Path),
@@ -100,7 +107,9 @@ class _Command(click.Command):
 )
 @click.option("--window", type=int, help="Time steps that the model reads.")
 @click.option(
-    "--prediction-window", type=int, help="How many of its output are new.  [default: window]"
+    "--prediction-window",
+    type=int,
+    help="How many of its output are new.  [default: 1 for vpt, else window]",
 )
 @click.option("--depth", type=int, help="Blocks.")
 @click.option("--width", type=int, help="Hidden units.")
@@ -240,8 +249,9 @@ def main(
 
     \b
     Examples:
-      vp-train rigid-body.h5 --model vpt -o vpt.safetensors
-      vp-train rigid-body.h5 --model vpff --depth 4 --width 8 --seconds 60
+      vp-train rigid-body.h5
+      vp-train rigid-body.h5 --depth 4 --width 8 --seconds 60
+      vp-train rigid-body.h5 --model vpt --window 3 -o vpt.safetensors
     """
     if list_models:
         _list_models()
@@ -274,7 +284,7 @@ def main(
         network, searching = _started(start), False
         architecture = type(network)
     else:
-        architecture = find_architecture(model)
+        architecture = find_architecture(suited(data, sizes, extra) if model == "auto" else model)
 
         def make(arguments: dict[str, Any]) -> tuple[Integrator, list[str]]:
             return build(data, architecture, arguments, reversible, seed, dtype)

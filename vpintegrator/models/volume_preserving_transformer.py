@@ -35,7 +35,8 @@ class VolumePreservingTransformer(Integrator):
     dim : int
         Components of a state, at least 2.
     window, prediction_window : int
-        Time steps read (at least 2) and predicted (window by default).
+        Time steps read (at least 2) and predicted, None for all of them. One by default: predicting
+        whole windows makes of an orbit as many interleaved ones, which drift apart.
     depth : int
         Number of units.
     width : int
@@ -96,7 +97,7 @@ class VolumePreservingTransformer(Integrator):
         *,
         dim: int,
         window: int = 3,
-        prediction_window: int | None = None,
+        prediction_window: int | None = 1,
         depth: int = 2,
         width: int = 16,
         functions: str = "neurons",

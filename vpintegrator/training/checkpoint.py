@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,16 +137,6 @@ class Checkpoint:
             "numbers": json.dumps(self.moment.optimizer.numbers),
         }
         write_tensors(path, tensors, header, overwrite=True)
-
-
-def optimizer_of_checkpoint(path: str | os.PathLike[str], known: Collection[str]) -> str | None:
-    """The optimizer that a training went by, None where the file does not tell."""
-    try:
-        with safe_open(Path(path), framework="pt") as file:
-            name = _table(Path(path), file.metadata() or {}, "identity").get("optimizer")
-    except (InputError, *_DAMAGE):  # which reading the whole of it will say
-        return None
-    return name if name in known else None
 
 
 def load_checkpoint(

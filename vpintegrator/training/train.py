@@ -28,7 +28,7 @@ from vpintegrator.region import Region
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.arguments import LARGEST_SEED, not_negative, positive, whole
-from vpintegrator.training.checkpoint import Checkpoint, load_checkpoint, optimizer_of_checkpoint
+from vpintegrator.training.checkpoint import Checkpoint, load_checkpoint, stored_identity
 from vpintegrator.training.choice import BY_TIME, by_size, by_time
 from vpintegrator.training.compilation import compile_for_training, training_with
 from vpintegrator.training.first_order import BATCH, FirstOrder
@@ -223,7 +223,8 @@ def train(
         saved = None
         if resume and checkpoint is not None and Path(checkpoint).exists():
             if optimizer == "auto" and name in BY_TIME:
-                name = identity["optimizer"] = optimizer_of_checkpoint(checkpoint, BY_TIME) or name
+                stored = stored_identity(checkpoint).get("optimizer")
+                name = identity["optimizer"] = stored if stored in BY_TIME else name
             saved = load_checkpoint(checkpoint, identity, model)
             model.load_state_dict(saved.moment.model)
         budget = _budget(given, saved, checkpoint)

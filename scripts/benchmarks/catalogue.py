@@ -1,0 +1,210 @@
+"""Every system of the catalogue: models with equal seconds of training, and classical methods.
+
+    python scripts/benchmarks/catalogue.py --folder measured
+
+Data are those of ``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry.
+All run 300 steps beside classical methods at the same step. Seconds are of processor time, so that
+a busy machine measures the same. The folder gets a file of results for each system and entry; what
+is there is not done again, so that an interrupted measurement goes on, and entries can be added.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from harness import duration, machine, print_table
+
+# isort: split
+
+import numpy as np
+
+import vpintegrator as vp
+from vpintegrator.cli import train
+from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.errors import InputError
+from vpintegrator.files import replacing
+from vpintegrator.rollout.classical import METHODS
+
+ENTRIES = {
+    "default": "",
+    "vpff": "--model vpff --functions neurons",
+    "polynomial": "--model vpff --functions polynomial --degree 6",
+    "vpt-3-3": "--model vpt --functions neurons --window 3 --prediction-window 3",
+    "vpt-3-1": "--model vpt --functions neurons --window 3 --prediction-window 1",
+    "vpt-2-1": "--model vpt --functions neurons --window 2 --prediction-window 1",
+}
+# of the first two whichever the system allows: both are explicit, of order 2 and keep volume
+EXPLICIT = ("stoermer-verlet", "strang-splitting")
+OTHERS = ("rk4", "gauss-legendre-4", "blanes-moan-4")
+STEPS, TRAJECTORIES, TANGENT_STEPS = 300, 12, 100
+_PATIENCE = 600.0  # seconds for a system's data and rollouts
+
+
+def applicable(system: vp.System) -> list[str]:
+    """Those of the classical methods that the system allows."""
+    found = []
+    for name in (*EXPLICIT, *OTHERS):
+        try:
+            METHODS[name].check(system)
+            found.append(name)
+        except InputError:
+            continue
+    return [name for name in found if name != EXPLICIT[1] or EXPLICIT[0] not in found]
+
+
+def measure(name: str, entries: list[str], seconds: float, folder: Path) -> None:
+    """Train the entries on a system, let them run together, and write what was found."""
+    # of this process, which does nothing else
+    time.perf_counter = time.process_time
+    data = vp.generate(name, folder / f"{name}.h5", overwrite=True)
+    models, results = {}, dict[str, dict[str, Any]]()
+    for entry in entries:
+        path = folder / f"{name}-{entry}.safetensors"
+        arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--overwrite"]
+        results[entry] = {"system": name, "entry": entry, "options": ENTRIES[entry]}
+        results[entry] |= {"seconds": seconds, "machine": machine()}
+        try:
+            train.main([*arguments, "--quiet", *shlex.split(ENTRIES[entry])], standalone_mode=False)
+        except click.ClickException as error:
+            results[entry]["failure"] = error.format_message()
+            continue
+        models[entry] = vp.load(path)
+        history = json.loads(models[entry].metadata["training"])
+        results[entry] |= {
+            "arguments": {k: v for k, v in models[entry].arguments.items() if "symmetr" not in k},
+            "training": {k: v for k, v in history.items() if not isinstance(v, list)},
+        }
+    rows = {}
+    try:
+        report = vp.compare(
+            models,
+            applicable(data.system),
+            steps=STEPS,
+            trajectories=TRAJECTORIES,
+            tangent_steps=TANGENT_STEPS,
+        )
+        rows = {run: numbers(report, run) for run in report.runs}
+    except InputError as error:
+        for entry in models:
+            results[entry]["failure"] = str(error)
+    for entry, result in results.items():
+        if "failure" not in result:
+            result["rollout"] = {run: rows[run] for run in rows if run == entry or run in METHODS}
+        write(folder, result)
+
+
+def numbers(report: Any, run: str) -> dict[str, float]:
+    """What the table says of a method."""
+    s = report.summary(run)
+    return {
+        "RMSE": s.error,
+        "worst": s.worst_error,
+        "invariants": max(s.invariants.values(), default=math.nan),
+        "phase-space volume": s.volume.get("phase-space", math.nan),
+        "seconds per step": s.seconds_per_step,
+        "diverged": s.diverged,
+    }
+
+
+def write(folder: Path, result: dict[str, Any]) -> None:
+    with replacing(folder / f"{result['system']}-{result['entry']}.json", True) as temporary:
+        temporary.write_text(json.dumps(result, indent=1), encoding="utf-8")
+
+
+def report_all(results: list[dict[str, Any]]) -> None:
+    """The table, and which entry wins how often."""
+    header = ["system", "entry", "error", "RMSE", "worst", "invariants", "volume", "step"]
+    titles = {"explicit": "/ Verlet or Strang", "rk4": "/ RK4"}
+    titles |= {"gauss-legendre-4": "/ Gauss 4", "blanes-moan-4": "/ Blanes-Moan 4"}
+    rows, errors, notes = [], dict[str, dict[str, float]](), []
+    for r in results:
+        system, entry = r["system"], r["entry"]
+        if "failure" in r:
+            notes.append(f"{system}, {entry}: {r['failure']}")
+            continue
+        runs = dict(r["rollout"])
+        own = runs.pop(entry)
+        errors.setdefault(system, {})[entry] = own["RMSE"]
+        explicit = next((runs[m] for m in EXPLICIT if m in runs), None)
+        peers = [explicit, *(runs.get(name) for name in OTHERS)]
+        keys = ("RMSE", "worst", "invariants", "phase-space volume")
+        cells = [f"{v:.1e}" for v in [r["training"]["test_error"], *(own[key] for key in keys)]]
+        ratios = [f"{own['RMSE'] / peer['RMSE']:.2g}" if peer else "-" for peer in peers]
+        rows.append([system, entry, *cells, duration(own["seconds per step"]), *ratios])
+    seconds = sorted({r["seconds"] for r in results})
+    words = " or ".join(f"{value:g}" for value in seconds)
+    notes.insert(0, "error: relative, of the new states one window ahead, test group; RMSE: median")
+    title = f"{STEPS} steps of {TRAJECTORIES} orbits, {words} s of training each; RMSE by peers"
+    print_table(title, header + list(titles.values()), rows, notes)
+
+    # entries are compared where all of them were trained
+    entries = list(dict.fromkeys(entry for found in errors.values() for entry in found))
+    whole = {s: found for s, found in errors.items() if len(found) == len(entries) > 1}
+    lines = []
+    for entry in entries if whole else []:
+        relative = np.array([found[entry] / min(found.values()) for found in whole.values()])
+        middle = math.exp(np.log(relative).mean()) if np.isfinite(relative).all() else math.inf
+        lines.append([entry, (relative == 1).sum(), f"{np.median(relative):.3g}", f"{middle:.3g}"])
+    if lines:
+        columns = ["entry", "least RMSE", "RMSE / least, median", "geometric mean"]
+        print_table(f"Entries on {len(whole)} systems", columns, lines, [machine()])
+
+
+@click.command(context_settings=SETTINGS)
+@click.option("--systems", metavar="NAME,...", help="Some of vp-gen --list.  [default: all]")
+@click.option("--entries", metavar="NAME,...", help=f"Some of: {', '.join(ENTRIES)}.")
+@click.option(
+    "--seconds",
+    type=float,
+    default=20.0,
+    show_default=True,
+    help="For each network, of processor time.",
+)
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), required=True)
+@click.option("--markdown", is_flag=True, help="Print tables as Markdown.")
+@plain_errors
+def main(
+    systems: str | None, entries: str | None, seconds: float, folder: Path, markdown: bool
+) -> None:
+    """Train each entry on every system, and compare their rollouts with classical methods."""
+    chosen = []
+    for option, given, known in (
+        ("--systems", systems, vp.list_systems()),
+        ("--entries", entries, list(ENTRIES)),
+    ):
+        names = known if given is None else [name.strip() for name in given.split(",")]
+        for name in names:
+            if name not in known:
+                raise InputError(f"{option}: '{name}' is none of {', '.join(known)}")
+        chosen.append(names)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, system in enumerate(chosen[0], 1):
+        missing = [e for e in chosen[1] if not (folder / f"{system}-{e}.json").exists()]
+        if not missing:
+            continue
+        # in a process of its own, so that a system which hangs holds nothing up
+        arguments = (system, missing, seconds, folder)
+        process = multiprocessing.get_context("spawn").Process(target=measure, args=arguments)
+        begin = time.perf_counter()
+        process.start()
+        process.join(4 * len(missing) * seconds + _PATIENCE)
+        late = process.is_alive()
+        process.kill()
+        process.join()
+        spent = f"{time.perf_counter() - begin:.0f} s"
+        if late or process.exitcode:
+            spent = "left out, " + ("it takes too long" if late else "it failed as said above")
+        click.echo(f"{number} of {len(chosen[0])}: {system}: {spent}", err=True)
+    files = [folder / f"{s}-{e}.json" for s in chosen[0] for e in chosen[1]]
+    report_all([json.loads(path.read_text("utf-8")) for path in files if path.exists()])
+
+
+if __name__ == "__main__":
+    main()
