@@ -160,6 +160,13 @@ def test_a_target_ends_training(body, one_step):
     assert history.epochs < 100
 
 
+def test_the_windows_in_use_are_told(body, one_step):
+    assert train(one_step(8), body, epochs=2, batch=100).windows == 100
+    assert train(one_step(8), body, epochs=1, optimizer="adam").windows == 0
+    pairs = len(body.states("train")) * (body.states("train").shape[1] - 1)
+    assert train(one_step(8), body, epochs=2, batch=10**6).windows == pairs
+
+
 def test_training_ends_when_patience_does(body, one_step):
     history = train(one_step(8), body, epochs=2000, patience=3)
     errors = history.validation_error

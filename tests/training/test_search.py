@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.errors import InputError
+from vpintegrator.models.growth import layers
 from vpintegrator.training import Budget, find_functions
 from vpintegrator.training.search import count
 
@@ -82,3 +84,23 @@ def test_an_interrupt_ends_the_search_with_what_there_is(body):
 def test_a_degree_that_cannot_be_is_refused(body):
     with pytest.raises(InputError, match="at most 64"):
         search(body, sizes={"degree": 1000})
+
+
+def test_attention_rests_while_couplings_grow_and_is_trained_last(body):
+    def make(arguments):
+        torch.manual_seed(0)
+        symmetries = body.system.reversing_symmetries
+        return models.VolumePreservingTransformer(
+            dim=3, window=2, reversing_symmetries=symmetries, **arguments
+        )
+
+    sizes = {"degree": 2, "depth": 1}  # so that something is left to learn
+    options = {"sizes": sizes, "progress": False, "compiled": False}
+    found = find_functions(make, body, Budget(None, 150), **options)
+    assert all(p.requires_grad for p in found.model.parameters())
+    states = torch.randn(1, 2, 3, dtype=torch.float64)
+    alone = [found.model(state.expand(1, 2, 3))[0, 0] for state in states[0]]
+    torch.testing.assert_close(found.model(states)[0], torch.stack(alone))
+    history = vp.train(found.model, body, epochs=20, progress=False, compiled=False)
+    assert history.best_validation_error < found.error
+    assert any(p.abs().max() > 0 for p in layers(found.model)[0].parameters())

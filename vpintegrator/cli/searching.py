@@ -141,7 +141,13 @@ def after_search(found: Found, training: dict[str, Any], show: Show) -> tuple[di
         show(history)
         history.share = share
 
-    options = {"seconds": left.seconds, "epochs": left.epochs, "patience": patience}
+    batch = training["batch"] or found.history.windows or None
+    options = {
+        "seconds": left.seconds,
+        "epochs": left.epochs,
+        "patience": patience,
+        "batch": batch,
+    }
     return training | options, shown
 
 

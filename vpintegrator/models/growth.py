@@ -65,7 +65,7 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     larger.metadata = dict(model.metadata)
     larger.to(model.scale.device)
     # a Composition holds its layers in order, so new ones are those that are left over
-    for new, old in zip(_layers(larger), _layers(model), strict=False):
+    for new, old in zip(layers(larger), layers(model), strict=False):
         if isinstance(new, BasisCoupling) and isinstance(old, BasisCoupling):
             new.take(old)
         else:
@@ -73,7 +73,22 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     return larger
 
 
-def _layers(model: Integrator) -> Composition:
+def rest_attention(model: Integrator) -> None:
+    """Make every layer but the couplings of a stack the identity, and leave it out of training."""
+    for layer in layers(model):
+        if not isinstance(layer, BasisCoupling):
+            for parameter in layer.parameters():
+                parameter.requires_grad_(False).zero_()
+
+
+def layers(model: Integrator) -> Composition:
+    """What a model is a stack of.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
     psi = model.core.psi if isinstance(model.core, Reversible) else model.core
     if not isinstance(psi, Composition):
         raise InputError(f"the model {model.name} is no stack of layers, so it cannot grow")

@@ -316,6 +316,7 @@ def _history(wrong: str, values: dict[str, Any], curves: Tensors) -> History:
         ("parameters", None),
         ("best_epoch", count),
         ("improved_epoch", count),
+        ("windows", None),
     ):
         whole(f"{wrong}: {name}", getattr(history, name), 0, most)
     whole(f"{wrong}: rollbacks", history.rollbacks, 0, _LARGEST)

@@ -42,6 +42,8 @@ class History:
         Of the kept weights on the dataset's test group; nan if that is empty.
     improved_epoch, improved_error
         When the validation error last fell by a tenth, and to what.
+    windows
+        Those in use by a second-order method at the end, see ``DampedLeastSquares``; else 0.
     rollbacks
         How often the error exploded and training went back to the best weights.
     stopped_by
@@ -65,6 +67,7 @@ class History:
     test_error: float = float("nan")
     improved_epoch: int = 0
     improved_error: float = float("inf")
+    windows: int = 0
     rollbacks: int = 0
     stopped_by: str = ""
     compiled: bool = False

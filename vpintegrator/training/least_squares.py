@@ -17,7 +17,8 @@ from vpintegrator.training.objective import Objective
 from vpintegrator.training.parameters import ParameterVector
 from vpintegrator.training.state import LARGEST_SIZE, State
 
-_FIRST_DAMPING = 1e-3  # times the curvature
+_FIRST_DAMPING = 1e-3  # times the curvature,
+_DAMPING_OF_TRAINED = 1e-7  # and where a model was trained before
 _LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
 _OVERFITTED = 1.3  # what four residuals for each parameter cost, at a minimum
 _IMPROVED = 0.9
@@ -113,7 +114,9 @@ class DampedLeastSquares(ABC):
     def epoch(self, progress: float) -> float:
         """One iteration; ``progress`` is not used. Returns the relative error on the subset."""
         linear = self.linearise()
-        damping = self.damping or _FIRST_DAMPING * linear.curvature
+        trained = "training" in self.model.metadata
+        first = _DAMPING_OF_TRAINED if trained else _FIRST_DAMPING
+        damping = self.damping or first * linear.curvature
         growth = 2.0
         # rounding of J^T J hides any damping smaller than this
         least = torch.finfo(self.parameters.dtype).eps * linear.curvature
@@ -141,6 +144,11 @@ class DampedLeastSquares(ABC):
         self.cost, self.parameters = cost, self.parameters + delta
         self.vector.write(self.parameters)
         return True
+
+    @property
+    def windows(self) -> int:
+        """The number of windows in use."""
+        return len(self.in_use[0])
 
     def observe(self, training_error: float, validation_error: float) -> None:
         """Take twice as many windows when others get no better, and those in use do."""

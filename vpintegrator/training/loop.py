@@ -168,6 +168,7 @@ class Training:
             self.optimizer.observe(training_error, error)
         else:
             weights = self._roll_back()
+        history.windows = getattr(self.optimizer, "windows", 0)
         history.share = budget.share(history.epochs, used)
         history.stopped_by = history.stopped_by or budget.ended(history)
         self.moment = self._now(weights)

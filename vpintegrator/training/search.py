@@ -19,6 +19,7 @@ from typing import Any
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, grown
+from vpintegrator.models.growth import rest_attention
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.train import train
 
@@ -30,9 +31,9 @@ _LEAP = 0.2  # of the budget, for a large model
 _NEURONS = 0.1  # of the budget, for neurons
 _PATIENCE = 20  # epochs without progress after which a size has given what it can
 _GAIN = 1.5  # that a larger model must bring
-_GOOD = 1e-7  # relative error that neurons do not reach in the time
+_GOOD = 3e-6  # relative error that neurons do not reach in the time
 _FIRST = 500  # parameters to begin with, at most
-_LARGE = 250  # parameters from which an iteration costs more than its overhead
+_LARGE = 300  # parameters from which an iteration costs more than its overhead
 _MOST = 1_100  # parameters to end with, at most
 _ITERATIONS = 150  # that the last training takes of a large model, of some
 _SECONDS = 4e-10  # times the cube of the number of parameters
@@ -146,6 +147,7 @@ class _Search:
             self._train(self.make(held), _NEURONS)
         assert self.found is not None
         found = self.found
+        found.model.requires_grad_(True)
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
         found.epochs, found.seconds = self.epochs, time.perf_counter() - self.start
         return found
@@ -180,14 +182,18 @@ class _Search:
                     raise
                 continue
             if count(model) <= _FIRST or "degree" in self.sizes:
+                # a map of each state alone solves the problem wherever states are complete, and
+                # attention leads least squares to worse minima: it learns last, what is left
+                rest_attention(model)
                 return model
         return None
 
     def _train(self, model: Integrator, share: float) -> None:
         """Train one size as long as it gets better quickly."""
-        error = float("inf")
+        error, history = math.inf, None
         while True:
-            history = self._run(model, self.budget.part(share), patience=_PATIENCE)
+            given: dict[str, Any] = {} if history is None else {"batch": history.windows or None}
+            history = self._run(model, self.budget.part(share), patience=_PATIENCE, **given)
             before, error = error, history.best_validation_error
             slow = history.stopped_by not in ("seconds", "epochs") or error > before / 3
             if slow or self._over():
@@ -240,17 +246,20 @@ class _Search:
         return False
 
     def _leap(self) -> None:
-        """Take the largest model that there is time to train: from here on size is what counts."""
+        """Grow to the largest model that there is time to train."""
         assert self.found is not None
         if self.found.error < _EXACT or self.budget.seconds is None:
             return  # what an epoch of a large model takes is not known beforehand
         left = self.budget.seconds - (time.perf_counter() - self.start)
         most = min(_MOST, (left / _ITERATIONS / _SECONDS) ** (1 / 3))
-        model = self.found.model
-        while larger := [m for m in self._larger(model) if count(m) <= most]:
-            model = larger[-1]
-        if model is not self.found.model:
-            self._train(model, _LEAP)
+        while not self._over():
+            before = self.found.model
+            larger = [model for model in self._larger(before) if count(model) <= most]
+            if not larger:
+                return
+            self._train(larger[-1], _LEAP)
+            if self.found.model is before:
+                return
 
     def _larger(self, model: Integrator) -> Iterator[Integrator]:
         """Models a step larger, in one way or in both."""
@@ -267,13 +276,14 @@ class _Search:
                 larger = grown(model, **step)
             except InputError:  # too many terms
                 continue
+            rest_attention(larger)
             if count(model) < count(larger) <= _MOST:
                 yield larger
 
 
 def count(model: Integrator) -> int:
-    """Number of parameters."""
-    return sum(p.numel() for p in model.parameters())
+    """Number of parameters that are trained."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def describe(model: Integrator) -> str:
