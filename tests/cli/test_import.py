@@ -217,3 +217,26 @@ def test_equations_are_judged_and_their_parameters_fitted(run, tmp_path):
     assert re.search(r"fitted         k = (0\.9999|1\.0000)\d* \+- .* \(standard", result.output)
     assert "NOT" not in result.output and "as given" in result.output
     assert refused(run(main, *options, "--fit", "c"), "has no parameter 'c'")
+
+
+def test_inspect_says_what_the_import_found(run, tmp_path):
+    """Units, guesses, the misfit and fitted parameters, as they were said."""
+    times = 0.05 * np.arange(60)
+    rows = [f"{t:.2f},{np.cos(2 * t):.9f},{-2 * np.sin(2 * t):.9f}" for t in times]
+    (tmp_path / "lab.csv").write_text("t,q [m],p\n" + "\n".join(rows) + "\n")
+    (tmp_path / "spring.toml").write_text(
+        'state = ["q", "p"]\nhamiltonian = "p**2/2 + k*q**2/2"\nparameters = {k = 3}\n'
+    )
+    options = ["--from", "lab.csv", "--system", "spring.toml", "--overwrite", "--seed", "1"]
+    for further, words in (([], "do NOT describe"), (["--fit", "k"], "fitted         k = ")):
+        said = run(main, *options, *further)
+        assert said.exit_code == 0, said.output
+        lines = re.findall(
+            r"^  (states|guessed|equations|fitted) +(.*)$", said.output, re.MULTILINE
+        )
+        found = run(main, "--inspect", "lab.h5", "--overwrite")
+        assert found.exit_code == 0, found.output
+        assert words in found.output
+        assert "units          q [m], p" in found.output
+        for _, text in lines:
+            assert text in found.output

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import re
 
 import numpy as np
 import pytest
@@ -77,7 +78,8 @@ def test_without_a_width_no_column_is_left_out(body):
     for column in ("structure", "Lyapunov", "squared momentum", "rel. error", "evaluations"):
         assert column in text
     assert "Left out" not in text
-    assert "Left out for want of width: structure, order" in printed(body, 80)
+    narrow = " ".join(printed(body, 80).split())
+    assert "Left out for want of width: structure, order" in narrow
 
 
 def test_what_tells_the_methods_apart_stays(body):
@@ -218,3 +220,16 @@ def test_markdown_and_latex(body):
 
 def test_durations():
     assert [duration(x) for x in (2.0, 1.5e-3, 2e-6, 3e-9)] == ["2 s", "1.5 ms", "2 µs", "3 ns"]
+
+
+def test_a_lyapunov_exponent_has_its_uncertainty_beside_it(body):
+    summary = body.summary("rk4")
+    assert f"{summary.lyapunov:.1e} ± {summary.lyapunov_error:.0e}" in printed(body, None)
+    assert csv_table(body).splitlines()[0].count("Lyapunov exponent") == 2
+
+
+def test_a_table_says_what_is_divided_by_the_number_of_components(body):
+    text = printed(body, None)
+    assert re.search(r"median final.*\n.*distance", text)
+    assert "RMSE is that of a component" in text
+    assert "the final distance is Euclidean" in text

@@ -107,6 +107,7 @@ def test_the_numbers_follow_from_the_states(report):
         "symplecticity defect",
         "reversibility defect",
         "Lyapunov exponent",
+        "Lyapunov exponent ±",
         "evaluations per step",
         "time per step",
         "diverged",

@@ -60,7 +60,8 @@ def test_errors_of_trajectories(report):
         )
         np.testing.assert_allclose(run.error, distance, rtol=1e-12, atol=1e-16)
         dim = exact.shape[2]
-        mean = np.sqrt((distance**2).sum(axis=1) / (dim * distance.shape[1]))
+        own = distance.shape[1] - (run.window - 1)  # the others were given
+        mean = np.sqrt((distance**2).sum(axis=1) / (dim * own))
         assert row["median RMSE"] == pytest.approx(np.median(mean), rel=1e-12)
         assert row["worst RMSE"] == pytest.approx(max(mean), rel=1e-12)
         assert row["median final error"] == pytest.approx(np.median(distance[:, -1]), rel=1e-12)
@@ -240,6 +241,7 @@ def test_lyapunov_exponent_by_a_neighbour(report):
     np.testing.assert_allclose(run.lyapunov.exponent, rate, atol=1e-6)
     assert run.lyapunov.time == pytest.approx(0.2 * (90 - first))
     assert report.table()[2]["Lyapunov exponent"] == np.median(run.lyapunov.exponent)
+    assert report.table()[2]["Lyapunov exponent ±"] == np.median(run.lyapunov.uncertainty) > 0
 
 
 def test_cost(report):

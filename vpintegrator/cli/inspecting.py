@@ -10,6 +10,7 @@ import numpy as np
 
 from vpintegrator.cli.common import console
 from vpintegrator.cli.output import width_of, write_json
+from vpintegrator.cli.reporting import told_of_equations, told_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
 from vpintegrator.errors import InputError
 
@@ -109,6 +110,9 @@ def _origin(dataset: Dataset) -> None:
         variable = f", {imported['variable']}" if imported.get("variable") else ""
         source = imported.get("source", "an unknown file")
         _say("imported from", f"{source}{variable} (seed {dataset.seed})")
+        components = dataset.system.components
+        for heading, text in [*told_of_import(components, recipe), *told_of_equations(recipe)]:
+            _say("units" if heading == "states" else heading, text)
     else:
         _say("seed", str(dataset.seed))
         known = (

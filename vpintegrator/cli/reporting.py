@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from collections.abc import Mapping, Sequence
 from math import floor, log10
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vpintegrator.catalogue import read_toml
 from vpintegrator.cli.common import console
@@ -46,24 +46,14 @@ def report_imported(dataset: Dataset) -> None:
     out = console()
     out.print(dataset.title, style="bold")
     recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
-    record, equations = recipe["imported"], recipe.get("equations", {})
-    states = ", ".join(
-        f"{name} [{unit}]" if unit else name
-        for name, unit in zip_longest(dataset.system.components, record["units"])
-    )
-    out.print(f"  states         {states}", soft_wrap=True, markup=False)
-    for text in record["guessed"]:
-        out.print(f"  guessed        {text}", soft_wrap=True, markup=False)
+    states, *guessed = told_of_import(dataset.system.components, recipe)
     system = dataset.system.title
     if dataset.system.is_measured:
         system = "equations not known: what needs them is left out (--system gives them)"
-    out.print(f"  system         {system}", soft_wrap=True)
-    for name, (value, error) in equations.get("fitted", {}).items():
-        out.print(f"  fitted         {name} = {_uncertain(value, error)}", soft_wrap=True)
-    if equations:
-        style = "bold red" if equations["fits"] == "no" else None
-        text = f"  equations      {equations['said']}"
-        out.print(text, soft_wrap=True, markup=False, style=style)
+    told = [states, *guessed, ("system", system), *told_of_equations(recipe)]
+    for heading, text in told:
+        style = "bold red" if heading == "equations" and _misfits(recipe) else None
+        out.print(f"  {heading:<15}{text}", soft_wrap=True, markup=False, style=style)
     _trajectories(dataset)
     if not dataset.is_complete:
         out.print(
@@ -71,6 +61,37 @@ def report_imported(dataset: Dataset) -> None:
             soft_wrap=True,
         )
     _written(dataset)
+
+
+def told_of_import(components: Sequence[str], recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Units and guesses of imported states; whatever a stranger's file says instead is left out."""
+    record = recipe.get("imported")
+    record = record if isinstance(record, dict) else {}
+    units, guessed = record.get("units"), record.get("guessed")
+    units = [str(unit) for unit in units] if isinstance(units, list) else []
+    units += [""] * (len(components) - len(units))
+    pairs = zip(components, units, strict=False)
+    states = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in pairs)
+    guessed = guessed if isinstance(guessed, list) else []
+    return [("states", states), *(("guessed", str(text)) for text in guessed)]
+
+
+def told_of_equations(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How well equations describe imported states, and what parameters were fitted."""
+    equations = recipe.get("equations")
+    equations = equations if isinstance(equations, dict) else {}
+    fitted = equations.get("fitted")
+    told = []
+    for name, found in fitted.items() if isinstance(fitted, dict) else ():
+        if isinstance(found, list) and [type(part) for part in found] == [float, float]:
+            told.append(("fitted", f"{name} = {_uncertain(*found)}"))
+    if "said" in equations:
+        told.append(("equations", str(equations["said"])))
+    return told
+
+
+def _misfits(recipe: Mapping[str, Any]) -> bool:
+    return bool(recipe.get("equations", {}).get("fits") == "no")
 
 
 def _uncertain(value: float, error: float) -> str:

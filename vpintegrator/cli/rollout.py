@@ -211,6 +211,7 @@ def main(
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.arguments import check_agreement
+    from vpintegrator.rollout.compare import TRAJECTORIES
     from vpintegrator.rollout.storage import is_recorded
 
     loaded: dict[str, Integrator] = {}
@@ -240,7 +241,7 @@ def main(
                 against=_methods(against),
                 initial=first,
                 reference=measured,
-                trajectories=trajectories or 8,
+                trajectories=trajectories or TRAJECTORIES,
                 time=time_,
                 steps=steps,
                 system=given,
@@ -338,6 +339,7 @@ def _start(
         return np.array(rows), None
     from vpintegrator.data import open_dataset
     from vpintegrator.rollout.arguments import find_system
+    from vpintegrator.rollout.compare import TRAJECTORIES
     from vpintegrator.rollout.flow import trained_step
 
     measured = find_system(models, system).is_measured
@@ -365,12 +367,12 @@ def _start(
                     f"{name} was trained for the step {step:g}, but that of {dataset} is "
                     f"{data.step:g}; a learned map has one step"
                 )
-        return None, data.states("test", slice(trajectories or 8))
+        return None, data.states("test", slice(trajectories or TRAJECTORIES))
     initial = data.states("test", slice(None), 0)
     known = initial[np.isfinite(initial).all(axis=1)]
     if not len(known):
         raise InputError(f"{dataset}: no test trajectory has an observed initial state")
-    return known[: trajectories or 8], None
+    return known[: trajectories or TRAJECTORIES], None
 
 
 def _recorded_dataset(models: dict[str, Integrator]) -> Path:

@@ -29,6 +29,7 @@ _WIDTH = 108  # letters of a row
 _GAP = 2
 _BLANK = "–"
 _HEADERS = {  # in two lines
+    "median final error": ("median final", "distance"),
     "median time to failure": ("median time", "to failure"),
     "map volume": ("map volume", "kept"),
     "phase-space volume": ("phase-space", "volume kept"),
@@ -210,6 +211,8 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
     sentences = [
         "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
         "any orbit.",
+        "RMSE is that of a component, over the times a method was not given; the final distance is "
+        "Euclidean.",
         f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space map "
         "z_0 → z_n; yes where it is rounding.",
     ]
@@ -361,6 +364,9 @@ def _cell(name: str, row: dict[str, Any], report: Report) -> str:
         return _BLANK
     if name == "evaluations per step":
         return f"{value:.3g}"
+    error = row.get(f"{name} ±")
+    if error is not None and math.isfinite(error):
+        return f"{value:.1e} ± {error:.0e}"
     return f"{value:.1e}"
 
 

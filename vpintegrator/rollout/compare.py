@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _USUAL_METHODS = ("implicit-midpoint", "rk4")
 _THRESHOLD = 0.1  # of the reference's spread
 _TANGENT_STEPS = 200
+TRAJECTORIES = 8  # unless told otherwise, here and by vp-rollout
 _TANGENT_TRAJECTORIES = 8
 
 
@@ -56,7 +57,7 @@ def compare(
     step: float | None = None,
     every: int | None = None,
     seed: int = 0,
-    trajectories: int = 12,
+    trajectories: int = TRAJECTORIES,
     system: System | str | None = None,
     reference_time: float | None = None,
     first_window: str = "reference",

@@ -118,7 +118,9 @@ class Measurement:
         error = storage.array(f"{key}/error", (times, trajectories), begun)
         self.divergence = DivergenceObserver(trajectories)
         self.keeper = StateKeeper(plan.stored, states)
-        self.error = ErrorObserver(plan.reference, plan.threshold, plan.stored, error)
+        self.error = ErrorObserver(
+            plan.reference, plan.threshold, plan.stored, error, given=flow.window - 1
+        )
         count = max(plan.steps + 2 - flow.window, 0)
         chosen = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
         ends = flow.window - 1 + chosen

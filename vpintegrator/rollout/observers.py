@@ -82,10 +82,17 @@ class ErrorObserver(Observer):
         Steps of the stored times.
     largest
         Receives the largest distance since the stored time before, (time, trajectory).
+    given
+        How many states after the initial one a method was given: no errors, and not in the mean.
     """
 
     def __init__(
-        self, reference: np.ndarray, threshold: float, stored: np.ndarray, largest: np.ndarray
+        self,
+        reference: np.ndarray,
+        threshold: float,
+        stored: np.ndarray,
+        largest: np.ndarray,
+        given: int = 0,
     ) -> None:
         self._reference, self._threshold = reference, threshold
         self._stored, self.largest = stored, largest
@@ -93,11 +100,16 @@ class ErrorObserver(Observer):
         self.squares = np.zeros(trajectories)
         self.index = np.full(trajectories, -1)
         self._known = np.isfinite(reference).all(axis=-1).T  # (trajectory, time)
+        self._given = given
 
     @property
     def root_mean_square(self) -> np.ndarray:
-        """Over all steps at which the reference is known, and all components, (trajectory,)."""
-        return np.sqrt(self.squares / (self._known.sum(axis=1) * self._reference.shape[2]))
+        """Over the steps at which the reference is known and the method was not given the state.
+
+        And over all components; (trajectory,).
+        """
+        own = self._known.sum(axis=1) - self._known[:, 1 : self._given + 1].sum(axis=1)
+        return np.sqrt(self.squares / (own * self._reference.shape[2]))
 
     @property
     def nothing_known(self) -> np.ndarray:
@@ -128,10 +140,12 @@ class ErrorObserver(Observer):
         _fold(np.maximum, start, distance, self._stored, self.largest)
 
     def snapshot(self) -> Snapshot:
-        return {"squares": self.squares.copy(), "index": self.index.copy()}
+        given = np.array(self._given)
+        return {"squares": self.squares.copy(), "index": self.index.copy(), "given": given}
 
     def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
         self.squares, self.index = snapshot["squares"].copy(), snapshot["index"].copy()
+        self._given = int(snapshot.get("given", 0))  # earlier versions took all into the mean
 
 
 class InvariantObserver(Observer):

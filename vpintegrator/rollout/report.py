@@ -90,7 +90,8 @@ class Run:
         Largest Euclidean distance from the reference, (trajectory, time); NaN after the reference
         ends, infinite where the method has diverged before that.
     root_mean_square_error
-        Over all steps to the end of the reference and all components, (trajectory,).
+        Over all components and all steps to the end of the reference but those after the first that
+        the method was given, (trajectory,).
     invariants
         By name: at a stored time the change of largest size, and the drift over all steps.
     failure_time
@@ -171,8 +172,8 @@ class Summary:
         Whether these are rounding.
     symplecticity, reversibility
         Largest defects.
-    lyapunov
-        Median of the estimates.
+    lyapunov, lyapunov_error
+        Median of the estimates, and of their uncertainties.
     seconds_per_step, evaluations_per_step
         Of one trajectory.
     diverged, trajectories
@@ -201,6 +202,7 @@ class Summary:
     symplecticity: float | None
     reversibility: float | None
     lyapunov: float | None
+    lyapunov_error: float | None
     seconds_per_step: float
     evaluations_per_step: float | None
     diverged: int
@@ -359,6 +361,9 @@ class Report:
             symplecticity=run.symplecticity,
             reversibility=run.reversibility,
             lyapunov=None if run.lyapunov is None else float(np.median(run.lyapunov.exponent)),
+            lyapunov_error=(
+                None if run.lyapunov is None else float(np.median(run.lyapunov.uncertainty))
+            ),
             seconds_per_step=run.seconds_per_step,
             evaluations_per_step=run.evaluations_per_step,
             diverged=self.diverged(name),
@@ -421,6 +426,7 @@ class Report:
                 "symplecticity defect": s.symplecticity,
                 "reversibility defect": s.reversibility,
                 "Lyapunov exponent": s.lyapunov,
+                "Lyapunov exponent ±": s.lyapunov_error,
                 "evaluations per step": s.evaluations_per_step,
                 "time per step": s.seconds_per_step,
                 "diverged": s.diverged,
