@@ -5,6 +5,8 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import models
+from vpintegrator.cli.architecture import build
+from vpintegrator.data import generate
 from vpintegrator.errors import InputError
 from vpintegrator.models.growth import layers
 from vpintegrator.training import Budget, find_functions
@@ -60,6 +62,21 @@ def test_a_search_by_epochs_can_be_repeated(body):
 def test_given_sizes_are_kept(body):
     assert search(body, 200, sizes={"depth": 1}).model.arguments["depth"] == 1
     assert search(body, 200, sizes={"degree": 6}).model.arguments["degree"] == 6
+
+
+def test_the_functions_of_the_system_are_tried(tmp_path):
+    """An exponential is in the equations: no polynomial is as good, and the larger grow from it."""
+    data = generate("morse", tmp_path / "a.h5", count=40, steps=4)
+
+    def make(arguments):
+        return build(data, models.VolumePreservingFeedForward, arguments, None, 0, "float64")[0]
+
+    lines = []
+    options = {"tell": lines.append, "progress": False, "compiled": False}
+    found = find_functions(make, data, Budget(None, 150), **options)
+    assert found.model.arguments["expressions"] == ["exp(2 - z[0])"]
+    assert "polynomials of degree 4, depth 2" in lines[0]
+    assert "polynomials of degree 4 with 1 of the system's functions, depth 2" in lines[1]
 
 
 def test_a_target_ends_the_search_with_the_smallest_that_reaches_it(body):

@@ -156,7 +156,10 @@ def _stored_sizes(checkpoint: Path) -> dict[str, Any]:
     from vpintegrator.training.checkpoint import stored_identity
 
     stored = stored_identity(checkpoint).get("arguments")
-    return {name: stored[name] for name in _SIZES if name in stored} if stored else {}
+    if not stored:
+        return {}
+    system = {"functions": "system"} if stored.get("expressions") else {}
+    return {name: stored[name] for name in _SIZES if name in stored} | system
 
 
 def _budget(training: dict[str, Any]) -> Budget:

@@ -133,9 +133,11 @@ class _Search:
             self.options = options | {"progress": self._shown(progress)}
 
     def run(self) -> Found:
-        first = self._smallest()
-        if first is not None:
-            self._train(first, _SLICE)
+        for functions in ("polynomial", *(["system"] if self.dataset.system.functions else [])):
+            first = None if self._finished else self._smallest(functions)
+            if first is not None:
+                self._train(first, _SLICE)
+        if self.found is not None:
             while not self._over() and self._grow():
                 pass
             if not self._finished:
@@ -170,15 +172,15 @@ class _Search:
         used = self.budget.share(self.epochs, time.perf_counter() - self.start)
         return self._finished or used > SHARE
 
-    def _smallest(self) -> Integrator | None:
+    def _smallest(self, functions: str) -> Integrator | None:
         """Polynomials to begin with, of as high a degree as is cheap."""
         degrees = [self.sizes["degree"]] if "degree" in self.sizes else [4, 3, 2, 1]
         for degree in degrees:
-            arguments = {"functions": "polynomial", "degree": degree}
+            arguments = {"functions": functions, "degree": degree}
             try:
                 model = self.make(arguments | {"depth": self.sizes.get("depth", 2)})
             except InputError:  # too many terms, or none that the symmetries allow
-                if "degree" in self.sizes:
+                if "degree" in self.sizes and functions == "polynomial":
                     raise
                 continue
             if count(model) <= _FIRST or "degree" in self.sizes:
@@ -292,5 +294,7 @@ def describe(model: Integrator) -> str:
     what = arguments.get("functions", "neurons")
     if what != "neurons":
         what += f"s of degree {arguments['degree']}"
+        if expressions := arguments.get("expressions"):
+            what += f" with {len(expressions)} of the system's functions"
     depth = arguments.get("depth")
     return f"{what}, depth {depth}, {count(model)} parameters"
