@@ -30,6 +30,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from filecmp import cmp
 from pathlib import Path
 from random import Random
 
@@ -318,8 +319,9 @@ class Process:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a run left in peace comes to."""
+    """What a run left in peace comes to, and the folder where it lies."""
 
+    folder: Path
     digest: str | None
     files: list[str]
     seconds: float
@@ -333,7 +335,7 @@ def in_peace(command: Command, inputs: Path, folder: Path) -> Expected:
     seconds = time.monotonic() - begin
     if status != 0 or any(not (folder / name).exists() for name in command.outputs):
         raise SystemExit(f"a run left in peace fails ({status}):\n{_said(folder)}")
-    return Expected(command.digest(folder), _files(folder), seconds)
+    return Expected(folder, command.digest(folder), _files(folder), seconds)
 
 
 def killed(
@@ -368,7 +370,16 @@ def killed(
         assert status == 0, f"exit code {status} in the end"
     if command.digest(folder) != expected.digest:
         count["differing"] += 1
-        raise AssertionError("the result is not that of a run left in peace")
+        pairs = {name: (expected.folder / name, folder / name) for name in expected.files}
+        other = [
+            name
+            for name, (mine, made) in pairs.items()
+            if mine.is_file() and not (made.is_file() and cmp(mine, made, shallow=False))
+        ]
+        raise AssertionError(
+            "the result is not that of a run left in peace; files that differ, those with times in "
+            f"them always: {', '.join(other) or 'none'}"
+        )
     assert "Traceback" not in _said(folder), "a traceback"
     if _files(folder) != expected.files:
         count["left over"] += 1
@@ -424,7 +435,8 @@ def main(names: tuple[str, ...], kills: int, seed: int, keep: Path | None) -> No
                     console().print(f"{name}, {folder.name}: {error}", markup=False)
                     console().print(_said(folder), markup=False)
                     if keep is not None:
-                        shutil.copytree(folder, keep / name / folder.name, dirs_exist_ok=True)
+                        for kept in (folder, expected.folder):
+                            shutil.copytree(kept, keep / name / kept.name, dirs_exist_ok=True)
                 shutil.rmtree(folder)
                 bar.update(task, completed=count["SIGKILL"] + count["SIGTERM"])
         failures += count["failed"]

@@ -21,7 +21,7 @@ def draw_space(
     colours: Sequence[str],
     components: tuple[str, ...],
     style: Style,
-    dotted: Sequence[bool],
+    dotted: Sequence[bool] = (),
 ) -> None:
     """Orbits (trajectory, time, 3) in a box that holds those of ``scale``, in 3D axes.
 
@@ -29,7 +29,7 @@ def draw_space(
     """
     box = box_of(scale)
     rasterized = rasterized_beyond(len(states) * states.shape[1])
-    for orbit, colour, dots in zip(states, colours, dotted, strict=True):
+    for orbit, colour, dots in zip(states, colours, dotted or [False] * len(states), strict=True):
         strokes = stroke(style, dots, 0.6, len(orbit))
         draw_in_box(axes, orbit, box, color=colour, rasterized=rasterized, **strokes)
     frame_space(axes, box, components, style)

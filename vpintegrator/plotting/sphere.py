@@ -36,7 +36,7 @@ def draw_sphere(
     radius: float,
     components: tuple[str, ...],
     style: Style,
-    dotted: Sequence[bool],
+    dotted: Sequence[bool] = (),
 ) -> None:
     """Orbits (trajectory, time, 3) on a shaded sphere, those on its far side drawn faint.
 
@@ -47,7 +47,7 @@ def draw_sphere(
     """
     frame_sphere(axes, radius, components, style)
     rasterized = rasterized_beyond(len(states) * states.shape[1])
-    for orbit, dots in zip(states, dotted, strict=True):
+    for orbit, dots in zip(states, dotted or [False] * len(states), strict=True):
         gone = ~on_view(orbit, radius)
         strokes = stroke(style, dots, count=len(orbit))
         part = orbit[: int(gone.argmax()) if gone.any() else len(orbit)]
