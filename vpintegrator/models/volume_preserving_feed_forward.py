@@ -37,6 +37,7 @@ def coupling_by_functions(
     symmetries: torch.Tensor,
     activation: str,
     initial_scale: float,
+    taper: float | None,
     dtype: torch.dtype | str,
 ) -> nn.Module:
     """One sweep of couplings by the functions of this name."""
@@ -50,8 +51,11 @@ def coupling_by_functions(
             split=split,
             symmetries=symmetries,
             initial_scale=initial_scale / 10,
+            taper=taper,
             dtype=dtype,
         )
+    if taper is not None:
+        raise InputError("taper is for functions = polynomial; neurons do not run off")
     if periods or expressions:
         raise InputError(
             "periodic and expressions are for functions = polynomial; neurons take neither"
@@ -83,6 +87,7 @@ def volume_preserving_feed_forward(
     split: Split,
     symmetries: torch.Tensor,
     initial_scale: float,
+    taper: float | None,
     dtype: torch.dtype | str,
 ) -> nn.Module:
     """One sweep of couplings, or the published stack of triangular layers."""
@@ -98,8 +103,11 @@ def volume_preserving_feed_forward(
             symmetries=symmetries,
             activation=activation,
             initial_scale=initial_scale,
+            taper=taper,
             dtype=dtype,
         )
+    if taper is not None:
+        raise InputError("taper is for couplings; triangular layers do not run off")
     one_of("functions", functions, FUNCTIONS)
     if as_periods(periodic, dim) or as_expressions(expressions):
         raise InputError("periodic and expressions are for couplings; triangular layers take none")
@@ -129,6 +137,11 @@ def functions_as_arguments(functions: str, degree: int, expressions: Any) -> dic
         return {}
     further = {"expressions": list(expressions)} if len(expressions) else {}
     return {"functions": functions, "degree": degree, **further}
+
+
+def taper_as_argument(taper: float | None) -> dict[str, Any]:
+    """As it is stored; not at all where there is none."""
+    return {} if taper is None else {"taper": taper}
 
 
 def feed_forward_words(kind: str, functions: str, degree: int, expressions: Any) -> str:
@@ -183,6 +196,9 @@ class VolumePreservingFeedForward(Integrator):
         a warning says so): use couplings where there are several.
     initial_scale : float
         Size of the initial outer weights of couplings.
+    taper : float, optional
+        Polynomials fade beyond so many standard deviations of the training states, see
+        ``BasisCoupling``: far away the map is the identity, and still exact in what it keeps.
     shift, scale : (dim,), optional
         Normalisation, see ``Integrator``.
 
@@ -222,6 +238,7 @@ class VolumePreservingFeedForward(Integrator):
         activation: str = "tanh",
         reversing_symmetries: Any = (),
         initial_scale: float = 1e-2,
+        taper: float | None = None,
         shift: Any = None,
         scale: Any = None,
         dtype: torch.dtype | str = torch.float64,
@@ -248,6 +265,7 @@ class VolumePreservingFeedForward(Integrator):
                 split=split,
                 symmetries=group,
                 initial_scale=initial_scale,
+                taper=taper,
                 dtype=dtype,
             )
             for _ in range(positive("depth", depth))
@@ -268,6 +286,7 @@ class VolumePreservingFeedForward(Integrator):
                 "split": as_argument(split, dim),
                 "activation": activation,
                 "initial_scale": initial_scale,
+                **taper_as_argument(taper),
             },
             reversing_symmetries=reversing_symmetries,
             periodic=periodic,

@@ -13,6 +13,7 @@ from vpintegrator.models.volume_preserving_feed_forward import (
     coupling_by_functions,
     feed_forward_words,
     functions_as_arguments,
+    taper_as_argument,
 )
 from vpintegrator.nn.attention_coupling import AttentionCoupling
 from vpintegrator.nn.checks import positive
@@ -61,6 +62,8 @@ class VolumePreservingMultiheadTransformer(Integrator):
         their products.
     initial_scale : float
         Size of the initial outer weights of couplings.
+    taper : float, optional
+        Polynomials fade beyond so many standard deviations, see ``VolumePreservingFeedForward``.
     shift, scale : (dim,), optional
         Normalisation, see ``Integrator``.
 
@@ -98,6 +101,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
         activation: str = "tanh",
         reversing_symmetries: Any = (),
         initial_scale: float = 1e-2,
+        taper: float | None = None,
         shift: Any = None,
         scale: Any = None,
         dtype: torch.dtype | str = torch.float64,
@@ -130,6 +134,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
                     symmetries=group,
                     activation=activation,
                     initial_scale=initial_scale,
+                    taper=taper,
                     dtype=dtype,
                 ),
             ]
@@ -148,6 +153,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
                 "stiefel": stiefel,
                 "activation": activation,
                 "initial_scale": initial_scale,
+                **taper_as_argument(taper),
             },
             reversing_symmetries=reversing_symmetries,
             periodic=periodic,

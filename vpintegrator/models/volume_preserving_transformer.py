@@ -13,6 +13,7 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.volume_preserving_feed_forward import (
     feed_forward_words,
     functions_as_arguments,
+    taper_as_argument,
     volume_preserving_feed_forward,
 )
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
@@ -73,6 +74,8 @@ class VolumePreservingTransformer(Integrator):
         of their products.
     initial_scale : float
         Size of the initial weights of attention and of the outer weights of couplings.
+    taper : float, optional
+        Polynomials fade beyond so many standard deviations, see ``VolumePreservingFeedForward``.
     shift, scale : (dim,), optional
         Normalisation, see ``Integrator``.
 
@@ -116,6 +119,7 @@ class VolumePreservingTransformer(Integrator):
         activation: str = "tanh",
         reversing_symmetries: Any = (),
         initial_scale: float = 1e-2,
+        taper: float | None = None,
         shift: Any = None,
         scale: Any = None,
         dtype: torch.dtype | str = torch.float64,
@@ -180,6 +184,7 @@ class VolumePreservingTransformer(Integrator):
                     split=split,
                     symmetries=group,
                     initial_scale=initial_scale,
+                    taper=taper,
                     dtype=dtype,
                 )
             )
@@ -203,6 +208,7 @@ class VolumePreservingTransformer(Integrator):
                 "split": as_argument(split, dim),
                 "activation": activation,
                 "initial_scale": initial_scale,
+                **taper_as_argument(taper),
             },
             reversing_symmetries=reversing_symmetries,
             periodic=periodic,

@@ -18,10 +18,11 @@ from vpintegrator.nn.basis import (
     restricted,
     terms,
 )
-from vpintegrator.nn.checks import as_dtype, last_size, positive
+from vpintegrator.nn.checks import as_dtype, last_size, plain, positive
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.split import Split, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group, signed_permutations
+from vpintegrator.nn.taper import tapered
 
 
 class BasisCoupling(nn.Module):
@@ -55,6 +56,10 @@ class BasisCoupling(nn.Module):
         the group allows have parameters, so it costs nothing and saves most of them.
     initial_scale : float
         Size of the initial coefficients of degree 1; those of degree n are n^2 times smaller.
+    taper : float, optional
+        Where the shear begins to fade, in each component that is no angle: the functions are
+        multiplied by a smooth one of z_b that is 1 up to there, and 0 from half as far again on.
+        There the layer is the identity in z_a.
 
     Raises
     ------
@@ -82,9 +87,13 @@ class BasisCoupling(nn.Module):
         split: Split = "coordinates",
         symmetries: Any = (),
         initial_scale: float = 1e-3,
+        taper: float | None = None,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
+        self.taper = None if taper is None else plain("taper", taper, (float,))
+        if self.taper is not None and self.taper <= 0:
+            raise InputError(f"taper must be positive, not {taper}")
         self.dim = positive("dim", dim)
         self.degree = positive("degree", degree)
         if degree > LARGEST_DEGREE:
@@ -260,17 +269,25 @@ class BasisCoupling(nn.Module):
             return matrix.sum(0).expand_as(z)
         return phi @ matrix
 
+    def _move(self, z: torch.Tensor, a: int) -> torch.Tensor:
+        """What is added to a block, zero in the other components."""
+        fading = [i for i in others(self.blocks[a], self.dim) if not self.periodic[i]]
+        if self.taper is None or not fading:
+            return self._shift(z, a)
+        inside, weight = tapered(z, fading, self.taper)
+        return weight * self._shift(inside, a)
+
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
         for a in range(len(self.blocks)):
-            z = z + self._shift(z, a)
+            z = z + self._move(z, a)
         return z
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """The states that ``forward`` maps to z."""
         last_size("z", z, {"dim": self.dim})
         for a in reversed(range(len(self.blocks))):
-            z = z - self._shift(z, a)
+            z = z - self._move(z, a)
         return z
 
     def extra_repr(self) -> str:
