@@ -38,7 +38,7 @@ _MOST = 1_100  # parameters to end with, at most
 _ITERATIONS = 150  # that the last training takes of a large model, of some
 _SECONDS = 4e-10  # times the cube of the number of parameters
 _TINY = 1e-300
-_EXACT = 1e-14  # relative error of the data themselves
+_EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
 _LARGEST_DEGREE = 30
 
 
