@@ -23,7 +23,7 @@ def maker(body):
     return make
 
 
-def search(body, epochs=600, target=None, sizes=None, **options):
+def search(body, epochs=300, target=None, sizes=None, **options):
     lines = []
     found = find_functions(
         maker(body),
@@ -60,8 +60,8 @@ def test_a_search_by_epochs_can_be_repeated(body):
 
 
 def test_given_sizes_are_kept(body):
-    assert search(body, 200, sizes={"depth": 1}).model.arguments["depth"] == 1
-    assert search(body, 200, sizes={"degree": 6}).model.arguments["degree"] == 6
+    assert search(body, 120, sizes={"depth": 1}).model.arguments["depth"] == 1
+    assert search(body, 120, sizes={"degree": 6}).model.arguments["degree"] == 6
 
 
 def test_the_functions_of_the_system_are_tried(tmp_path):

@@ -20,8 +20,9 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, grown
 from vpintegrator.models.growth import rest_attention
+from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.train import train
+from vpintegrator.training.train import normalise_by, train, window_pairs
 
 SHARE = 0.6  # of the budget for the search; the rest trains what it found
 _SLICE = 0.08  # of the budget, for one size
@@ -40,6 +41,7 @@ _SECONDS = 4e-10  # times the cube of the number of parameters
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
 _LARGEST_DEGREE = 30
+_DEPTHS = (2, 3, 4)  # to begin with
 
 
 @dataclass
@@ -137,6 +139,8 @@ class _Search:
             first = None if self._finished else self._smallest(functions)
             if first is not None:
                 self._train(first, _SLICE)
+        if self.found is not None and self.found.error > FAR:
+            self._continue()
         if self.found is not None:
             while not self._over() and self._grow():
                 pass
@@ -172,13 +176,13 @@ class _Search:
         used = self.budget.share(self.epochs, time.perf_counter() - self.start)
         return self._finished or used > SHARE
 
-    def _smallest(self, functions: str) -> Integrator | None:
+    def _smallest(self, functions: str, depth: int = _DEPTHS[0]) -> Integrator | None:
         """Polynomials to begin with, of as high a degree as is cheap."""
         degrees = [self.sizes["degree"]] if "degree" in self.sizes else [4, 3, 2, 1]
         for degree in degrees:
             arguments = {"functions": functions, "degree": degree}
             try:
-                model = self.make(arguments | {"depth": self.sizes.get("depth", 2)})
+                model = self.make(arguments | {"depth": self.sizes.get("depth", depth)})
             except InputError:  # too many terms, or none that the symmetries allow
                 if "degree" in self.sizes and functions == "polynomial":
                     raise
@@ -217,6 +221,20 @@ class _Search:
         self.tried.append(line)
         if self.found is None or error < self.found.error / (1 if self._finished else _GAIN):
             self.found = Found(model, error, history)
+
+    def _continue(self) -> None:
+        """Begin again on the way from the identity, with as few layers as lead to the data."""
+        states = self.dataset.states("train")
+        for depth in _DEPTHS:
+            model = None if self._over() else self._smallest("polynomial", depth)
+            if model is None or not self.dataset.is_complete:
+                return
+            normalise_by(model, states)
+            continued(model, *window_pairs(model, states, 1))
+            self._train(model, _SLICE)
+            assert self.found is not None
+            if self.found.error < FAR:
+                return
 
     def _grow(self) -> bool:
         """Whether a larger model does better."""

@@ -204,16 +204,13 @@ def train(
     with claim(claimed) if claimed is not None and first else nullcontext():
         states = dataset.states("train")
         if normalise:
-            # states that were not observed are NaN
-            mean, deviation = (np.mean, np.std) if dataset.is_complete else (np.nanmean, np.nanstd)
-            shift, scale = mean(states, (0, 1)), deviation(states, (0, 1))
-            model.set_normalisation(shift, np.where(scale > 0, scale, 1.0))
+            normalise_by(model, states)
         model.to(device)
-        pairs = _pairs(model, states, objective.horizon)
+        pairs = window_pairs(model, states, objective.horizon)
         held_out = _held_out(model, dataset)
         # groups that are cut in time differ in length: what does not fit is said before any work
         tested = bool(dataset.shapes.get("test", (0,))[0])
-        test = _pairs(model, dataset.states("test"), 1) if tested else None
+        test = window_pairs(model, dataset.states("test"), 1) if tested else None
         identity = _identity(model, dataset, name, objective, normalise) | {
             "batch": batch,
             "learning rate": options.get("learning_rate"),
@@ -336,6 +333,15 @@ def train(
     return history
 
 
+def normalise_by(model: Integrator, states: np.ndarray) -> None:
+    """Normalise by mean and standard deviation of states (..., dim); NaN is not observed."""
+    axes = tuple(range(states.ndim - 1))
+    complete = not np.isnan(states).any()
+    mean, deviation = (np.mean, np.std) if complete else (np.nanmean, np.nanstd)
+    shift, scale = mean(states, axes), deviation(states, axes)
+    model.set_normalisation(shift, np.where(scale > 0, scale, 1.0))
+
+
 def _identity(
     model: Integrator, dataset: Dataset, optimizer: str, objective: Objective, normalise: bool
 ) -> dict[str, Any]:
@@ -415,7 +421,7 @@ def _without_compilation(optimizer: str, compiled: bool | None) -> bool:
     return False
 
 
-def _pairs(
+def window_pairs(
     model: Integrator, states: np.ndarray, horizon: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Windows and what follows them, as tensors of the model's dtype on its device."""
@@ -429,6 +435,6 @@ def _held_out(model: Integrator, dataset: Dataset) -> tuple[torch.Tensor, torch.
             f"{dataset.path} has no validation trajectories, by which the best weights are chosen; "
             "generate it with some in [trajectories]"
         )
-    inputs, targets = _pairs(model, dataset.states("validation"), 1)
+    inputs, targets = window_pairs(model, dataset.states("validation"), 1)
     chosen = torch.linspace(0, len(inputs) - 1, min(len(inputs), _VALIDATION_WINDOWS)).long()
     return inputs[chosen], targets[chosen]

@@ -1,0 +1,41 @@
+"""Maps that are far from the identity."""
+
+import math
+
+import torch
+
+import vpintegrator as vp
+from vpintegrator import models
+from vpintegrator.training.continuation import FAR, continued
+from vpintegrator.training.train import normalise_by, window_pairs
+
+
+def untrained(data):
+    torch.manual_seed(0)
+    symmetries = data.system.reversing_symmetries
+    options = {"functions": "polynomial", "degree": 4, "split": "halves"}
+    return models.VolumePreservingFeedForward(
+        dim=2, depth=3, reversing_symmetries=symmetries, periodic=data.system.periods, **options
+    )
+
+
+def test_continuation_learns_a_map_that_turns_by_half_a_turn_and_more(tmp_path):
+    data = vp.generate("pendulum", tmp_path / "a.h5", count=120, steps=3, step=4.0)
+    options = {"epochs": 40, "compiled": False, "progress": False}
+    model = untrained(data)
+    normalise_by(model, data.states("train"))
+    continued(model, *window_pairs(model, data.states("train"), 1))
+    found = vp.train(model, data, **options).best_validation_error
+    assert found < FAR / 10
+
+
+def test_a_linear_rotation_is_continued_to_rounding():
+    torch.manual_seed(0)
+    angle = 2.5
+    rotation = torch.tensor(
+        [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
+    ).double()
+    z = torch.randn(200, 1, 2, dtype=torch.float64)
+    model = models.VolumePreservingFeedForward(dim=2, functions="polynomial", degree=1, depth=2)
+    continued(model, z, z @ rotation.mT)
+    torch.testing.assert_close(model(z), z @ rotation.mT, rtol=1e-6, atol=1e-6)
