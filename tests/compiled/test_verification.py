@@ -192,3 +192,14 @@ def test_it_does_not_matter_where_it_is_asked_for():
     """Whether a library is ready is asked where PyTorch keeps no derivatives."""
     with torch.no_grad():
         CompiledResidual(build("resnet"), np.ones(2))
+
+
+def test_what_polynomials_do_far_from_their_data_is_no_difference():
+    torch.manual_seed(0)
+    model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=16, depth=4)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(0.1 * torch.randn_like(parameter))
+    far = model(torch.full((1, 1, 3), 9.0, dtype=torch.float64))
+    assert not far.abs().max() < 1e100  # infinite, or nearly so
+    compile_model(model)

@@ -245,6 +245,8 @@ class BasisCoupling(nn.Module):
 
     def _shift(self, z: torch.Tensor, a: int) -> torch.Tensor:
         chosen = self.get_buffer(f"chosen_{a}")
+        if not len(chosen):  # the symmetries leave no term of this degree
+            return torch.zeros_like(z)
         phi: torch.Tensor | None = None
         for j, index in enumerate(others(self.blocks[a], self.dim)):
             if not chosen[:, j].any():
