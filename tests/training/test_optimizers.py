@@ -253,3 +253,15 @@ def test_a_full_disk_ends_the_curves_and_not_the_training(
         with pytest.raises(OSError, match="the disk is full"):
             train(model, body, **options)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_map_that_ran_off_to_infinity_does_not_hang(body):
+    """J^T J is infinite there, and no damping is larger."""
+    model = models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=12)
+    with torch.no_grad():
+        model.core.get_submodule("0").coefficients.fill_(1e60)
+    states = torch.from_numpy(body.states("train"))
+    generator = torch.Generator().manual_seed(0)
+    pairs = states[:, :1], states[:, 1:2]
+    optimizer = LevenbergMarquardt(model, *pairs, Objective(), generator=generator)
+    assert not optimizer.epoch(0.0) < 1e30

@@ -124,7 +124,8 @@ def test_mistakes(body, one_step):
     wrong = models.VolumePreservingFeedForward(dim=4, width=2, depth=1)
     with pytest.raises(InputError, match=r"for states of 4 components.*holds states of 3"):
         train(wrong, body)
-    long = models.VolumePreservingTransformer(dim=3, window=5, width=2, depth=1)
+    sizes = {"window": 5, "prediction_window": 5, "width": 2, "depth": 1}
+    long = models.VolumePreservingTransformer(dim=3, **sizes)
     with pytest.raises(InputError, match="need trajectories of 10 states, but these have 7"):
         train(long, body)
     with pytest.raises(InputError, match="optimizer = 'sgd'"):

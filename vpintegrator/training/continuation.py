@@ -22,6 +22,7 @@ from vpintegrator.training.objective import Objective
 FAR = 0.1  # relative error at which a training near the identity has stalled
 _STEPS, _EPOCHS = 8, 5  # values of s, and iterations for each
 _WINDOWS = 4_000
+_LOST = 10.0  # relative error from which there is no way back
 
 
 def continued(model: Integrator, inputs: torch.Tensor, targets: torch.Tensor) -> None:
@@ -50,4 +51,5 @@ def continued(model: Integrator, inputs: torch.Tensor, targets: torch.Tensor) ->
         between = (z @ linear.mT + s * rest) * model.scale + model.shift
         optimizer = LevenbergMarquardt(model, inputs, between, Objective(), generator=generator)
         for _ in range(_EPOCHS):
-            optimizer.epoch(0.0)
+            if not optimizer.epoch(0.0) < _LOST:
+                return

@@ -123,7 +123,8 @@ class DampedLeastSquares(ABC):
         while not self._take_step(linear, max(damping, least)):
             damping *= growth
             growth *= 2
-            if not damping <= _LARGEST_DAMPING * linear.curvature:
+            # also where the curvature is zero, infinite or nan
+            if not damping < _LARGEST_DAMPING * linear.curvature:
                 self.damping = 0.0
                 self.choose_windows()
                 break
