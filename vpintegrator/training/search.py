@@ -29,7 +29,8 @@ _SLICE = 0.08  # of the budget, for one size
 _TRIAL = 15  # epochs after which sizes are compared,
 _TRIAL_SHARE = 0.03  # or this share of the budget
 _LEAP = 0.2  # of the budget, for a large model
-_NEURONS = 0.1  # of the budget, for neurons
+_NEURONS = 0.1  # of the budget, for neurons,
+_HANDICAP = 4.0  # which may be so much worse for that, and win
 _PATIENCE = 20  # epochs without progress after which a size has given what it can
 _GAIN = 1.5  # that a larger model must bring
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
@@ -150,7 +151,7 @@ class _Search:
         poor = found is None or found.error > _GOOD
         if poor and "degree" not in self.sizes and not self._finished:
             held = {"depth": depth} if (depth := self.sizes.get("depth")) else {}
-            self._train(self.make(held), _NEURONS)
+            self._train(self.make(held), _NEURONS, needed=1 / _HANDICAP)
         assert self.found is not None
         found = self.found
         found.model.requires_grad_(True)
@@ -194,8 +195,8 @@ class _Search:
                 return model
         return None
 
-    def _train(self, model: Integrator, share: float) -> None:
-        """Train one size as long as it gets better quickly."""
+    def _train(self, model: Integrator, share: float, needed: float = _GAIN) -> None:
+        """Train one size as long as it gets better quickly; ``needed`` is the gain to keep it."""
         error, history = math.inf, None
         while True:
             given: dict[str, Any] = {} if history is None else {"batch": history.windows or None}
@@ -204,7 +205,7 @@ class _Search:
             slow = history.stopped_by not in ("seconds", "epochs") or error > before / 3
             if slow or self._over():
                 break
-        self._note(model, error, history)
+        self._note(model, error, history, needed)
 
     def _run(self, model: Integrator, part: Budget, **others: Any) -> History:
         given = {"seconds": part.seconds, "epochs": part.epochs, "target": part.target}
@@ -215,11 +216,11 @@ class _Search:
         self.ended = history.stopped_by
         return history
 
-    def _note(self, model: Integrator, error: float, history: History) -> None:
+    def _note(self, model: Integrator, error: float, history: History, needed: float) -> None:
         line = f"{describe(model)}: {error:.1e} after {time.perf_counter() - self.start:.0f} s"
         self.tell(line)
         self.tried.append(line)
-        if self.found is None or error < self.found.error / (1 if self._finished else _GAIN):
+        if self.found is None or error < self.found.error / (1 if self._finished else needed):
             self.found = Found(model, error, history)
 
     def _continue(self) -> None:
