@@ -238,7 +238,8 @@ def main(
     """Train a neural integrator on the trajectories of a dataset.
 
     Ctrl-C (or SIGTERM) ends the training and keeps the best model found so far; OUTPUT.checkpoint
-    then holds the rest, for --resume. Use the same options with --resume; only the budget and what
+    then holds the rest, for --resume; a search by --functions auto leaves its best model alone, to
+    go on from with --start. Use the same options with --resume; only the budget and what
     changes results by rounding at most (--threads, --device, --compiled) may be others.
 
     On several processes: torchrun --nproc-per-node N -m vpintegrator.cli.train DATASET.h5 ...
