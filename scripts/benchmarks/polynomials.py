@@ -202,7 +202,8 @@ def main(
                 f"{peer} is left out: it is not installed (pip install vpintegrator[bench])"
             )
     columns = ["trajectories", "compiled", *names, *(f"by {name}" for name in names)]
-    title = "Rigid body, a step of 0.2 by polynomials, 36 parameters"
+    parameters = sum(p.numel() for p in model.parameters())
+    title = f"Rigid body, a step of 0.2 by polynomials, {parameters} parameters"
     print_table(title, columns, rows, [*notes, machine()])
 
 
