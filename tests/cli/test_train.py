@@ -472,3 +472,12 @@ main()
 )
 def test_why_nothing_can_be_searched_is_said(run, body, options, words):
     refused(run(main, body, *options, "--functions", "auto"), words)
+
+
+def test_a_short_budget_takes_polynomials_only_where_they_are_few(run, tmp_path):
+    data = generate("toda", tmp_path / "a.h5", count=10, steps=3).path
+    result = run(main, data, "--epochs", "1", "--model", "vpff", "-o", "a.safetensors")
+    assert result.exit_code == 0, result.output
+    model = load("a.safetensors")
+    assert model.arguments["functions"] == "polynomial"
+    assert sum(p.numel() for p in model.parameters()) <= 500

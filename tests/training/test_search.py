@@ -121,3 +121,9 @@ def test_attention_rests_while_couplings_grow_and_is_trained_last(body):
     history = vp.train(found.model, body, epochs=20, progress=False, compiled=False)
     assert history.best_validation_error < found.error
     assert any(p.abs().max() > 0 for p in layers(found.model)[0].parameters())
+
+
+def test_a_target_that_a_trial_of_a_size_reaches_ends_the_search_with_it(body):
+    found = search(body, target=2e-11)
+    assert found.ended == "target"
+    assert found.error <= 2e-11

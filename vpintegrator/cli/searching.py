@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
 _SIZES = ("functions", "degree", "depth")
-_SMALL = {"functions": "polynomial", "degree": 4, "depth": 2}  # where a search takes too long
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
 _PATIENCE = 300  # epochs of the training that follows
@@ -34,6 +33,7 @@ def chosen_functions(
     training: dict[str, Any],
     dtype: str,
     checkpoint: Path | None,
+    make: Make,
 ) -> tuple[dict[str, Any], bool]:
     """The arguments of an architecture with its functions chosen, or whether to search for them.
 
@@ -45,6 +45,8 @@ def chosen_functions(
         Options of the training.
     checkpoint
         To go on from, with the functions that it has.
+    make
+        The untrained model of some arguments, and notes about it.
 
     Raises
     ------
@@ -66,7 +68,11 @@ def chosen_functions(
         return _stored_sizes(checkpoint) | arguments, False
     budget = _budget(training)
     if (budget.seconds or _SHORTEST) < _SHORTEST or (budget.epochs or _FEWEST) < _FEWEST:
-        return _SMALL | arguments, False
+        from vpintegrator.training.search import smallest
+
+        model = smallest(lambda more: make(arguments | more)[0], arguments)
+        found = {} if model is None else model.arguments
+        return arguments | {name: found[name] for name in _SIZES if name in found}, False
     return arguments, True
 
 
@@ -99,8 +105,8 @@ def search(
     arguments: dict[str, Any],
     training: dict[str, Any],
     show: Show,
-) -> Found:
-    """The model that a search ends with, which remembers what was tried.
+) -> tuple[Found, list[str]]:
+    """The model that a search ends with, which remembers what was tried, and notes about it.
 
     Parameters
     ----------
@@ -115,8 +121,14 @@ def search(
     """
     from vpintegrator.training import find_functions
 
+    notes: list[str] = []
+
+    def untrained(more: dict[str, Any]) -> Integrator:
+        model, notes[:] = make(arguments | more)
+        return model
+
     found = find_functions(
-        lambda more: make(arguments | more)[0],
+        untrained,
         data,
         _budget(training),
         sizes={name: arguments[name] for name in ("degree", "depth") if name in arguments},
@@ -125,7 +137,7 @@ def search(
         **{name: value for name, value in training.items() if name not in _OF_THE_END},
     )
     found.model.metadata["search"] = json.dumps(found.tried)
-    return found
+    return found, notes
 
 
 def after_search(found: Found, training: dict[str, Any], show: Show) -> tuple[dict[str, Any], Show]:

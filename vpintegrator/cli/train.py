@@ -302,7 +302,7 @@ def main(
         )
     if start is None:
         arguments, searching = chosen_functions(
-            architecture, arguments, options, dtype, checkpoint if goes_on else None
+            architecture, arguments, options, dtype, checkpoint if goes_on else None, make
         )
         if not searching:
             network, notes = make(arguments)
@@ -323,10 +323,10 @@ def main(
     try:
         with training_bar(quiet=is_asked("quiet") or not first) as show:
             if searching:
-                found = search(data, make, arguments, options | common, show)
+                found, notes = search(data, make, arguments, options | common, show)
                 network, history, ended = found.model, found.history, found.ended
                 options, show = after_search(found, options, show)
-                _announce(network, data, make(arguments)[1])
+                _announce(network, data, notes)
             if ended == "interrupt":
                 save_somewhere(network, path, overwrite)
             else:

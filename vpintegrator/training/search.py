@@ -137,7 +137,7 @@ class _Search:
 
     def run(self) -> Found:
         for functions in ("polynomial", *(["system"] if self.dataset.system.functions else [])):
-            first = None if self._finished else self._smallest(functions)
+            first = None if self._finished else smallest(self.make, self.sizes, functions)
             if first is not None:
                 self._train(first, _SLICE)
         if self.found is not None and self.found.error > FAR:
@@ -177,24 +177,6 @@ class _Search:
         used = self.budget.share(self.epochs, time.perf_counter() - self.start)
         return self._finished or used > SHARE
 
-    def _smallest(self, functions: str, depth: int = _DEPTHS[0]) -> Integrator | None:
-        """Polynomials to begin with, of as high a degree as is cheap."""
-        degrees = [self.sizes["degree"]] if "degree" in self.sizes else [4, 3, 2, 1]
-        for degree in degrees:
-            arguments = {"functions": functions, "degree": degree}
-            try:
-                model = self.make(arguments | {"depth": self.sizes.get("depth", depth)})
-            except InputError:  # too many terms, or none that the symmetries allow
-                if "degree" in self.sizes and functions == "polynomial":
-                    raise
-                continue
-            if count(model) <= _FIRST or "degree" in self.sizes:
-                # a map of each state alone solves the problem wherever states are complete, and
-                # attention leads least squares to worse minima: it learns last, what is left
-                rest_attention(model)
-                return model
-        return None
-
     def _train(self, model: Integrator, share: float, needed: float = _GAIN) -> None:
         """Train one size as long as it gets better quickly; ``needed`` is the gain to keep it."""
         error, history = math.inf, None
@@ -227,7 +209,7 @@ class _Search:
         """Begin again on the way from the identity, with as few layers as lead to the data."""
         states = self.dataset.states("train")
         for depth in _DEPTHS:
-            model = None if self._over() else self._smallest("polynomial", depth)
+            model = None if self._over() else smallest(self.make, self.sizes, depth=depth)
             if model is None or not self.dataset.is_complete:
                 return
             normalise_by(model, states)
@@ -251,14 +233,15 @@ class _Search:
             history = self._run(
                 model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, compiled=False
             )
+            if self._finished:
+                self._note(model, history.best_validation_error, history, _GAIN)
+                return False
             # orders of magnitude won for orders of magnitude more parameters
             won = math.log(error / max(history.best_validation_error, _TINY))
             tried.append((won / math.log(count(model) / count(before)), model))
             if self._over():
                 break
         for _, model in sorted(tried, key=lambda trial: trial[0], reverse=True):
-            if self._finished:
-                break
             self._train(model, _SLICE)
             if self.found.model is not before:
                 return True
@@ -300,6 +283,42 @@ class _Search:
             rest_attention(larger)
             if count(model) < count(larger) <= _MOST:
                 yield larger
+
+
+def smallest(
+    make: Callable[[dict[str, Any]], Integrator],
+    sizes: dict[str, Any],
+    functions: str = "polynomial",
+    depth: int = _DEPTHS[0],
+) -> Integrator | None:
+    """Polynomials to begin with, of as high a degree as is cheap; None if none are.
+
+    Parameters
+    ----------
+    make, sizes
+        See :func:`find_functions`.
+    functions, depth
+        What to make, the depth where ``sizes`` leave it open.
+
+    Raises
+    ------
+    InputError
+        If there are no polynomials of a degree that is given.
+    """
+    for degree in [sizes["degree"]] if "degree" in sizes else [4, 3, 2, 1]:
+        arguments = {"functions": functions, "degree": degree}
+        try:
+            model = make(arguments | {"depth": sizes.get("depth", depth)})
+        except InputError:  # too many terms, or none that the symmetries allow
+            if "degree" in sizes and functions == "polynomial":
+                raise
+            continue
+        if count(model) <= _FIRST or "degree" in sizes:
+            # a map of each state alone solves the problem wherever states are complete, and
+            # attention leads least squares to worse minima: it learns last, what is left
+            rest_attention(model)
+            return model
+    return None
 
 
 def count(model: Integrator) -> int:
