@@ -10,7 +10,6 @@ our Gauss-Legendre method in NumPy, are given the same trajectories and write th
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import click
 from harness import benchmark, duration, machine, print_table, ratio, time_together
+from rigid_body import STEP, network_options, trained
 
 # isort: split
 
@@ -26,33 +26,13 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator.compiled import compile_model
-from vpintegrator.models import Integrator, VolumePreservingFeedForward
+from vpintegrator.models import Integrator
 from vpintegrator.nn.basis import RADIUS
 from vpintegrator.rollout import solve_reference
 
-STEP, TOLERANCE, CHECKED = 0.2, 1e-13, 20
+TOLERANCE, CHECKED = 1e-13, 20
 SIZES = {1: 20_000, 1_000: 100, 100_000: 5}  # steps of so many trajectories
 TERMS = [(1, 1), (1, 3), (3, 1), (1, 5), (3, 3), (5, 1)]  # degrees that the symmetries leave
-
-
-def trained(path: Path | None, seconds: float) -> Integrator:
-    """The network of a file, or a new one, written there."""
-    if path is not None and path.exists():
-        return vp.load(path)
-    torch.manual_seed(0)
-    with tempfile.TemporaryDirectory() as folder:
-        data = vp.generate("rigid-body", Path(folder) / "rigid-body.h5", step=STEP)
-        model = VolumePreservingFeedForward(
-            dim=3,
-            depth=2,
-            functions="polynomial",
-            degree=6,
-            reversing_symmetries=data.system.reversing_symmetries,
-        )
-        vp.train(model, data, seconds=seconds, seed=0)
-    if path is not None:
-        vp.save(model, path)
-    return model
 
 
 def eager(model: Integrator, initial: np.ndarray, steps: int) -> np.ndarray:
@@ -161,19 +141,15 @@ def candidates(model: Integrator, initial: np.ndarray, steps: int) -> dict[str, 
 
 
 @benchmark(seconds=6.0)
-@click.option(
-    "--network",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the network: it is read, or written if there is none.",
-)
-@click.option("--train-seconds", default=10.0, show_default=True, help="If there is none.")
+@network_options(train_seconds=10.0)
 def main(
     seconds: float, threads: int, quick: bool, network: Path | None, train_seconds: float
 ) -> None:
     """Compare the cost of a step of polynomials, compiled, with its peers."""
     if quick:
         seconds, train_seconds = 0.0, 1.0
-    model, system = trained(network, train_seconds), vp.load_system("rigid-body")
+    sizes: dict[str, Any] = {"functions": "polynomial", "depth": 2, "degree": 6}
+    model, system = trained(network, train_seconds, **sizes), vp.load_system("rigid-body")
     rows, notes = [], list[str]()
     for trajectories, steps in SIZES.items():
         if quick:

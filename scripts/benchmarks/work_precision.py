@@ -9,45 +9,27 @@ are this package's own, vectorised over the same batch of 40 trajectories, at se
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 from harness import benchmark, duration, machine, print_table, ratio, time_together
+from rigid_body import STEP, network_options, trained
 
 # isort: split
 
 import numpy as np
-import torch
 
 import vpintegrator as vp
 from vpintegrator.compiled import compile_model
 from vpintegrator.dynamics import System
-from vpintegrator.models import Integrator, VolumePreservingFeedForward
+from vpintegrator.models import Integrator
 from vpintegrator.rollout import solve_reference
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
 
-STEP, TIME, TRAJECTORIES = 0.2, 120.0, 40
+TIME, TRAJECTORIES = 120.0, 40
 METHODS = ("implicit-midpoint", "gauss-legendre-4", "rk4", "strang-splitting")
 STEPS = (0.4, 0.2, 0.1, 0.05)
 PART = 200  # steps advanced at a time: states stay in the cache, as in a rollout
-
-
-def trained(path: Path | None, seconds: float) -> Integrator:
-    """The network of a file, or a new one, written there."""
-    if path is not None and path.exists():
-        return vp.load(path)
-    torch.manual_seed(0)
-    with tempfile.TemporaryDirectory() as folder:
-        data = vp.generate("rigid-body", Path(folder) / "rigid-body.h5", step=STEP)
-        model = VolumePreservingFeedForward(
-            dim=3, reversing_symmetries=data.system.reversing_symmetries
-        )
-        vp.train(model, data, seconds=seconds, seed=0)
-    if path is not None:
-        vp.save(model, path)
-    return model
 
 
 def flows(model: Integrator, system: System, steps: tuple[float, ...]) -> dict[str, NumericalFlow]:
@@ -69,12 +51,7 @@ def run(flow: NumericalFlow, initial: np.ndarray, time: float) -> np.ndarray:
 
 
 @benchmark(seconds=20.0)
-@click.option(
-    "--network",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the network: it is read, or written if there is none.",
-)
-@click.option("--train-seconds", default=90.0, show_default=True, help="If there is none.")
+@network_options(train_seconds=90.0)
 def main(
     seconds: float, threads: int, quick: bool, network: Path | None, train_seconds: float
 ) -> None:
