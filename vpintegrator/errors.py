@@ -1,6 +1,13 @@
 """The one exception that stands for a mistake in what the user gave."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
 _LONGEST = 1500  # characters: what a file holds may be quoted, but not all of it
+_LONGEST_NAME = 100  # characters of a name for which another is looked for
+_COMPARED = 1000  # names among which it is looked for
 
 
 class InputError(ValueError):
@@ -32,3 +39,14 @@ def printable(text: str, longest: int | None = None) -> str:
         half = longest // 2 - 3
         text = f"{text[:half]} ... {text[-half:]}"
     return text
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A clause such as ``; did you mean 'rigid-body'?``, or nothing when nothing is near."""
+    import difflib
+
+    if len(name) > _LONGEST_NAME:
+        return ""
+    candidates = [other for other in islice(known, _COMPARED) if len(other) <= _LONGEST_NAME]
+    matches = difflib.get_close_matches(name, candidates, n=1)
+    return f"; did you mean '{matches[0]}'?" if matches else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -28,7 +28,6 @@ _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
 def find_architecture(name: str) -> type[Integrator]:
     """The class of a model by its name on the command line."""
-    from vpintegrator.dynamics.expression import nearest
     from vpintegrator.models import ARCHITECTURES
 
     if name not in ARCHITECTURES:
@@ -80,7 +79,6 @@ def read_options(
         If the architecture has no such argument, it is not for the user to give, it is given
         twice, or the value is of the wrong kind.
     """
-    from vpintegrator.dynamics.expression import nearest
     from vpintegrator.models.arguments import argument_kinds
 
     known = argument_kinds(architecture)

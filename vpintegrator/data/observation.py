@@ -23,8 +23,7 @@ import numpy as np
 
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.values import is_number
-from vpintegrator.dynamics.expression import nearest
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _KEYS = ("noise", "relative_noise", "missing", "stretch", "groups")
 _USUAL_GROUPS = ("train", "validation")  # what is tested is compared with the truth

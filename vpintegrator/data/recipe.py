@@ -19,10 +19,9 @@ from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.values import is_number
 from vpintegrator.dynamics import InitialConditions, System, load_system, solve
-from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.load import find_description, is_path
 from vpintegrator.dynamics.solve import METHODS, SMALLEST_TOLERANCE
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
 _KEYS = (

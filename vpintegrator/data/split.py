@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.expression import nearest
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 GROUPS = ("train", "validation", "test")
 USUAL_FRACTIONS = (0.7, 0.15, 0.15)

@@ -22,8 +22,7 @@ import numpy as np
 
 from vpintegrator.data.values import is_number
 from vpintegrator.dynamics import InitialConditions, System
-from vpintegrator.dynamics.expression import nearest
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _KEYS = ("invariant", "strata", "range", "quantiles")
 _STRATA, _MOST_STRATA = 20, 1_000_000

@@ -13,8 +13,8 @@ import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, Value
 from vpintegrator.dynamics.constants import Number, size, tidy
-from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse, readable
-from vpintegrator.errors import InputError
+from vpintegrator.dynamics.expression import Scope, check_name, parse, readable
+from vpintegrator.errors import InputError, nearest
 
 MAXIMUM_DIMENSION = 4096
 _MOST_SYMMETRIES = 64

@@ -13,21 +13,19 @@ much of it that time or memory run out.
 from __future__ import annotations
 
 import ast
-import difflib
 import keyword
 import math
 import threading
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import islice
 from typing import Any, NoReturn
 
 from vpintegrator.dynamics import constants
 from vpintegrator.dynamics.algebra import Algebra, Expression, TooLong, Value
 from vpintegrator.dynamics.constants import NotFinite
-from vpintegrator.errors import InputError, printable
+from vpintegrator.errors import InputError, nearest, printable
 
 MAXIMUM_LENGTH = 20_000  # characters of one expression
 _LONGEST_NAME = 100
@@ -35,7 +33,6 @@ _QUOTED = 80  # characters of an expression in a message
 # control characters, marks that turn the direction of writing, line separators
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
 _JOINERS = "\u00ad\u200b\u200c\u200d"  # that some scripts need, and soft hyphens
-_COMPARED = 1000  # names among which the nearest is looked for
 
 FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
 RESERVED = frozenset(FUNCTIONS) | {"pi", "sum", "range", "len", "t"}
@@ -95,15 +92,6 @@ def readable(text: str, where: str, longest: int = _LONGEST_NAME, lines: bool = 
     if len(text) > longest:
         raise InputError(f"{where}: a text has {len(text)} characters, more than {longest}")
     return text
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A clause such as ``; did you mean 'rigid-body'?``, or nothing when nothing is near."""
-    if len(name) > _LONGEST_NAME:
-        return ""
-    candidates = [other for other in islice(known, _COMPARED) if len(other) <= _LONGEST_NAME]
-    matches = difflib.get_close_matches(name, candidates, n=1)
-    return f"; did you mean '{matches[0]}'?" if matches else ""
 
 
 @dataclass

@@ -30,8 +30,8 @@ import numpy as np
 from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, Value
 from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
 from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, read_components
-from vpintegrator.dynamics.expression import Scope, check_name, nearest, parse
-from vpintegrator.errors import InputError
+from vpintegrator.dynamics.expression import Scope, check_name, parse
+from vpintegrator.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics.system import System

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vpintegrator.catalogue import MAXIMUM_SIZE, SYSTEMS, catalogue, read_toml
-from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.system import System
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 
 def read_text(path: Path) -> str:

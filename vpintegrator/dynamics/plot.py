@@ -22,8 +22,8 @@ from typing import Any
 
 from vpintegrator.dynamics.algebra import Value
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expression import nearest, parse, readable
-from vpintegrator.errors import InputError, printable
+from vpintegrator.dynamics.expression import parse, readable
+from vpintegrator.errors import InputError, nearest, printable
 
 _KEYS = ("planes", "equal", "sphere", "section", "coordinates")
 _MOST = 16  # planes, or coordinates

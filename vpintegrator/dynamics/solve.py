@@ -20,9 +20,8 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics.compile import as_array
-from vpintegrator.dynamics.expression import nearest
 from vpintegrator.dynamics.system import System
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
 METHODS = (*_ONE_STEP, "BDF", "LSODA")

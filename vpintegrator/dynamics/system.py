@@ -23,11 +23,11 @@ from vpintegrator.dynamics.compile import (
 )
 from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
-from vpintegrator.dynamics.expression import nearest, readable
+from vpintegrator.dynamics.expression import readable
 from vpintegrator.dynamics.field_functions import field_functions
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.plot import read_plot
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _LONGEST_TEXT = 20_000
 _LARGEST_DEFAULT = 10**15

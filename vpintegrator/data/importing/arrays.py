@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.expression import nearest
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 TIMES = ("t", "time", "times", "timestamp", "datetime", "zeit")
 STEPS = ("step", "dt", "h", "time_step", "timestep")

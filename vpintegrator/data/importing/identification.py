@@ -17,8 +17,7 @@ import numpy as np
 import scipy  # loads scipy.optimize when it is used
 
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.expression import nearest
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _STARTS = 3000  # solutions in all for the check
 _FEWEST = 50  # observed states from which it integrates

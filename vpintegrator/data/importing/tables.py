@@ -13,8 +13,7 @@ from vpintegrator.data.importing.arrays import TIMES, TRAJECTORIES, Arrays
 from vpintegrator.data.importing.cells import Numbers, plain_name, read_date
 from vpintegrator.data.importing.layout import Layout, find_layout
 from vpintegrator.data.importing.text_files import open_text
-from vpintegrator.dynamics.expression import nearest
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _ROOM = 1000  # states of room for each that is there: one trajectory may be far longer than others
 _SMALL = 1_000_000  # states that nobody minds
