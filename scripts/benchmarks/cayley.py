@@ -32,7 +32,7 @@ from harness import (
 import torch
 
 import vpintegrator as vp
-from vpintegrator.nn import cayley_compiled
+from vpintegrator.nn import cayley_kernel
 from vpintegrator.nn.cayley import CLOSED_FORM, cayley, cayley_increment
 
 SIZES = (2, 3, 4, 5, 8, 16, 24, 32)
@@ -162,7 +162,7 @@ def _solve(C: torch.Tensor) -> torch.Tensor:
 
 def _in_pytorch(call: Callable[[], None]) -> None:
     """Call without the compiled transforms."""
-    with patch.object(cayley_compiled, "usable", return_value=False):
+    with patch.object(cayley_kernel, "usable", return_value=False):
         call()
 
 

@@ -7,8 +7,8 @@ import torch
 import vpintegrator as vp
 from vpintegrator import compiled, models
 from vpintegrator.compiled import NotCompilable, compile_model
-from vpintegrator.compiled.compiler import cache_folder
 from vpintegrator.errors import InputError
+from vpintegrator.native import Compilation, cache_folder
 
 from .conftest import MODELS, build, windows
 
@@ -108,9 +108,7 @@ def test_the_cache_is_used(monkeypatch, tmp_path):
     model = build("resnet")
     compile_model(model)
     before = {path: path.stat().st_mtime_ns for path in cache_folder().iterdir()}
-    monkeypatch.setattr(
-        compiled.compiler.Compilation, "_begin", lambda *_: pytest.fail("it was compiled again")
-    )
+    monkeypatch.setattr(Compilation, "_begin", lambda *_: pytest.fail("it was compiled again"))
     with torch.no_grad():
         for p in model.parameters():
             p.mul_(2)

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.nn.laws import assert_close, sample
 from vpintegrator.errors import InputError
-from vpintegrator.nn import cayley, cayley_compiled, skew_correlations, skew_matrix
+from vpintegrator.nn import cayley, cayley_kernel, skew_correlations, skew_matrix
 from vpintegrator.nn.cayley import cayley_increment
 
 COMPILER = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
@@ -121,7 +121,7 @@ def by_solving(C):
 
 def in_pytorch(monkeypatch):
     """From here on nothing is compiled."""
-    monkeypatch.setattr(cayley_compiled, "usable", lambda *tensors: False)
+    monkeypatch.setattr(cayley_kernel, "usable", lambda *tensors: False)
 
 
 def gradients(f, *inputs):
@@ -138,7 +138,7 @@ def gradients(f, *inputs):
 def test_compiled_against_torch_solve(size, dtype):
     entries = sample(*BATCH, size * (size - 1) // 2, seed=size).to(dtype)
     C = skew_matrix(entries, size)
-    assert cayley_compiled.usable(C) == (size > 1)
+    assert cayley_kernel.usable(C) == (size > 1)
     tolerance = 2e-13 if dtype == torch.float64 else 1e-4
     assert_close(cayley(C), by_solving(C), tolerance)
     # with respect to the entries: the closed form is another function of matrices that are not skew
@@ -173,13 +173,13 @@ def test_compiled_equals_pytorch(monkeypatch, size, rank, columns):
 @needs_compiler
 @pytest.mark.parametrize("size", [2, 3, 4, 6])
 def test_compiled_derivatives(monkeypatch, size):
-    monkeypatch.setattr(cayley_compiled, "_FEWEST", 1)
+    monkeypatch.setattr(cayley_kernel, "_FEWEST", 1)
     C = skew(size, size, batch=(2,)).requires_grad_()
     X = sample(2, size, 2, seed=size).requires_grad_()
     rank = 2 if size == 6 else None
     if rank:  # C = a b^T - b a^T, for which the closed form holds
         C = (X[..., :1] @ X[..., 1:].mT - X[..., 1:] @ X[..., :1].mT).detach().requires_grad_()
-    assert cayley_compiled.usable(C, X)
+    assert cayley_kernel.usable(C, X)
     for transposed in (False, True):  # what is saved for later must not be a copy
 
         def f(C, X, transposed=transposed):
@@ -272,7 +272,7 @@ def test_where_pytorch_looks_inside(size):
 
 def test_without_a_compiler(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    cayley_compiled._library.cache_clear()
+    cayley_kernel._library.cache_clear()
     try:
         for size in (3, 4):
             C = skew(size, 1, batch=(20,)).requires_grad_()
@@ -281,7 +281,7 @@ def test_without_a_compiler(monkeypatch):
             assert_close(L, by_solving(C), 1e-13)
             L.sum().backward()
     finally:
-        cayley_compiled._library.cache_clear()
+        cayley_kernel._library.cache_clear()
 
 
 def test_correlations():

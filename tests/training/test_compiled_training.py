@@ -7,8 +7,8 @@ import time
 import pytest
 import torch
 
-from vpintegrator.compiled import cache_folder, compiler
 from vpintegrator.errors import InputError
+from vpintegrator.native import cache_folder, compiler
 from vpintegrator.training import compilation as choice
 from vpintegrator.training import train
 

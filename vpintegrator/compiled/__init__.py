@@ -3,7 +3,7 @@
 A model is followed once in PyTorch, every element of every small tensor as a number of its own, to
 a graph of scalar operations (``tracing``, ``operations``, ``scalar_graph``). It becomes C++ for as
 many trajectories at once as a vector register holds, which loops over the windows (``source``);
-the compiler of the machine turns it into a library, kept between programs (``compiler``). Of
+the compiler of the machine turns it into a library, kept between programs (``native``). Of
 PyTorch's overhead, hundreds of times the arithmetic of such models, nothing is left (``model``).
 
 Every library is compared with PyTorch before it is used; one that gives other numbers is refused
@@ -13,15 +13,14 @@ Training needs derivatives: the graph is differentiated as it stands (``differen
 library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``).
 """
 
-from vpintegrator.compiled.compiler import NotCompilable, NotWorthIt, cache_folder
 from vpintegrator.compiled.model import CompiledModel, compile_model
 from vpintegrator.compiled.residual import CompiledResidual
+from vpintegrator.native import NotCompilable, NotWorthIt
 
 __all__ = [
     "CompiledModel",
     "CompiledResidual",
     "NotCompilable",
     "NotWorthIt",
-    "cache_folder",
     "compile_model",
 ]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vpintegrator.compiled.compiler import Compilation
 from vpintegrator.compiled.regrouping import regrouped
 from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_model
+from vpintegrator.native import Compilation
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

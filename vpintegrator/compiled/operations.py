@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.compiled.activations import Activations
-from vpintegrator.compiled.compiler import NotCompilable
 from vpintegrator.compiled.reductions import Reductions
 from vpintegrator.compiled.reshaping import RESHAPING
 from vpintegrator.compiled.scalar_graph import FUNCTIONS
+from vpintegrator.native import NotCompilable
 
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}

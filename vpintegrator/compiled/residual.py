@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from vpintegrator.compiled.adjoint_source import write_adjoint_source
-from vpintegrator.compiled.compiler import Compilation, NotCompilable
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_residual
+from vpintegrator.native import Compilation, NotCompilable
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

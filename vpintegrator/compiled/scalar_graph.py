@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.compiled.compiler import NotCompilable
+from vpintegrator.native import NotCompilable
 
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index
 

@@ -17,10 +17,10 @@ import torch
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vpintegrator.compiled.compiler import NotCompilable
 from vpintegrator.compiled.operations import BOOLEAN, Operations
 from vpintegrator.compiled.reshaping import INDEXED, RESHAPING
 from vpintegrator.compiled.scalar_graph import ScalarGraph, too_large
+from vpintegrator.native import NotCompilable
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

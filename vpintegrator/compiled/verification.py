@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vpintegrator.compiled.compiler import NotCompilable
 from vpintegrator.compiled.tracing import first_line, watched
+from vpintegrator.native import NotCompilable
 from vpintegrator.threads import torch_threads
 
 if TYPE_CHECKING:

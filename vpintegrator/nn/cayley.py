@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn import cayley_compiled
-from vpintegrator.nn.cayley_compiled import CLOSED_FORM, closed_form_factor
+from vpintegrator.nn import cayley_kernel
+from vpintegrator.nn.cayley_kernel import CLOSED_FORM, closed_form_factor
 
 
 def cayley(C: torch.Tensor) -> torch.Tensor:
@@ -37,7 +37,7 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     needed to solve without pivots.
 
     Sixteen matrices or more on the CPU are transformed, and differentiated in reverse mode, by
-    machine code if there is a C++ compiler (``cayley_compiled``). It gives the same up to rounding.
+    machine code if there is a C++ compiler (``cayley_kernel``). It gives the same up to rounding.
 
     References
     ----------
@@ -45,8 +45,8 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 4.
     """
     size = _square(C)
-    if cayley_compiled.usable(C):
-        return cayley_compiled.cayley(C)
+    if cayley_kernel.usable(C):
+        return cayley_kernel.cayley(C)
     identity = torch.eye(size, dtype=C.dtype, device=C.device)
     if size <= CLOSED_FORM:
         return identity - closed_form_factor(C) * (C - C @ C)
@@ -65,8 +65,8 @@ def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) 
     """
     size = _square(C)
     closed = min(size, size if rank is None else rank) <= CLOSED_FORM
-    if C.shape[:-1] == X.shape[:-1] and cayley_compiled.usable(C, X):
-        return cayley_compiled.cayley_increment(C, X, closed)
+    if C.shape[:-1] == X.shape[:-1] and cayley_kernel.usable(C, X):
+        return cayley_kernel.cayley_increment(C, X, closed)
     CX = C @ X
     if closed:
         return closed_form_factor(C) * (CX + C @ CX)

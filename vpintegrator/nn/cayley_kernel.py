@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from torch.autograd.forward_ad import unpack_dual
 
+from vpintegrator.native import NotCompilable, load_library
+
 CLOSED_FORM = 3  # up to this size the transform is a polynomial of C
 _FIXED = 5  # up to this size code is made for each, so that matrices stay in registers
 _FEWEST = 16  # matrices; with fewer there is little to win, and a compiler need not be started
@@ -153,9 +155,6 @@ def _fixed(C: torch.Tensor) -> int:
 
 @functools.cache
 def _library(size: int) -> ctypes.CDLL | None:
-    # takes long to import, and may never be needed
-    from vpintegrator.compiled.compiler import NotCompilable, load_library
-
     source = files("vpintegrator.nn").joinpath("cayley.cpp").read_text(encoding="utf-8")
     try:
         return load_library(f"#define SIZE {size}\n{source}")

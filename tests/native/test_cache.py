@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from vpintegrator.compiled import cache
-from vpintegrator.compiled.cache import LibraryCache, cache_folder
-from vpintegrator.compiled.compiler import Compilation, NotCompilable, load_library
+from vpintegrator.native import cache
+from vpintegrator.native.cache import LibraryCache, cache_folder
+from vpintegrator.native.compiler import Compilation, NotCompilable, load_library
 
 SOURCE = 'extern "C" int answer() { return 42; }'
 DAY = 86400

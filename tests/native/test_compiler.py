@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from vpintegrator.compiled.compiler import Compilation, NotCompilable, cache_folder
+from vpintegrator.native.compiler import Compilation, NotCompilable, cache_folder
 
 SLOW = """#!/bin/sh
 test "$1" = --version && exec echo "slow compiler"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from vpintegrator.compiled.cache import LibraryCache, cache_folder
+from vpintegrator.native.cache import LibraryCache, cache_folder
 
 FLAGS = (
     "-O2",

@@ -1,0 +1,9 @@
+"""C++ sources to loaded libraries, by the compiler of the machine, kept between programs.
+
+This knows nothing of models or layers: they bring their sources.
+"""
+
+from vpintegrator.native.cache import cache_folder
+from vpintegrator.native.compiler import Compilation, NotCompilable, NotWorthIt, load_library
+
+__all__ = ["Compilation", "NotCompilable", "NotWorthIt", "cache_folder", "load_library"]
