@@ -21,8 +21,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.data import store as dataset_store
 from vpintegrator.models import saving
-from vpintegrator.rollout import storage
-from vpintegrator.rollout import store as rollout_store
+from vpintegrator.rollout import recording, rollout_file
 from vpintegrator.training import checkpoint
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "data" / "formats"
@@ -60,9 +59,9 @@ def current_versions() -> dict[str, int]:
     return {
         "dataset": dataset_store.FORMAT_VERSION,
         "model": saving.VERSION,
-        "rollout": rollout_store.FORMAT_VERSION,
+        "rollout": rollout_file.FORMAT_VERSION,
         "training-checkpoint": checkpoint.FORMAT_VERSION,
-        "rollout-checkpoint": storage.FORMAT_VERSION,
+        "rollout-checkpoint": recording.FORMAT_VERSION,
     }
 
 

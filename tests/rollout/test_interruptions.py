@@ -16,8 +16,8 @@ import vpintegrator as vp
 from tests.rollout.test_compare import same, trained
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingTransformer
-from vpintegrator.rollout import measure, storage
-from vpintegrator.rollout.storage import FolderStorage
+from vpintegrator.rollout import measure, recording
+from vpintegrator.rollout.recording import FolderRecording
 
 METHODS = ["rk4", "implicit-midpoint"]
 
@@ -82,16 +82,16 @@ def test_killed_between_two_records(tmp_path, monkeypatch):
     folder = tmp_path / "checkpoint"
     whole = vp.compare(**arguments())
 
-    def forget(storage, progress):
+    def forget(self, progress):
         if "1/done" not in progress or progress["1/done"] < 200:
-            original(storage, progress)
+            original(self, progress)
 
-    original = FolderStorage.record
+    original = FolderRecording.record
     monkeypatch.setattr(measure, "RECORD_SECONDS", 0.0)
-    monkeypatch.setattr(FolderStorage, "record", forget)
+    monkeypatch.setattr(FolderRecording, "record", forget)
     with pytest.raises(Stop):
         vp.compare(**arguments(), checkpoint=folder, progress=stopping_at("rk4", 600))
-    monkeypatch.setattr(FolderStorage, "record", original)
+    monkeypatch.setattr(FolderRecording, "record", original)
     report = vp.compare(**arguments(), checkpoint=folder, resume=True)
     assert same(without_cost(report), without_cost(whole))
 
@@ -269,10 +269,10 @@ def test_a_full_disk_is_found_before_the_work(tmp_path, monkeypatch):
 
 def test_arrays_are_on_the_disk_before_the_progress_that_counts_on_them(tmp_path, monkeypatch):
     order = []
-    flush, replacing = np.memmap.flush, storage.replacing
+    flush, replacing = np.memmap.flush, recording.replacing
     monkeypatch.setattr(np.memmap, "flush", lambda a: (order.append("array"), flush(a))[1])
     monkeypatch.setattr(
-        storage,
+        recording,
         "replacing",
         lambda path, overwrite=False: (order.append(path.name), replacing(path, overwrite))[1],
     )

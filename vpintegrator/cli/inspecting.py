@@ -36,7 +36,7 @@ def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
 def _kind(path: Path) -> str:
     import h5py
 
-    from vpintegrator.rollout.store import FORMAT as ROLLOUT
+    from vpintegrator.rollout.rollout_file import FORMAT as ROLLOUT
     from vpintegrator.stored import StoredGroup, open_any
 
     if path.is_file() and not h5py.is_hdf5(path):

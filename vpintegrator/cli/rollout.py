@@ -212,7 +212,7 @@ def main(
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.arguments import check_agreement
     from vpintegrator.rollout.compare import TRAJECTORIES
-    from vpintegrator.rollout.storage import is_recorded
+    from vpintegrator.rollout.recording import is_recorded
 
     loaded: dict[str, Integrator] = {}
     if models:  # nothing else needs PyTorch, which takes seconds to import

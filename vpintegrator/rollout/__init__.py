@@ -25,7 +25,7 @@ from vpintegrator.rollout.neural import rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Run, Summary, Volume
-from vpintegrator.rollout.store import open_rollout
+from vpintegrator.rollout.rollout_file import open_rollout
 
 __all__ = [
     "METHODS",

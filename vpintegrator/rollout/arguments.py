@@ -15,8 +15,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.flow import trained_step
-from vpintegrator.rollout.room import check_memory
-from vpintegrator.rollout.store import RESERVED
+from vpintegrator.rollout.memory import check_memory
+from vpintegrator.rollout.rollout_file import RESERVED
 from vpintegrator.stored import read_json
 
 if TYPE_CHECKING:

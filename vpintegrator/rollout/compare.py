@@ -30,11 +30,11 @@ from vpintegrator.rollout.classical import integrate
 from vpintegrator.rollout.diagnostics import work_precision as study_work_precision
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
 from vpintegrator.rollout.measure import Measurement, Plan, Progress
+from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.neural import compile_for
+from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
-from vpintegrator.rollout.room import check_memory
-from vpintegrator.rollout.storage import FolderStorage, Storage
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -198,7 +198,7 @@ def compare(
     values = 4 * tangent_steps * min(len(initial), _TANGENT_TRAJECTORIES)
     check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
 
-    storage: Storage = Storage()
+    recording: Recording = Recording()
     if checkpoint is not None:
         identity = {
             "system": system.text,
@@ -213,17 +213,17 @@ def compare(
             "section": plane,
             "methods": {flow.name: _fingerprint(flow) for flow in flows},
         }
-        storage = FolderStorage(checkpoint, identity, resume)
+        recording = FolderRecording(checkpoint, identity, resume)
     elif resume:
         raise InputError("resume needs the name of the checkpoint")
 
     try:
         measured = len(stored) * len(initial) * (system.dim + 1 + len(system.invariants))
-        storage.reserve((known + 1) * initial.size * (reference is None) + len(flows) * measured)
+        recording.reserve((known + 1) * initial.size * (reference is None) + len(flows) * measured)
         _compile([f for f in flows if isinstance(f, LearnedFlow)], len(initial), compiled, progress)
         if reference is None:
             times = step * np.arange(known + 1)
-            exact = solve_reference(system, initial, times, progress, storage)
+            exact = solve_reference(system, initial, times, progress, recording)
         else:
             exact = Reference(reference[:, : known + 1], np.full(len(initial), np.nan))
         if starts is None:
@@ -248,7 +248,7 @@ def compare(
         runs = {}
         for number, flow in enumerate(flows):
             first = np.ascontiguousarray(starts[:, : flow.window])
-            measurement = Measurement(flow, first, plan, storage, str(number))
+            measurement = Measurement(flow, first, plan, recording, str(number))
             measurement.run(progress)
             runs[flow.name] = measurement.result()
         studied = {}
@@ -267,10 +267,10 @@ def compare(
             seed=drawn,
             section_plane=plane,
             work_precision=studied,
-            _storage=storage,
+            _recording=recording,
         )
     except BaseException:
-        storage.close()  # what is recorded stays, whatever went wrong
+        recording.close()  # what is recorded stays, whatever went wrong
         raise
 
 

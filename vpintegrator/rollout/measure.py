@@ -35,8 +35,8 @@ from vpintegrator.rollout.observers import (
     StateKeeper,
     WindowSampler,
 )
+from vpintegrator.rollout.recording import RECORD_SECONDS, Recording
 from vpintegrator.rollout.report import Run, Volume
-from vpintegrator.rollout.storage import RECORD_SECONDS, Storage
 
 Progress = Callable[[str, int, int], None]
 
@@ -101,21 +101,21 @@ class Measurement:
         First windows, (trajectory, window, dim).
     plan
         What is measured.
-    storage
+    recording
         Where the states go.
     key
         Under which name, different for each method of a comparison.
     """
 
     def __init__(
-        self, flow: NumericalFlow, first: np.ndarray, plan: Plan, storage: Storage, key: str
+        self, flow: NumericalFlow, first: np.ndarray, plan: Plan, recording: Recording, key: str
     ) -> None:
         self.flow, self.plan = flow, plan
-        self._first, self._storage, self._key = first, storage, key
+        self._first, self._recording, self._key = first, recording, key
         times, trajectories, dim = len(plan.stored), len(plan.initial), plan.system.dim
-        begun = f"{key}/done" in storage.progress()
-        states = storage.array(f"{key}/states", (times, trajectories, dim), begun)
-        error = storage.array(f"{key}/error", (times, trajectories), begun)
+        begun = f"{key}/done" in recording.progress()
+        states = recording.array(f"{key}/states", (times, trajectories, dim), begun)
+        error = recording.array(f"{key}/error", (times, trajectories), begun)
         self.divergence = DivergenceObserver(trajectories)
         self.keeper = StateKeeper(plan.stored, states)
         self.error = ErrorObserver(
@@ -135,7 +135,7 @@ class Measurement:
                 plan.initial,
                 plan.step,
                 plan.stored,
-                storage.array(f"{key}/invariant/{series[name]}", (times, trajectories), begun),
+                recording.array(f"{key}/invariant/{series[name]}", (times, trajectories), begun),
             )
             for name, invariant in plan.system.invariants.items()
         }
@@ -162,7 +162,7 @@ class Measurement:
     def run(self, progress: Progress | None = None) -> None:
         """Go through all steps, or those that an interruption left.
 
-        Whatever interrupts it, the storage can go on from the last part that was complete.
+        Whatever interrupts it, the recording can go on from the last part that was complete.
         """
         flow, steps = self.flow, self.plan.steps
         done, cursor = self._restore()
@@ -187,12 +187,12 @@ class Measurement:
                 done += count
                 latest = self._snapshot(done, cursor.snapshot())
                 if clock.monotonic() - recorded > RECORD_SECONDS:
-                    self._storage.record(latest)
+                    self._recording.record(latest)
                     recorded = clock.monotonic()
                 if progress:
                     progress(flow.name, done, steps)
         finally:
-            self._storage.record(latest)
+            self._recording.record(latest)
 
     def result(self) -> Run:
         """What was measured, with the diagnostics that need derivatives or further steps."""
@@ -282,7 +282,7 @@ class Measurement:
 
     def _restore(self) -> tuple[int, Cursor]:
         """Steps done, and the cursor to go on with (at 0 steps, none that may be used)."""
-        saved = self._storage.progress()
+        saved = self._recording.progress()
         if f"{self._key}/done" not in saved:
             return 0, self.flow.start(self._first)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vpintegrator.dynamics import System, solve
-from vpintegrator.rollout.storage import RECORD_SECONDS, Storage
+from vpintegrator.rollout.recording import RECORD_SECONDS, Recording
 
 METHOD = "DOP853"
 TOLERANCE = 1e-13
@@ -38,7 +38,7 @@ def solve_reference(
     initial: np.ndarray,
     times: np.ndarray,
     progress: Callable[[str, int, int], None] | None = None,
-    storage: Storage | None = None,
+    recording: Recording | None = None,
 ) -> Reference:
     """Solve for the reference twice and take the difference as the estimate of its error.
 
@@ -56,7 +56,7 @@ def solve_reference(
         Output times, increasing, (time,).
     progress
         Called with ``"reference"``, and times reached and wanted.
-    storage
+    recording
         Where the states are kept and, after an interruption, found.
 
     Raises
@@ -64,20 +64,20 @@ def solve_reference(
     InputError
         If a solution cannot be continued to the last time.
     """
-    storage = storage or Storage()
+    recording = recording or Recording()
     count = len(times) - 1
     control, error, done = initial, np.zeros(len(initial)), 0
-    saved = storage.progress()
+    saved = recording.progress()
     begun = "reference.done" in saved
     if begun:
         done = int(saved["reference.done"])
         control, error = saved["reference.control"], saved["reference.error"]
-    states = storage.array("reference", (len(times), *initial.shape), begun)
+    states = recording.array("reference", (len(times), *initial.shape), begun)
     states[0] = initial
 
     def record() -> None:
         entries = {"done": np.array(done), "control": control, "error": error}
-        storage.record({f"reference.{name}": value for name, value in entries.items()})
+        recording.record({f"reference.{name}": value for name, value in entries.items()})
 
     recorded = clock.monotonic()
     if progress:

@@ -17,7 +17,7 @@ from vpintegrator.rollout.diagnostics.divergence import divergence_times, extent
 from vpintegrator.rollout.diagnostics.invariants import InvariantError
 from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov
 from vpintegrator.rollout.diagnostics.poincare import Section
-from vpintegrator.rollout.storage import Storage
+from vpintegrator.rollout.recording import Recording
 
 # columns that an invariant's could be taken for
 _ERROR_COLUMNS = ("median final error", "map volume error", "phase-space volume error")
@@ -257,7 +257,7 @@ class Report:
     seed: int | None = None
     section_plane: tuple[str, float, int] | None = None
     work_precision: dict[str, Any] = field(default_factory=dict)
-    _storage: Storage = field(default_factory=Storage, repr=False, compare=False)
+    _recording: Recording = field(default_factory=Recording, repr=False, compare=False)
 
     @property
     def reference_time(self) -> float:
@@ -448,10 +448,10 @@ class Report:
         InputError
             If the file exists and ``overwrite`` is false, or cannot be written.
         """
-        from vpintegrator.rollout.store import save_rollout
+        from vpintegrator.rollout.rollout_file import save_rollout
 
         save_rollout(self, path, overwrite)
-        self._storage.remove()
+        self._recording.remove()
 
     def __repr__(self) -> str:
         methods = []

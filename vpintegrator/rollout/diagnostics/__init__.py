@@ -19,12 +19,6 @@ from vpintegrator.rollout.diagnostics.cost import (
     evaluations_per_step,
 )
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
-from vpintegrator.rollout.diagnostics.errors import (
-    failure_index,
-    root_mean_square_error,
-    time_to_failure,
-    trajectory_error,
-)
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.invariants import (
     InvariantError,
@@ -43,6 +37,12 @@ from vpintegrator.rollout.diagnostics.tangent import (
     TangentHistory,
     TangentMap,
     tangent_propagation,
+)
+from vpintegrator.rollout.diagnostics.trajectory_error import (
+    failure_index,
+    root_mean_square_error,
+    time_to_failure,
+    trajectory_error,
 )
 from vpintegrator.rollout.diagnostics.volume import (
     log_ball_volume,

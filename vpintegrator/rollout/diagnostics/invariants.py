@@ -11,7 +11,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
-from vpintegrator.rollout.diagnostics.errors import infinite_where_nan
+from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
 
 __all__ = [
     "DriftAccumulator",

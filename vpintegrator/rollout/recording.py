@@ -23,7 +23,7 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.files import allocate, check_version, disk_errors, locked, replacing
-from vpintegrator.rollout.room import check_memory, in_bytes
+from vpintegrator.rollout.memory import check_memory, in_bytes
 
 _IDENTITY = "rollout.json"
 _PROGRESS = "progress.npz"
@@ -34,7 +34,7 @@ _FEWER = "keep fewer states (--every), or take fewer trajectories (--trajectorie
 RECORD_SECONDS = 10.0  # between two records of the progress
 
 
-class Storage:
+class Recording:
     """Arrays by name, in memory; nothing outlives the program."""
 
     def array(self, name: str, shape: tuple[int, ...], begun: bool = False) -> np.ndarray:
@@ -65,7 +65,7 @@ class Storage:
         """Delete what is no longer needed."""
 
 
-class FolderStorage(Storage):
+class FolderRecording(Recording):
     """Arrays in the files of a folder, which one process at a time works on.
 
     Parameters
