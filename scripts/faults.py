@@ -190,7 +190,7 @@ def _figures_digest(folder: Path) -> str | None:
 def _dataset_digest(folder: Path) -> str | None:
     """Hash of all states, read again, and of what is said of them."""
     from vpintegrator.data import open_dataset
-    from vpintegrator.data.store import fingerprint
+    from vpintegrator.data.dataset_file import fingerprint
 
     path = folder / "body.h5"
     if not path.exists():

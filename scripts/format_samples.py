@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import vpintegrator as vp
-from vpintegrator.data import store as dataset_store
+from vpintegrator.data import dataset_file
 from vpintegrator.models import saving
 from vpintegrator.rollout import recording, rollout_file
 from vpintegrator.training import checkpoint
@@ -57,7 +57,7 @@ COMPARISON: dict[str, Any] = {"steps": 30, "trajectories": 2, "seed": 3, "compil
 def current_versions() -> dict[str, int]:
     """Every format and its version in the package at hand."""
     return {
-        "dataset": dataset_store.FORMAT_VERSION,
+        "dataset": dataset_file.FORMAT_VERSION,
         "model": saving.VERSION,
         "rollout": rollout_file.FORMAT_VERSION,
         "training-checkpoint": checkpoint.FORMAT_VERSION,
@@ -117,7 +117,7 @@ def dataset_numbers(path: Path) -> dict[str, Any]:
         "step": dataset.step,
         "shapes": {name: list(shape) for name, shape in dataset.shapes.items()},
         "fingerprint": dataset.fingerprint,
-        "fingerprint of the states": dataset_store.fingerprint(groups, dataset.step),
+        "fingerprint of the states": dataset_file.fingerprint(groups, dataset.step),
         "last state": groups["test"][-1, -1].tolist(),
         "estimated error": dataset.accuracy.get("estimated_error"),
         "complete": dataset.is_complete,

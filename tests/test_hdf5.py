@@ -76,11 +76,11 @@ def test_an_interruption_does_not_wait_for_all_of_a_long_copy(tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
             return np.zeros((len(range(*key[0].indices(10**6))), 100, 4))
 
-    from vpintegrator.hdf5 import _fill
+    from vpintegrator.hdf5 import fill
 
     values = Long()
     with pytest.raises(KeyboardInterrupt), create_hdf5(tmp_path / "a.h5") as file:
-        _fill(file, "state", values)
+        fill(file, "state", values)
     assert values.reads == 1
     assert not list(tmp_path.iterdir())
 

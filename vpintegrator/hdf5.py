@@ -1,33 +1,23 @@
-"""HDF5 files that hold states: what datasets and rollouts share.
-
-xarray, netCDF tools and h5py open them as they are: ``state (trajectory, time, component)`` in
-float64, chunked and checksummed, with dimension scales, and attributes that say what it is.
-"""
+"""Writing HDF5 files, whole or not at all, whatever happens on the way."""
 
 from __future__ import annotations
 
-import functools
 import io
-import json
 import os
-import platform
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Any
 
 import h5py
 import numpy as np
 
-from vpintegrator.dynamics import System
-from vpintegrator.errors import printable
 from vpintegrator.files import replacing
 
 _CHUNK_BYTES = 1 << 20
 _PAGE_BYTES = 1 << 16
-_TEXT = h5py.string_dtype()
+TEXT = h5py.string_dtype()
 
 
 @contextmanager
@@ -198,120 +188,15 @@ def _pause() -> None:
         stream.check()
 
 
-def write_header(
-    file: h5py.File, format_name: str, format_version: int, system: System, step: float
-) -> None:
-    """Root attributes that every file of this package carries."""
-    file.attrs["Conventions"] = "CF-1.10"
-    file.attrs["format"] = format_name
-    file.attrs["format_version"] = format_version
-    file.attrs["system_name"] = printable(system.name)  # HDF5 takes no zero character
-    file.attrs["system"] = system.text
-    file.attrs["parameters"] = json.dumps(system.definitions)
-    file.attrs["step"] = step
-    file.attrs["versions"] = _versions()
-
-
-@functools.cache
-def _versions() -> str:
-    packages = {name: version(name) for name in ("vpintegrator", "numpy", "scipy", "h5py", "sympy")}
-    return json.dumps({"python": platform.python_version(), **packages})
-
-
-def write_states(
-    group: h5py.Group,
-    state: np.ndarray | h5py.Dataset | h5py.VirtualLayout,
-    times: np.ndarray,
-    system: System,
-    trajectories: int | np.ndarray = 0,
-    units: Sequence[str] | None = None,
-    time_unit: str = "1",
-) -> h5py.Dataset:
-    """``state (trajectory, time, component)`` with its dimension scales.
-
-    ``trajectories`` are their numbers, or the first of consecutive ones; ``units`` are those of the
-    components, where they are known.
-    """
-    time = group.create_dataset("time", data=np.asarray(times, dtype=np.float64))
-    time.attrs["long_name"] = "time"
-    time.attrs["units"] = printable(time_unit)
-    component = _names(group, "component", system.components, "component of the state")
-    numbers = (
-        trajectories + np.arange(state.shape[0]) if isinstance(trajectories, int) else trajectories
-    )
-    trajectory = group.create_dataset("trajectory", data=np.asarray(numbers, dtype=np.int64))
-    trajectory.attrs["long_name"] = "number of the trajectory"
-    for scale, name in ((trajectory, "trajectory"), (time, "time")):
-        scale.make_scale(name)
-    dataset = _fill(group, "state", state)
-    dataset.attrs["long_name"] = f"state of the system: {printable(system.title)}"
-    known = [printable(unit or "1") for unit in units or ["1"]]
-    # one attribute for all components: their common unit, or all of them in their order
-    dataset.attrs["units"] = known[0] if len(set(known)) == 1 else ", ".join(known)
-    if units is not None:
-        unit = group.create_dataset("unit", data=np.array(known, dtype=object), dtype=_TEXT)
-        unit.attrs["long_name"] = "unit of the component"
-        unit.dims[0].attach_scale(component)
-    for axis, scale in enumerate((trajectory, time, component)):
-        dataset.dims[axis].attach_scale(scale)
-    return dataset
-
-
-def write_overview(file: h5py.File, system: System) -> None:
-    """In the root, what a reader sees first: the components, the groups and what they hold."""
-    groups = [name for name in file if isinstance(file[name], h5py.Group)]
-    _names(file, "component", system.components, "component of the state")
-    scale = _names(file, "group", groups, "group of trajectories, and of the file")
-    states = [file[name]["state"] for name in groups]
-    times = [file[name]["time"][...] for name in groups]
-    ends = [(t[0], t[-1]) if len(t) else (np.nan, np.nan) for t in times]
-    for name, values, title in (
-        ("trajectories", np.array([s.shape[0] for s in states]), "number of trajectories"),
-        ("times", np.array([s.shape[1] for s in states]), "number of times of each"),
-        ("first_time", np.array([e[0] for e in ends]), "first of these times"),
-        ("last_time", np.array([e[1] for e in ends]), "last of these times"),
-    ):
-        dataset = file.create_dataset(name, data=values)
-        dataset.attrs["long_name"] = title
-        dataset.dims[0].attach_scale(scale)
-
-
-def write_shards(file: h5py.File, folder: str, sizes: Sequence[int]) -> None:
-    """In the root, where the states are when other files hold them: a folder beside this one."""
-    file.attrs["shards"] = folder
-    scale = file.create_dataset("shard", data=np.arange(len(sizes), dtype=np.int64))
-    scale.attrs["long_name"] = "number of the file in the folder of shards"
-    scale.make_scale("shard")
-    dataset = file.create_dataset("shard_size", data=np.asarray(sizes, dtype=np.int64))
-    dataset.attrs["long_name"] = "its size in bytes"
-    dataset.dims[0].attach_scale(scale)
-
-
-def shard_name(number: int) -> str:
-    """Name of a file in the folder of shards."""
-    return f"{number:06d}.h5"
-
-
-def _names(group: h5py.Group, name: str, names: Sequence[str], title: str) -> h5py.Dataset:
+def write_words(group: h5py.Group, name: str, names: Sequence[str], title: str) -> h5py.Dataset:
     """A dimension scale of words."""
-    scale = group.create_dataset(
-        name, data=np.array(names, dtype=object), dtype=h5py.string_dtype()
-    )
+    scale = group.create_dataset(name, data=np.array(names, dtype=object), dtype=TEXT)
     scale.attrs["long_name"] = title
     scale.make_scale(name)
     return scale
 
 
-def create_series(group: h5py.Group, name: str, values: np.ndarray, title: str) -> h5py.Dataset:
-    """Numbers (trajectory, time) beside the states of a group."""
-    dataset = _fill(group, name, values)
-    dataset.attrs["long_name"] = title
-    for axis, scale in enumerate(("trajectory", "time")):
-        dataset.dims[axis].attach_scale(group[scale])
-    return dataset
-
-
-def _fill(group: h5py.Group, name: str, values: np.ndarray | h5py.VirtualLayout) -> h5py.Dataset:
+def fill(group: h5py.Group, name: str, values: np.ndarray | h5py.VirtualLayout) -> h5py.Dataset:
     """A chunked and checksummed dataset (trajectory, time, ...), written part by part.
 
     The values may be a view of a file larger than the memory, or a layout of other files.

@@ -18,11 +18,11 @@ import torch
 import xarray
 
 from vpintegrator.data import generate, load_recipe, open_dataset
+from vpintegrator.data.dataset_file import fingerprint
 from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shard import versions
 from vpintegrator.data.generation.shards import Shards
 from vpintegrator.data.generation.stacks import integrate, rates, stack_size
-from vpintegrator.data.store import fingerprint
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
 

@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dynamics.test_expression import formula
-from vpintegrator.dynamics import compile as compiling
-from vpintegrator.dynamics import list_systems, load_system
+from vpintegrator.dynamics import evaluation, list_systems, load_system
 from vpintegrator.dynamics.algebra import Algebra, Expression
 from vpintegrator.dynamics.antiderivative import antiderivative, decode, encode
-from vpintegrator.dynamics.checks import vanishes
-from vpintegrator.dynamics.compile import compile_expressions
 from vpintegrator.dynamics.constants import HIGH, PI, function_value, high, power
+from vpintegrator.dynamics.evaluation import vectorised
+from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.dynamics.symbolic import from_sympy, to_sympy
 
 smooth = st.recursive(
@@ -43,13 +42,13 @@ def test_gradients_agree_with_those_of_torch(text):
     value, known = formula(text)
     symbols = known.algebra.variables
     slopes = known.algebra.gradient(value)
-    function = compile_expressions([value], symbols, "torch")
+    function = vectorised([value], symbols, "torch")
 
     def of(z):
         return torch.as_tensor(function(*z)[0], dtype=torch.float64) + 0 * z.sum()
 
     expected = torch.func.grad(of)(POINT)
-    columns = compile_expressions([slopes.get(s, 0) for s in symbols], symbols, "numpy")
+    columns = vectorised([slopes.get(s, 0) for s in symbols], symbols, "numpy")
     found = np.array(columns(*POINT.numpy()), dtype=float)
     scale = 1 + np.abs(expected.numpy()).max()
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-12 * scale)
@@ -60,10 +59,10 @@ def test_a_formula_means_the_same_in_every_form(text):
     """Compiled, evaluated one by one, sent to another process, and in SymPy and back."""
     value, known = formula(text)
     symbols = known.algebra.variables
-    functions = compiling._numpy_functions()
+    functions = evaluation._numpy_functions()
     point = POINT.numpy()
-    expected = float(compile_expressions([value], symbols, "numpy")(*point)[0])
-    walked = compiling.evaluator([value], symbols, functions, float)(*point)[0]
+    expected = float(vectorised([value], symbols, "numpy")(*point)[0])
+    walked = evaluation.evaluator([value], symbols, functions, float)(*point)[0]
     assert float(walked) == pytest.approx(expected, rel=1e-13, abs=1e-13)
     again = decode(encode(value, symbols), symbols, known.algebra)
     assert again is value or again == value
@@ -72,7 +71,7 @@ def test_a_formula_means_the_same_in_every_form(text):
         to_sympy([value], names)[0], {name: s for s, name in names.items()}, known.algebra
     )
     if back is not None:  # SymPy may find another function, such as a hyperbolic one
-        found = float(compile_expressions([back], symbols, "numpy")(*point)[0])
+        found = float(vectorised([back], symbols, "numpy")(*point)[0])
         assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
@@ -101,7 +100,7 @@ def test_powers_by_squares(exponent):
     x = algebra.symbol("x")
     base = algebra.add(1, algebra.power(x, 2))
     values = [algebra.power(base, exponent), algebra.power(base, -exponent)]
-    up, down = compile_expressions(values, [x], "numpy")(np.array([0.3]))
+    up, down = vectorised(values, [x], "numpy")(np.array([0.3]))
     assert up[0] == pytest.approx(1.09 ** float(exponent), rel=1e-14)
     assert down[0] == pytest.approx(1.09 ** -float(exponent), rel=1e-14)
 
@@ -113,7 +112,7 @@ def test_long_sums(count):
     signs = [(-1) ** (k // 3) * (k % 4) for k in range(count)]
     values = [algebra.combine(zip(x, signs, strict=True)), algebra.add(-7, *x)]
     z = np.random.default_rng(0).normal(size=count)
-    found = compile_expressions(values, x, "numpy")(*z)
+    found = vectorised(values, x, "numpy")(*z)
     np.testing.assert_allclose(np.array(found, float), [np.dot(signs, z), z.sum() - 7], atol=1e-11)
 
 
@@ -121,7 +120,7 @@ def test_long_formulas_are_not_compiled_and_mean_the_same(monkeypatch):
     system = load_system("outer-solar-system")
     z = system.sample_initial(3, np.random.default_rng(0))
     expected = system.vector_field(z)
-    monkeypatch.setattr(compiling, "_LARGEST_COMPILED", 10)
+    monkeypatch.setattr(evaluation, "_LARGEST_WRITTEN", 10)
     again = load_system("outer-solar-system")
     np.testing.assert_allclose(again.vector_field(z), expected, rtol=1e-13)
     tensor = torch.tensor(z)

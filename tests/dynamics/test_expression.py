@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vpintegrator.dynamics.algebra import Algebra
-from vpintegrator.dynamics.compile import compile_expressions
+from vpintegrator.dynamics.evaluation import vectorised
 from vpintegrator.dynamics.expression import Scope, parse
 from vpintegrator.dynamics.symbolic import to_sympy
 from vpintegrator.errors import InputError
@@ -84,7 +84,7 @@ def test_agrees_with_python(text):
     values = {"x": 0.375, "y": -0.625}
     expected = eval(text, {"sin": math.sin, "tanh": math.tanh}, values)
     value, known = formula(text)
-    function = compile_expressions([value], known.algebra.variables[:2], "numpy")
+    function = vectorised([value], known.algebra.variables[:2], "numpy")
     assert function(*values.values())[0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
     found = float(read(text).subs({x: values["x"], y: values["y"]}).evalf(30))
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 import vpintegrator as vp
+from vpintegrator.dynamics.region import Departure, Region
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.tables import duration
-from vpintegrator.region import Departure, Region
 from vpintegrator.rollout.report import Volume
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.rollout.systems import initial, system
-from vpintegrator.region import TOLERANCE, Region
+from vpintegrator.dynamics.region import TOLERANCE, Region
 from vpintegrator.rollout.observers import (
     DivergenceObserver,
     ErrorObserver,

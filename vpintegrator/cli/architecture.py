@@ -112,9 +112,9 @@ def flag(name: str) -> str:
 
 def _value(name: str, text: str, kinds: tuple[Any, ...]) -> Any:
     """A text as a value of one of the kinds."""
-    from vpintegrator.nn.split import Split, parse_split
+    from vpintegrator.nn.split import Blocks, parse_split
 
-    if Split in kinds:
+    if Blocks in kinds:
         return parse_split(text)
     if NoneType in kinds and text.lower() == "none":
         return None

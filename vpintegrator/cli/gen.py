@@ -166,11 +166,11 @@ def main(
       vp-gen --show coupled-oscillators
     """
     if list_:
-        from vpintegrator.cli.catalogue import list_catalogue
+        from vpintegrator.cli.listing import list_catalogue
 
         list_catalogue()
     if show is not None:
-        from vpintegrator.cli.catalogue import show_system
+        from vpintegrator.cli.showing import show_system
 
         show_system(show, read_parameters(parameters))
     if list_ or show is not None:

@@ -36,8 +36,8 @@ def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
 def _kind(path: Path) -> str:
     import h5py
 
+    from vpintegrator.reading import StoredGroup, open_any
     from vpintegrator.rollout.rollout_file import FORMAT as ROLLOUT
-    from vpintegrator.stored import StoredGroup, open_any
 
     if path.is_file() and not h5py.is_hdf5(path):
         return "model"
@@ -189,7 +189,7 @@ def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
 
 
 def _versions(dataset: Dataset) -> None:
-    from vpintegrator.stored import read_json
+    from vpintegrator.reading import read_json
 
     attributes = dataset.attributes
     where = f"{dataset.path}: the attribute 'versions'"
@@ -218,9 +218,9 @@ def _inspect_rollout(path: Path) -> None:
 
 
 def _inspect_model(path: Path) -> None:
+    from vpintegrator.dynamics.region import Region
     from vpintegrator.models import load
-    from vpintegrator.region import Region
-    from vpintegrator.stored import read_json
+    from vpintegrator.reading import read_json
 
     model = load(path)
     metadata = model.metadata

@@ -8,14 +8,14 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.cli.architecture import GIVEN_OTHERWISE, flag
-from vpintegrator.nn.split import Split
+from vpintegrator.nn.split import Blocks
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from vpintegrator.models import Integrator
 
-_KINDS = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT", Split: "BLOCKS"}
+_KINDS = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT", Blocks: "BLOCKS"}
 
 
 def model_options(

@@ -46,7 +46,7 @@ def dataset_results(dataset: Dataset) -> dict[str, Any]:
 
 def model_results(model: Integrator) -> dict[str, Any]:
     """What a model is; numbers of its training are texts of its metadata."""
-    from vpintegrator.stored import read_json
+    from vpintegrator.reading import read_json
 
     return {
         "model": model.name,

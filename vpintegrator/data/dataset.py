@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION
 from vpintegrator.data.split import GROUPS
-from vpintegrator.data.store import FORMAT, FORMAT_VERSION
 from vpintegrator.data.view import Layout, View, find_shards, read_layout
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.stored import Guarded, open_hdf5
+from vpintegrator.reading import Guarded, open_hdf5
 
 if TYPE_CHECKING:
     import torch

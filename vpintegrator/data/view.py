@@ -19,11 +19,15 @@ import h5py
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.hdf5 import shard_name
-from vpintegrator.stored import Guarded, StoredGroup, check_shape, open_any, reading
+from vpintegrator.reading import Guarded, StoredGroup, check_shape, open_any, reading
 
 SHARD_FORMAT = "vpintegrator-shard-1"
 _OPEN = 32  # shards kept open at a time
+
+
+def shard_name(number: int) -> str:
+    """Name of a file in the folder of shards."""
+    return f"{number:06d}.h5"
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, Value
-from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
 from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, read_components
+from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.expression import Scope, check_name, parse
 from vpintegrator.errors import InputError, nearest
 
@@ -199,7 +199,7 @@ class InitialConditions:
             if not isinstance(curve, list) or len(curve) != self.system.dim:
                 raise InputError(f"{where}: expected {self.system.dim} expressions of {parameter}")
             expressions = [parse(text, scope, where) for text in curve]
-            function = compile_expressions(expressions, [symbol], "numpy")
+            function = vectorised(expressions, [symbol], "numpy")
             with np.errstate(all="ignore"):
                 columns = [np.broadcast_to(c, values.shape) for c in function(values)]
             rows.append(np.stack(columns, -1))
@@ -279,7 +279,7 @@ class InitialConditions:
 
         @cache  # compiled when first needed: loading a system is to be quick
         def formulas() -> ComponentFunction:
-            return compile_expressions(expressions, symbols, "numpy")
+            return vectorised(expressions, symbols, "numpy")
 
         def draw(count: int, generator: np.random.Generator) -> np.ndarray:
             columns = np.empty((len(symbols), count))

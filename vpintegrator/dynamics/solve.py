@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
-from vpintegrator.dynamics.compile import as_array
+from vpintegrator.dynamics.evaluation import as_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 

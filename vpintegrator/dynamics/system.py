@@ -13,18 +13,18 @@ import numpy as np
 
 from vpintegrator.catalogue import read_toml
 from vpintegrator.dynamics.algebra import TooLong, Value
-from vpintegrator.dynamics.checks import check_claims
-from vpintegrator.dynamics.compile import (
+from vpintegrator.dynamics.constants import Number
+from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
+from vpintegrator.dynamics.evaluation import (
     as_array,
-    compile_expressions,
     is_tensor,
     stack_numpy,
     stack_torch,
+    vectorised,
 )
-from vpintegrator.dynamics.constants import Number
-from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
 from vpintegrator.dynamics.expression import readable
 from vpintegrator.dynamics.field_functions import field_functions
+from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.plot import read_plot
 from vpintegrator.errors import InputError, nearest
@@ -104,7 +104,7 @@ class System:
         with _within_reach(source):
             self.equations, self.parameters = read_equations(table, source, given)
             self.definitions = dict(self.equations.definitions)
-            self.divergence_free = check_claims(self.equations, source)
+            self.divergence_free = check_identities(self.equations, source)
             self.plot = read_plot(self.equations, source)
         self.defaults = _read_defaults(table, source)
         self.reversing_symmetries = [_matrix(rho) for rho in self.equations.reversing_symmetries]
@@ -248,7 +248,7 @@ class System:
     def _field(self) -> Callable[[str], Callable[..., list[Any]]]:
         self.require_equations("the vector field")
         e = self.equations
-        return cache(lambda library: compile_expressions(e.vector_field, e.symbols, library))
+        return cache(lambda library: vectorised(e.vector_field, e.symbols, library))
 
     @cached_property
     def _jacobian(self) -> tuple[list[tuple[int, int]], Callable[..., Any], Callable[[], Any]]:
@@ -258,8 +258,8 @@ class System:
             positions, entries = list(e.jacobian), list(e.jacobian.values())
         return (
             positions,
-            compile_expressions(entries, e.symbols, "numpy"),
-            cache(lambda: compile_expressions(entries, e.symbols, "torch")),
+            vectorised(entries, e.symbols, "numpy"),
+            cache(lambda: vectorised(entries, e.symbols, "torch")),
         )
 
     @cached_property
@@ -297,9 +297,7 @@ class _Scalar:
     def __init__(self, equations: Equations, expression: Value, name: str) -> None:
         self.expression, self._name = expression, name
         self._dim = len(equations.symbols)
-        self._compile = cache(
-            lambda library: compile_expressions([expression], equations.symbols, library)
-        )
+        self._compile = cache(lambda library: vectorised([expression], equations.symbols, library))
 
     def __repr__(self) -> str:
         return f"<{self._name}: a function of states (..., {self._dim})>"

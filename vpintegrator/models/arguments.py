@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Concatenate, ParamSpec, get_args, get_type_hints
 
 from vpintegrator.nn.checks import plain
-from vpintegrator.nn.split import Split
+from vpintegrator.nn.split import Blocks
 
 P = ParamSpec("P")
 
@@ -44,7 +44,7 @@ def checked_arguments(
 def argument_kinds(architecture: type) -> dict[str, tuple[Any, ...]]:
     """The alternatives of kind of each argument, as declared: ``(int, NoneType)``, ``(bool,)``.
 
-    ``Split`` stays one alternative; anything that is not checked is ``Any``.
+    ``Blocks`` stays one alternative; anything that is not checked is ``Any``.
     """
     hints = get_type_hints(inspect.unwrap(architecture.__init__))  # type: ignore[misc]
     return {
@@ -61,4 +61,4 @@ def _plain_kinds(init: Callable[..., None]) -> dict[str, tuple[type, ...]]:
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if isinstance(hint, UnionType) and hint != Split else (hint,)
+    return get_args(hint) if isinstance(hint, UnionType) and hint != Blocks else (hint,)

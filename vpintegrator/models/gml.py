@@ -27,7 +27,7 @@ from vpintegrator.nn.attention import VolumePreservingAttention
 from vpintegrator.nn.feed_forward import ResidualLayer
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
-from vpintegrator.stored import StoredGroup, open_any, reading
+from vpintegrator.reading import StoredGroup, open_any, reading
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 import safetensors
 import torch
 
+from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_version
 from vpintegrator.models.arguments import argument_kinds
@@ -23,8 +24,7 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.nn.checks import as_dtype
-from vpintegrator.region import Region
-from vpintegrator.stored import read_json
+from vpintegrator.reading import read_json
 from vpintegrator.tensors import write_tensors
 
 FORMAT = "vpintegrator-model"

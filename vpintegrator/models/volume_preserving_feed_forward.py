@@ -16,7 +16,7 @@ from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling
 from vpintegrator.nn.formulas import as_expressions
-from vpintegrator.nn.split import Split, as_argument
+from vpintegrator.nn.split import Blocks, as_argument
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
@@ -33,7 +33,7 @@ def coupling_by_functions(
     degree: int,
     periodic: Any,
     expressions: Any,
-    split: Split,
+    split: Blocks,
     symmetries: torch.Tensor,
     activation: str,
     initial_scale: float,
@@ -84,7 +84,7 @@ def volume_preserving_feed_forward(
     blocks: int,
     linear: int,
     upper_first: bool,
-    split: Split,
+    split: Blocks,
     symmetries: torch.Tensor,
     initial_scale: float,
     taper: float | None,
@@ -234,7 +234,7 @@ class VolumePreservingFeedForward(Integrator):
         blocks: int = 2,
         linear: int = 1,
         upper_first: bool = False,
-        split: Split = "coordinates",
+        split: Blocks = "coordinates",
         activation: str = "tanh",
         reversing_symmetries: Any = (),
         initial_scale: float = 1e-2,

@@ -18,7 +18,7 @@ from vpintegrator.models.volume_preserving_feed_forward import (
 from vpintegrator.nn.attention_coupling import AttentionCoupling
 from vpintegrator.nn.checks import positive
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.split import Split, as_argument
+from vpintegrator.nn.split import Blocks, as_argument
 from vpintegrator.nn.symmetry import symmetry_group
 
 
@@ -96,7 +96,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
         expressions: Any = (),
         attention_width: int = 8,
         heads: int = 2,
-        split: Split = "coordinates",
+        split: Blocks = "coordinates",
         stiefel: bool = False,
         activation: str = "tanh",
         reversing_symmetries: Any = (),

@@ -19,7 +19,7 @@ from vpintegrator.models.volume_preserving_feed_forward import (
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.checks import one_of, positive
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.split import Split, as_argument
+from vpintegrator.nn.split import Blocks, as_argument
 from vpintegrator.nn.symmetry import invariant_count, symmetry_group
 from vpintegrator.nn.time_mixing import TimeMixing
 
@@ -115,7 +115,7 @@ class VolumePreservingTransformer(Integrator):
         blocks: int = 2,
         linear: int = 1,
         upper_first: bool = False,
-        split: Split = "coordinates",
+        split: Blocks = "coordinates",
         activation: str = "tanh",
         reversing_symmetries: Any = (),
         initial_scale: float = 1e-2,

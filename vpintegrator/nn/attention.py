@@ -10,7 +10,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import cayley_increment, lower_places, skew_correlations, skew_matrix
 from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
-from vpintegrator.nn.split import Split, as_blocks, check_compatible, others, placement
+from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
 
 
@@ -160,7 +160,7 @@ class CoupledAttention(nn.Module):
         window: int,
         *,
         features: int = 0,
-        split: Split = "coordinates",
+        split: Blocks = "coordinates",
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,

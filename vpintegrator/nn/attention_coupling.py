@@ -10,7 +10,7 @@ from torch import nn
 from vpintegrator.nn.checks import as_dtype, last_size, positive
 from vpintegrator.nn.couplings import Coupling
 from vpintegrator.nn.multihead import MultiHeadAttention
-from vpintegrator.nn.split import Split, as_blocks
+from vpintegrator.nn.split import Blocks, as_blocks
 
 
 class WindowAttention(nn.Module):
@@ -101,7 +101,7 @@ class AttentionCoupling(Coupling):
         *,
         width: int = 8,
         heads: int = 2,
-        split: Split = "coordinates",
+        split: Blocks = "coordinates",
         symmetries: Any = (),
         stiefel: bool = False,
         initial_scale: float = 1e-2,

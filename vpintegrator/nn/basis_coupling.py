@@ -20,7 +20,7 @@ from vpintegrator.nn.basis import (
 )
 from vpintegrator.nn.checks import as_dtype, last_size, plain, positive
 from vpintegrator.nn.formulas import Formulas
-from vpintegrator.nn.split import Split, as_blocks, check_compatible, others
+from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group, signed_permutations
 from vpintegrator.nn.taper import tapered
 
@@ -84,7 +84,7 @@ class BasisCoupling(nn.Module):
         *,
         periodic: Sequence[int] = (),
         expressions: Sequence[str] = (),
-        split: Split = "coordinates",
+        split: Blocks = "coordinates",
         symmetries: Any = (),
         initial_scale: float = 1e-3,
         taper: float | None = None,

@@ -11,7 +11,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.checks import as_dtype, last_size, positive
-from vpintegrator.nn.split import Split, as_blocks, check_compatible, others, placement
+from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
 
 
@@ -61,7 +61,7 @@ class AdditiveCoupling(nn.Module):
         dim: int,
         width: int = 16,
         *,
-        split: Split = "coordinates",
+        split: Blocks = "coordinates",
         symmetries: Any = (),
         activation: str = "tanh",
         initial_scale: float = 1e-2,
@@ -181,7 +181,7 @@ class Coupling(nn.Module):
         dim: int,
         functions: Sequence[nn.Module],
         *,
-        split: Split = "coordinates",
+        split: Blocks = "coordinates",
         symmetries: Any = (),
         dtype: torch.dtype | str = torch.float64,
     ) -> None:

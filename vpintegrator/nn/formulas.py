@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol
-from vpintegrator.dynamics.compile import evaluator, torch_functions
+from vpintegrator.dynamics.evaluation import evaluator, torch_functions
 from vpintegrator.dynamics.expression import Scope, parse
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import SignedPermutations

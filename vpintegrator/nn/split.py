@@ -12,10 +12,10 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.checks import plain, positive
 from vpintegrator.nn.symmetry import TOLERANCE
 
-Split = str | Sequence[Sequence[int]]
+Blocks = str | Sequence[Sequence[int]]
 
 
-def as_blocks(split: Split, dim: int) -> list[list[int]]:
+def as_blocks(split: Blocks, dim: int) -> list[list[int]]:
     """Blocks of component indices that together are a permutation of 0 ... dim - 1.
 
     Parameters
@@ -48,7 +48,7 @@ def as_blocks(split: Split, dim: int) -> list[list[int]]:
     return blocks
 
 
-def parse_split(text: str) -> Split:
+def parse_split(text: str) -> Blocks:
     """A split written as text: its name, or blocks of indices such as ``0,1|2`` or ``0-30|31-61``.
 
     ``|`` stands between blocks, ``,`` between indices, and ``0-30`` is short for 0,1,...,30.
@@ -76,7 +76,7 @@ def parse_split(text: str) -> Split:
     return blocks
 
 
-def as_argument(split: Split, dim: int) -> Split:
+def as_argument(split: Blocks, dim: int) -> Blocks:
     """A split as it can be stored as JSON: its name, or lists of integers."""
     return split if isinstance(split, str) else as_blocks(split, dim)
 

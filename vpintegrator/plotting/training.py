@@ -17,7 +17,7 @@ from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import LEARNED
 from vpintegrator.plotting.names import grouped, plain
 from vpintegrator.plotting.style import Style
-from vpintegrator.stored import read_json
+from vpintegrator.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

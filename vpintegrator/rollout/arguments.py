@@ -12,12 +12,12 @@ import numpy as np
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
+from vpintegrator.reading import read_json
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.rollout_file import RESERVED
-from vpintegrator.stored import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
-from vpintegrator.region import Region
 from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating, network_jacobian

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.region import Departure
+from vpintegrator.dynamics.region import Departure
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.rollout.diagnostics import (
     InvariantError,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.region import TOLERANCE, Region
+from vpintegrator.dynamics.region import TOLERANCE, Region
 from vpintegrator.rollout.diagnostics import DriftAccumulator, is_relative
 
 Snapshot = dict[str, np.ndarray]
@@ -205,7 +205,7 @@ class RegionObserver(Observer):
     index
         First step outside by more than the tolerance, -1 if none, (trajectory,).
     excess
-        As in :class:`vpintegrator.region.Departure`.
+        As in :class:`vpintegrator.dynamics.region.Departure`.
     """
 
     def __init__(self, region: Region, system: System, trajectories: int) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.region import Departure
 from vpintegrator.errors import InputError, printable
-from vpintegrator.region import Departure
 from vpintegrator.rollout.diagnostics.divergence import divergence_times, extent_of
 from vpintegrator.rollout.diagnostics.invariants import InvariantError
 from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov
@@ -180,8 +180,8 @@ class Summary:
         How many of how many diverged, as :meth:`Report.divergence_time` has it.
     left_region, left_region_time, left_region_by
         How many left the states that the model was trained on, when the first of them did, and how
-        far they got, see :class:`vpintegrator.region.Departure`; None where that is not known, and
-        the time None where none did.
+        far they got, see :class:`vpintegrator.dynamics.region.Departure`; None where that is not
+        known, and the time None where none did.
     """
 
     name: str

@@ -17,9 +17,11 @@ import h5py
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.region import Departure, Region
+from vpintegrator.dynamics.state_file import write_header, write_series, write_states
 from vpintegrator.errors import InputError, printable
-from vpintegrator.hdf5 import create_hdf5, create_series, write_header, write_states
-from vpintegrator.region import Departure, Region
+from vpintegrator.hdf5 import create_hdf5
+from vpintegrator.reading import StoredGroup, open_hdf5
 from vpintegrator.rollout.diagnostics import (
     DriftFit,
     InvariantError,
@@ -29,7 +31,6 @@ from vpintegrator.rollout.diagnostics import (
     series_names,
 )
 from vpintegrator.rollout.report import Report, Run, Volume
-from vpintegrator.stored import StoredGroup, open_hdf5
 
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 2
@@ -78,7 +79,7 @@ def _write_run(group: h5py.Group, run: Run, report: Report) -> None:
     write_states(group, run.states, report.times, report.system)
     each = ("trajectory",)
     since = "since the stored time before"
-    create_series(group, "error", run.error, f"largest distance from the reference {since}")
+    write_series(group, "error", run.error, f"largest distance from the reference {since}")
     mean = "root mean square error over all steps of the reference"
     _write(group, "root_mean_square_error", run.root_mean_square_error, mean, each)
     failure = "first time at which the trajectory is not finite"
@@ -88,7 +89,7 @@ def _write_run(group: h5py.Group, run: Run, report: Report) -> None:
     for name, key in series_names(run.invariants).items():
         record, word = run.invariants[name], printable(name)
         text = f"change of {word} {since}"
-        change = create_series(group, f"invariant_{key}", record.error, text)
+        change = write_series(group, f"invariant_{key}", record.error, text)
         change.attrs["kind"] = record.kind
         relative = f"1 where the change of {word} is relative, 0 where it is absolute"
         _write(group, f"relative_{key}", record.relative.astype(np.int8), relative, each)

@@ -19,12 +19,12 @@ import torch
 
 from vpintegrator.claim import claim
 from vpintegrator.data import Dataset, open_dataset, windows
+from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
 from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
-from vpintegrator.region import Region
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.arguments import LARGEST_SEED, not_negative, positive, whole

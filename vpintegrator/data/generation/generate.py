@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.data.dataset import Dataset
+from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import measure_accuracy
 from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shard import Task, versions
@@ -19,11 +20,10 @@ from vpintegrator.data.generation.shards import Shards, folder_of, remove_shards
 from vpintegrator.data.generation.stacks import integrate
 from vpintegrator.data.generation.workers import Run, check_main, cluster, here, process_pool
 from vpintegrator.data.recipe import Recipe, load_recipe
-from vpintegrator.data.store import save_dataset
+from vpintegrator.data.view import shard_name
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output, check_space
-from vpintegrator.hdf5 import shard_name
-from vpintegrator.stored import StoredGroup, open_any
+from vpintegrator.reading import StoredGroup, open_any
 
 if TYPE_CHECKING:
     from distributed import Client

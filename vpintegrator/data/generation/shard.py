@@ -22,13 +22,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from vpintegrator.data.dataset_file import digests
 from vpintegrator.data.generation.accuracy import Accuracy, measure_accuracy
 from vpintegrator.data.generation.stacks import integrate
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.store import digests
 from vpintegrator.data.view import SHARD_FORMAT
+from vpintegrator.dynamics.state_file import write_states
 from vpintegrator.files import replacing
-from vpintegrator.hdf5 import write_states
 
 
 @dataclass(frozen=True)

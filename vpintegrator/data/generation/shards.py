@@ -21,15 +21,14 @@ from typing import Any
 import h5py
 import numpy as np
 
+from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import combine
 from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shard import Shard, disk_full, group_parts, versions
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.store import save_dataset
-from vpintegrator.data.view import SHARD_FORMAT, Layout, View
+from vpintegrator.data.view import SHARD_FORMAT, Layout, View, shard_name
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_space, disk_errors, locked, publish, replacing
-from vpintegrator.hdf5 import shard_name
 
 _IDENTITY = "dataset.json"
 

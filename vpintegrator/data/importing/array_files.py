@@ -21,7 +21,7 @@ from vpintegrator.data.importing.arrays import Arrays, choose, with_step
 from vpintegrator.data.importing.hdf5_arrays import read_hdf5
 from vpintegrator.data.importing.tables import read_table
 from vpintegrator.errors import InputError
-from vpintegrator.stored import COMPRESSION, LARGEST_UNSTORED, reading
+from vpintegrator.reading import COMPRESSION, LARGEST_UNSTORED, reading
 
 
 def read_arrays(

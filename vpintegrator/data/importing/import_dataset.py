@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.data.dataset import Dataset
+from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, fingerprint
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, choose, numbers
 from vpintegrator.data.importing.cells import plain_name
@@ -22,13 +23,13 @@ from vpintegrator.data.importing.resampling import resample as resample_states
 from vpintegrator.data.importing.times import place_on_grid
 from vpintegrator.data.recipe import toml
 from vpintegrator.data.split import GROUPS, Split, consecutive
-from vpintegrator.data.store import FORMAT, FORMAT_VERSION, fingerprint
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.angles import unwrapped
 from vpintegrator.dynamics.expression import check_name
+from vpintegrator.dynamics.state_file import write_header, write_overview, write_states
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
-from vpintegrator.hdf5 import create_hdf5, write_header, write_overview, write_states
+from vpintegrator.hdf5 import create_hdf5
 
 _FEW = 5  # trajectories from which on whole ones are dealt out, and not cut in time
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.algebra import Value
-from vpintegrator.dynamics.checks import vanishes
-from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
+from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
+from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.classical.per_system import once_per_system
@@ -191,8 +191,8 @@ def _particle(system: System) -> Particle:
     slopes = [e.algebra.gradient(f) for f in fields]
     derivatives = [slope.get(x, 0) for slope in slopes for x in positions]
     return Particle(
-        compile_expressions(fields, positions, "numpy"),
-        compile_expressions(derivatives, positions, "numpy"),
+        vectorised(fields, positions, "numpy"),
+        vectorised(derivatives, positions, "numpy"),
     )
 
 

@@ -21,9 +21,9 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.algebra import Symbol, TooLong, Value
 from vpintegrator.dynamics.antiderivative import antiderivative
-from vpintegrator.dynamics.checks import vanishes
-from vpintegrator.dynamics.compile import compile_expressions
 from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.evaluation import vectorised
+from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages
@@ -59,10 +59,10 @@ class Plane:
             for j, s in enumerate(symbols)
             if s in slope
         }
-        self._rates = compile_expressions(rates, symbols, "numpy")
-        self._inner = compile_expressions(inner, symbols, "numpy")
+        self._rates = vectorised(rates, symbols, "numpy")
+        self._inner = vectorised(inner, symbols, "numpy")
         self._places = list(outer)
-        self._outer = compile_expressions(list(outer.values()), symbols, "numpy")
+        self._outer = vectorised(list(outer.values()), symbols, "numpy")
 
     def slopes(self, components: list[np.ndarray], step: float) -> np.ndarray:
         """The two rates in the middle of the step, (2, trajectory); NaN where it does not exist.
@@ -228,7 +228,7 @@ def _antiderivative(change: Value, symbol: Symbol, e: Equations) -> Value | None
 
 def _agrees(first: Value, second: Value, symbols: tuple[Symbol, ...]) -> bool:
     """Whether two expressions have the same values wherever both have one: SymPy may err."""
-    function = compile_expressions([first, second], symbols, "numpy")
+    function = vectorised([first, second], symbols, "numpy")
     points = np.random.default_rng(0).normal(size=(len(symbols), _POINTS))
     with np.errstate(all="ignore"):
         a, b = _fill(function(*points), (_POINTS,))

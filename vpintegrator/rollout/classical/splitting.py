@@ -17,9 +17,9 @@ from typing import Any, final
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.checks import vanishes
-from vpintegrator.dynamics.compile import ComponentFunction, compile_expressions
 from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
+from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.classical.per_system import once_per_system
@@ -65,7 +65,7 @@ class Part:
         used = {symbol for expression in expressions for symbol in e.algebra.symbols(expression)}
         needed = [j for j, symbol in enumerate(e.symbols) if symbol in used]
         symbols = [e.symbols[j] for j in needed]
-        return needed, compile_expressions(expressions, symbols, "numpy")
+        return needed, vectorised(expressions, symbols, "numpy")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ _HALF = Fraction(1, 2)
 _TERMS = 40  # of a sum in one line: Python's own parser has limits
 _LARGEST_MULTIPLIED = 16  # of powers
 _DEPTH = 20  # of parentheses in one line
-_LARGEST_COMPILED = 30_000  # formulas; for more, Python's compiler takes too much time and memory
+_LARGEST_WRITTEN = 30_000  # formulas; for more, Python's compiler takes too much time and memory
 
 
 def _sigmoid(x: Any) -> Any:
@@ -61,7 +61,7 @@ def torch_functions() -> dict[str, Any]:
     return {name: getattr(torch, name) for name in names}
 
 
-def compile_expressions(
+def vectorised(
     expressions: Sequence[Value], symbols: Sequence[Symbol], library: str
 ) -> ComponentFunction:
     """Make a function of the state's components.
@@ -77,7 +77,7 @@ def compile_expressions(
     """
     functions = _numpy_functions() if library == "numpy" else torch_functions()
     nodes = below(expressions)
-    if len(nodes) > _LARGEST_COMPILED:
+    if len(nodes) > _LARGEST_WRITTEN:
         return evaluator(expressions, symbols, functions, float)
     names = {symbol: f"component_{i}" for i, symbol in enumerate(symbols)}
     lines, values = _Printer(expressions, nodes, names).print()

@@ -23,9 +23,9 @@ from vpintegrator.dynamics.algebra import (
     Value,
     below,
 )
-from vpintegrator.dynamics.compile import evaluator
 from vpintegrator.dynamics.constants import HIGH, HIGH_FUNCTIONS, Number, high
 from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.evaluation import evaluator
 from vpintegrator.errors import InputError
 
 _POINTS = 12
@@ -40,7 +40,7 @@ _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sin
 Point = list[Any]
 
 
-def check_claims(equations: Equations, source: str) -> bool:
+def check_identities(equations: Equations, source: str) -> bool:
     """Check invariants, symmetries, periods and divergence; return whether the latter is zero.
 
     Raises

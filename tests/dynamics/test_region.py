@@ -8,9 +8,9 @@ import pytest
 
 import vpintegrator as vp
 from tests.rollout.systems import system
+from vpintegrator.dynamics.region import TOLERANCE, Departure, Region
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
-from vpintegrator.region import TOLERANCE, Departure, Region
 
 PENDULUM = """
 state = ["q", "p", "k"]

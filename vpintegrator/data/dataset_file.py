@@ -17,8 +17,9 @@ import h5py
 import numpy as np
 
 from vpintegrator.data.recipe import Recipe
+from vpintegrator.dynamics.state_file import write_header, write_overview, write_states
 from vpintegrator.errors import printable
-from vpintegrator.hdf5 import create_hdf5, write_header, write_overview, write_shards, write_states
+from vpintegrator.hdf5 import create_hdf5
 
 FORMAT = "vpintegrator-dataset"
 FORMAT_VERSION = 1
@@ -83,7 +84,7 @@ def save_dataset(
             write_states(group, states[name], times[part], recipe.system, which.start)
         write_overview(f, recipe.system)
         if shards is not None:
-            write_shards(f, *shards)
+            _write_shards(f, *shards)
 
 
 def fingerprint(states: Mapping[str, np.ndarray], step: float) -> str:
@@ -104,3 +105,14 @@ def digests(states: np.ndarray) -> bytes:
     """SHA-256 of each trajectory, 32 bytes each, so that those of parts can be put together."""
     rows = np.ascontiguousarray(states, dtype="<f8")
     return b"".join(hashlib.sha256(row.data).digest() for row in rows)
+
+
+def _write_shards(file: h5py.File, folder: str, sizes: Sequence[int]) -> None:
+    """In the root, where the states are when other files hold them: a folder beside this one."""
+    file.attrs["shards"] = folder
+    scale = file.create_dataset("shard", data=np.arange(len(sizes), dtype=np.int64))
+    scale.attrs["long_name"] = "number of the file in the folder of shards"
+    scale.make_scale("shard")
+    dataset = file.create_dataset("shard_size", data=np.asarray(sizes, dtype=np.int64))
+    dataset.attrs["long_name"] = "its size in bytes"
+    dataset.dims[0].attach_scale(scale)
