@@ -7,6 +7,7 @@ symmetries come in as matrices. A layer that preserves volume exactly says
 
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
+from vpintegrator.nn.attention_weights import attention_weights
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.cayley import cayley, skew_correlations, skew_matrix
 from vpintegrator.nn.composition import Composition
@@ -42,6 +43,7 @@ __all__ = [
     "TriangularLayer",
     "VolumePreservingAttention",
     "WindowAttention",
+    "attention_weights",
     "cayley",
     "generated_group",
     "orthonormality_error",

@@ -8,7 +8,13 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.cayley import cayley_increment, lower_places, skew_correlations, skew_matrix
+from vpintegrator.nn.cayley import (
+    cayley,
+    cayley_increment,
+    lower_places,
+    skew_correlations,
+    skew_matrix,
+)
 from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
@@ -96,6 +102,13 @@ class VolumePreservingAttention(nn.Module):
         if self.weighting == "skew":
             return X @ A @ X.mT
         return skew_correlations(X, A)
+
+    def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
+        """The rotations cayley(C)^T (..., window, window) of windows X (..., window, dim).
+
+        Step t of the output is the sum over s of weight (t, s) times step s of the window.
+        """
+        return cayley(self.correlations(X)).mT
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"dim": self.dim})
@@ -219,6 +232,18 @@ class CoupledAttention(nn.Module):
         weighted = (hidden.unflatten(-1, (len(inner), -1)) @ A).flatten(-2)
         lower = torch.tril(weighted @ hidden.mT, -1) / len(inner)
         return constant + lower - lower.mT
+
+    def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
+        """The rotations (..., block, window, window) of the blocks of windows X, in their order.
+
+        Step t of a block becomes the sum over s of weight (t, s) times step s of that block; the
+        blocks before it have been rotated by then.
+        """
+        rotations = []
+        for index in range(len(self.blocks)):
+            rotations.append(cayley(self._correlations(X, index)).mT)
+            X = self._sweep(X, range(index, index + 1), 1)
+        return torch.stack(rotations, -3)
 
     def _sweep(self, X: torch.Tensor, order: range, sign: int) -> torch.Tensor:
         last_size("X", X, {"window": self.window, "dim": self.dim})

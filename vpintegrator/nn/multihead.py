@@ -71,15 +71,19 @@ class MultiHeadAttention(nn.Module):
         stacked = X @ weight.flatten(0, 1).mT
         return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
+    def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
+        """The weights (..., head, window, window) of windows X, queries by rows, keys by columns.
+
+        They are softmax(scale Q_i^T K_i) over each row, the transpose of the formula above.
+        """
+        queries, keys = self._project(X, self.query), self._project(X, self.key)
+        # written out because windows are short and all derivatives of it are plain ones
+        return torch.softmax(self.scale * queries @ keys.mT, -1)
+
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"dim": self.dim})
-        queries, keys, values = (
-            self._project(X, weight) for weight in (self.query, self.key, self.value)
-        )
-        # rows are queries here, the transpose of the formula above; written out because windows
-        # are short and all derivatives of these operations are plain ones
-        weights = torch.softmax(self.scale * queries @ keys.mT, -1)
-        output = (weights @ values).transpose(-2, -3).flatten(-2)
+        heads = self.attention_weights(X) @ self._project(X, self.value)
+        output = heads.transpose(-2, -3).flatten(-2)
         return X + output if self.residual else output
 
     def extra_repr(self) -> str:
@@ -168,15 +172,25 @@ class GeneralMultiHeadAttention(nn.Module):
         last_size("key", key, {"key_dim": self.key_dim})
         last_size("value", value, {"sequence": key.shape[-2], "value_dim": self.value_dim})
         return nn.functional.scaled_dot_product_attention(
-            *(
-                projection(sequence).unflatten(-1, (self.heads, -1)).transpose(-2, -3)
-                for projection, sequence in (
-                    (self.query, query),
-                    (self.key, key),
-                    (self.value, value),
-                )
-            )
+            self._split(self.query(query)),
+            self._split(self.key(key)),
+            self._split(self.value(value)),
         )
+
+    def _split(self, stacked: torch.Tensor) -> torch.Tensor:
+        """(..., sequence, heads width) to (..., head, sequence, width)."""
+        return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+
+    def attention_weights(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor | None = None,
+        value: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The weights (..., head, M, N): softmax over the keys, whatever the values are."""
+        queries, keys = self.query(query), self.key(query if key is None else key)
+        scores = self._split(queries) @ self._split(keys).mT
+        return torch.softmax(scores / (queries.shape[-1] // self.heads) ** 0.5, -1)
 
     def forward(
         self,

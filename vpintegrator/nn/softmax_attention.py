@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.nn.cayley import cayley_increment
+from vpintegrator.nn.cayley import cayley, cayley_increment
 from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
 
 
@@ -24,14 +24,26 @@ class _SelfAttention(nn.Module):
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
 
+    def _correlations(self, X: torch.Tensor) -> torch.Tensor:
+        lower = torch.tril(self.scores(X), -1)
+        return lower - lower.mT
+
+    def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
+        """The weights (..., window, window) of windows X, queries by rows and keys by columns.
+
+        Step t of the output is the sum over s of weight (t, s) times step s of the window, and the
+        window itself with ``residual``.
+        """
+        if self.weights == "softmax":
+            return torch.softmax(self.scores(X), -2).mT
+        return cayley(self._correlations(X)).mT
+
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"dim": self.dim})
-        S = self.scores(X)
         if self.weights == "softmax":
-            output = torch.softmax(S, -2).mT @ X
+            output = self.attention_weights(X) @ X
         else:
-            lower = torch.tril(S, -1)
-            output = X + cayley_increment(lower - lower.mT, X)
+            output = X + cayley_increment(self._correlations(X), X)
         return X + output if self.residual else output
 
     def extra_repr(self) -> str:

@@ -1,0 +1,122 @@
+"""The weights read off an attention layer are those by which it maps its window."""
+
+import pytest
+import torch
+
+from tests.nn.laws import assert_close, randomise, sample
+from vpintegrator import models, nn
+
+DOUBLE = torch.float64
+MIRROR = torch.diag(torch.tensor([1.0, 1.0, -1.0]))
+
+
+def in_heads(weights, X, layer):
+    """Multihead attention by its weights: each head of its values, beside one another."""
+    values = X @ layer.value.flatten(0, 1).mT
+    split = values.unflatten(-1, (layer.heads, -1)).transpose(-2, -3)
+    return (weights @ split).transpose(-2, -3).flatten(-2)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.VolumePreservingAttention(3),
+        nn.VolumePreservingAttention(2, "arbitrary"),
+        nn.MultiplicativeAttention(3),
+        nn.MultiplicativeAttention(3, weights="cayley"),
+        nn.AdditiveAttention(3, 2),
+        nn.AdditiveAttention(3, weights="cayley"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("window", [1, 3, 5])
+def test_the_output_is_the_weights_times_the_window(layer, window):
+    randomise(layer, 1.0, seed=window)
+    X = sample(4, window, layer.dim)
+    weights = layer.attention_weights(X)
+    assert weights.shape == (4, window, window)
+    assert_close(weights @ X, layer(X))
+    identity = torch.eye(window, dtype=DOUBLE)
+    if getattr(layer, "weights", "cayley") == "softmax":
+        assert_close(weights.sum(-1), torch.ones(4, window, dtype=DOUBLE))
+    else:
+        assert_close(weights @ weights.mT, identity.expand_as(weights))
+
+
+@pytest.mark.parametrize("features", [0, 2])
+def test_each_block_is_rotated_by_its_own_weights(features):
+    layer = randomise(nn.CoupledAttention(3, 4, features=features), 1.0, seed=1)
+    X = sample(2, 4, 3)
+    weights = layer.attention_weights(X)
+    assert weights.shape == (2, 3, 4, 4)
+    blocks = [weights[:, k] @ X[..., block] for k, block in enumerate(layer.blocks)]
+    assert_close(torch.cat(blocks, -1), layer(X))
+
+
+def test_multihead_weights_times_the_values_are_the_heads():
+    layer = randomise(nn.MultiHeadAttention(4, 2), 1.0, seed=2)
+    X = sample(3, 5, 4)
+    weights = layer.attention_weights(X)
+    assert weights.shape == (3, 2, 5, 5)
+    assert_close(in_heads(weights, X, layer), layer(X))
+
+
+def test_general_multihead_weights_are_those_of_torch():
+    theirs = torch.nn.MultiheadAttention(
+        6, 2, bias=True, kdim=5, vdim=4, batch_first=True, dtype=DOUBLE
+    )
+    randomise(theirs, 1.0, seed=3)
+    ours = nn.GeneralMultiHeadAttention(6, 2, key_dim=5, value_dim=4, key_width=3)
+    with torch.no_grad():
+        for index, name in enumerate(("query", "key", "value")):
+            getattr(ours, name).weight.copy_(getattr(theirs, f"{name[0]}_proj_weight"))
+            getattr(ours, name).bias.copy_(theirs.in_proj_bias.chunk(3)[index])
+    query, key, value = sample(2, 3, 6), sample(2, 7, 5, seed=1), sample(2, 7, 4, seed=2)
+    _, expected = theirs(query, key, value, average_attn_weights=False)
+    assert_close(ours.attention_weights(query, key, value), expected, 1e-12)
+    values = ours.value(value).unflatten(-1, (2, -1)).transpose(-2, -3)
+    assert_close(
+        ours.attention_weights(query, key) @ values, ours.heads_of(query, key, value), 1e-12
+    )
+
+
+def test_the_weights_of_a_model_are_those_of_its_layers_in_their_order():
+    model = randomise(models.VolumePreservingTransformer(dim=3, window=4, depth=2), 0.5, seed=4)
+    model.set_normalisation(torch.ones(3), torch.tensor([1.0, 2.0, 4.0]))
+    window = sample(2, 4, 3)
+    weights = nn.attention_weights(model, window)
+    inside = (window - model.shift) / model.scale
+    for place, layer in model.core.named_children():
+        if f"core.{place}" in weights:
+            assert_close(weights[f"core.{place}"], layer.attention_weights(inside))
+        inside = layer(inside)
+    assert list(weights) == ["core.0", "core.2"]
+    assert not any(part._forward_pre_hooks for part in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes"),
+    [
+        (
+            models.VolumePreservingTransformer(
+                dim=3,
+                window=4,
+                depth=1,
+                reversing_symmetries=[torch.diag(torch.tensor([1, 1, -1]))],
+            ),
+            {"core.psi.0": (4, 4)},
+        ),
+        (
+            models.VolumePreservingMultiheadTransformer(dim=2, window=3, depth=1, heads=2),
+            {f"core.0.functions.{block}.attention": (2, 3, 3) for block in (0, 1)},
+        ),
+        (models.StandardTransformer(dim=4, window=3, depth=1), {"core.0": (4, 3, 3)}),
+        (models.VolumePreservingFeedForward(dim=3), {}),
+    ],
+    ids=["reversible", "inside couplings", "softmax", "no attention"],
+)
+def test_attention_is_found_wherever_it_is(model, shapes):
+    weights = nn.attention_weights(model, sample(model.window, model.dim))
+    assert {place: tuple(matrix.shape) for place, matrix in weights.items()} == shapes
+    for matrix in weights.values():
+        assert not matrix.requires_grad

@@ -1,0 +1,62 @@
+"""The attention weights of every layer of a network, read off as it maps a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The weights of every attention layer while ``model`` maps a window.
+
+    Parameters
+    ----------
+    model : Module
+        Any network of layers of this package, such as an integrator.
+    window : Tensor, (..., window, dim)
+        What the model is given, in the units of its states.
+
+    Returns
+    -------
+    dict of str to Tensor, (..., time, time)
+        By the layer's place in the model, in the order of evaluation: the place ``"core.0"`` is
+        that of ``model.get_submodule("core.0")``. Before time come heads, or the blocks that a
+        ``CoupledAttention`` rotates. Rows are the steps that are made, columns those they are
+        made of. A row of softmax weights sums to 1; the weights of a ``VolumePreservingAttention``
+        are rotations, so there the squares do. Empty if there is no attention.
+
+    Notes
+    -----
+    Of a reversible map psi R psi^-1 R they are those of psi, which comes last. Where a coupling
+    averages over symmetries, the elements of the group come first in the shape.
+
+    Examples
+    --------
+    >>> import torch, vpintegrator as vp
+    >>> model = vp.models.VolumePreservingTransformer(dim=3, window=4)
+    >>> weights = vp.nn.attention_weights(model, torch.ones(4, 3, dtype=torch.float64))
+    >>> {place: tuple(matrix.shape) for place, matrix in weights.items()}
+    {'core.0': (4, 4), 'core.2': (4, 4)}
+    """
+    found: dict[str, torch.Tensor] = {}
+
+    def reader(place: str) -> Any:
+        def read(layer: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+            found[place] = layer.attention_weights(*inputs)
+
+        return read
+
+    hooks = [
+        layer.register_forward_pre_hook(reader(place))
+        for place, layer in model.named_modules()
+        if hasattr(layer, "attention_weights")
+    ]
+    try:
+        with torch.no_grad():
+            model(window)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
