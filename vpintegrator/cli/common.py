@@ -104,6 +104,16 @@ overwrite_option = click.option(
 )
 
 
+def options_of(*decorators: Callable[..., Any]) -> list[click.Parameter]:
+    """What decorators declare, in their order, for a command whose modules have options."""
+
+    def command() -> None: ...
+
+    for decorator in decorators:
+        decorator(command)
+    return vars(command)["__click_params__"]
+
+
 def version_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--version``, looked up only when asked for."""
     return click.version_option(package_name="vpintegrator")(command)

@@ -1,20 +1,115 @@
-"""vp-gen while it integrates: the progress bar, interruptions, and what was written."""
+"""vp-gen that integrates: its options, the progress bar, interruptions, what was written."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.cli.common import console, progress_bar
-from vpintegrator.errors import printable
+import click
+
+from vpintegrator.cli import importing
+from vpintegrator.cli.common import console, options_of, parameter_option, progress_bar
+from vpintegrator.errors import InputError, printable
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset, Recipe
 
+RECIPE_OPTIONS = options_of(
+    click.option(
+        "--count",
+        type=click.IntRange(min=3),
+        help="Trajectories in all (train, validation and test together).",
+    ),
+    click.option("--steps", type=click.IntRange(min=1), help="Steps of each trajectory."),
+    click.option("--step", type=float, help="Time between two states."),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of the random initial states."),
+    parameter_option,
+    click.option("--method", help="SciPy's solver: DOP853, RK45, RK23, Radau, BDF, LSODA."),
+    click.option("--rtol", type=float, help="Relative tolerance of every single trajectory."),
+    click.option("--atol", type=float, help="Absolute tolerance of every single trajectory."),
+    click.option(
+        "--split",
+        type=click.Choice(["trajectory", "time"]),
+        help="Every trajectory in one group, or each cut in time.  [default: the recipe's]",
+    ),
+    click.option(
+        "--fractions",
+        metavar="A,B,C",
+        help="Parts of train, validation and test, such as 0.7,0.15,0.15.",
+    ),
+    click.option(
+        "--noise",
+        metavar="S,...",
+        help="Standard deviation of noise on what is trained on; with --from and --system, of the "
+        "noise that is there.",
+    ),
+    click.option(
+        "--relative-noise", metavar="S,...", help="The same in units of each component's spread."
+    ),
+    click.option("--missing-times", type=float, help="Part of the times without an observation."),
+    click.option(
+        "--strata",
+        type=click.IntRange(min=1),
+        help="Spread initial states evenly over so many intervals of the energy.",
+    ),
+)
+RUN_OPTIONS = options_of(
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Processes on this machine; the numbers do not depend on it.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS|FILE",
+        help="Scheduler of a dask cluster whose workers integrate, such as tcp://host:8786.",
+    ),
+    click.option(
+        "--resume", is_flag=True, help="Keep what an interrupted run left in OUTPUT.shards."
+    ),
+    click.option(
+        "--single-file/--no-single-file",
+        default=None,
+        help="Copy the shards of a large dataset to one file, or leave them beside a view of "
+        "them.  [default: one file up to 1 GiB]",
+    ),
+)
 
-def generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Dataset:
+
+def generate_dataset(
+    source: str | None,
+    output: Path | None,
+    overwrite: bool,
+    parameters: Mapping[str, Any],
+    options: Mapping[str, Any],
+    run: Mapping[str, Any],
+) -> None:
+    """Generate what ``source`` names, with what was given of the options, and report it."""
+    for option in importing.OPTIONS:
+        if option.name in options:
+            raise InputError(f"--{option.name} is an option of --from")
+    if source is None:
+        raise InputError(
+            "say what to generate: a dataset, a system or a file; vp-gen --list shows the catalogue"
+        )
+    from vpintegrator.cli.recipe_options import recipe_options
+    from vpintegrator.cli.reporting import report_generated
+    from vpintegrator.data import load_recipe
+    from vpintegrator.files import check_output
+
+    as_text = not source.endswith(".toml") and ("\n" in source or "=" in source)
+    path = output or Path("dataset.h5" if as_text else f"{Path(source).stem}.h5")
+    check_output(path, overwrite or run["resume"])
+    recipe = load_recipe(source, parameters=parameters, **recipe_options(options))
+    report_generated(_generate_with_progress(recipe, path, overwrite=overwrite, **run))
+
+
+def _generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Dataset:
     """Call :func:`vpintegrator.generate`, with a bar, and leave with 130 when interrupted."""
     from rich.progress import TextColumn
 

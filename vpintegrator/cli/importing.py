@@ -3,31 +3,69 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vpintegrator.cli.recipe_options import read_fractions, read_numbers
-from vpintegrator.cli.reporting import report_imported
-from vpintegrator.data import import_dataset
+import click
+
+from vpintegrator.cli.common import options_of
 from vpintegrator.errors import InputError
 
-_OPTIONS = (
-    *("step", "seed", "split", "fractions", "variable", "system", "missing", "title"),
-    *("decimal", "columns", "fit", "noise", "resample"),
+OPTIONS = options_of(
+    click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take."),
+    click.option(
+        "--system", metavar="SYSTEM|FILE.toml", help="With --from: the system behind them."
+    ),
+    click.option(
+        "--fit",
+        metavar="NAME,...",
+        help="With --from and --system: parameters to estimate from the data, with standard "
+        "errors.",
+    ),
+    click.option("--missing", is_flag=True, help="With --from: states may be missing (NaN, gaps)."),
+    click.option(
+        "--resample",
+        is_flag=True,
+        help="With --from: bring irregular times to equal steps by cubic splines, and say the "
+        "error.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        help="With --from: the decimal mark of a text file.  [default: found out]",
+    ),
+    click.option(
+        "--columns",
+        metavar="NAME,...",
+        help="With --from: names of all columns of a text file without a header, as in time,q,p.",
+    ),
+    click.option("--title", help="With --from: what the data are."),
 )
+_SHARED = ("step", "seed", "split", "fractions", "noise")  # with a recipe
 
 
 def import_file(
     source: Path,
     output: Path | None,
     overwrite: bool,
-    parameters: dict[str, Any],
-    options: dict[str, Any],
+    parameters: Mapping[str, Any],
+    options: Mapping[str, Any],
+    run: Mapping[str, Any],
 ) -> None:
     """Make a dataset of a file of arrays, and say what is in it."""
+    if run["resume"] or run["scheduler"] or run["workers"] > 1:
+        raise InputError(
+            "--workers, --scheduler and --resume are not for --from, which computes nothing"
+        )
+    known = [*_SHARED, *(option.name for option in OPTIONS)]
     for key in options:
-        if key not in _OPTIONS:
+        if key not in known:
             raise InputError(f"--{key.replace('_', '-')} is not for --from, which computes nothing")
+    from vpintegrator.cli.recipe_options import read_fractions, read_numbers
+    from vpintegrator.cli.reporting import report_imported
+    from vpintegrator.data import import_dataset
+
     if "fractions" in options:
         options = {**options, "fractions": read_fractions(options["fractions"])}
     if "noise" in options:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from vpintegrator.data.split import GROUPS
 from vpintegrator.errors import InputError
 
 
-def recipe_options(options: dict[str, Any]) -> dict[str, Any]:
+def recipe_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the command line, those that belong to a table of the recipe put into it."""
-    options = dict(options)
+    options = dict(given)
     tables: dict[str, dict[str, Any]] = {"observation": {}, "split": {}, "stratified": {}}
     for key in ("noise", "relative_noise"):
         if key in options:
