@@ -1,6 +1,7 @@
 """Windows straight from a file: the same as those of arrays, in every process."""
 
 import pickle
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from vpintegrator.data import generate, import_dataset, open_dataset, windows
+from vpintegrator.data import generate, import_dataset, loading, open_dataset, windows
+from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.errors import InputError
 
 
@@ -48,6 +50,12 @@ def test_no_window_touches_a_missing_state(gaps):
     assert 0.3 * complete < len(pairs) < 0.8 * complete
 
 
+def as_rows(inputs, targets):
+    """Sorted, one pair a row."""
+    rows = np.concatenate([np.reshape(a, (len(a), -1)) for a in (inputs, targets)], axis=1)
+    return rows[np.lexsort(rows.T)]
+
+
 @given(st.integers(2, 9), st.integers(1, 4))
 def test_blocks_of_any_shape(rows, columns):
     """Chunks that cut windows in time, and files without chunks."""
@@ -63,6 +71,11 @@ def test_blocks_of_any_shape(rows, columns):
             expected = windows(states, 4)
             np.testing.assert_array_equal(found[0].numpy(), expected[0][order])
             np.testing.assert_array_equal(found[1].numpy(), expected[1][order])
+            with mock.patch.multiple(loading, _BLOCK_BYTES=16, _BUFFER_BYTES=400):
+                parts = list(pairs.buffers(torch.Generator().manual_seed(0)))
+            assert len(parts) >= 7
+            inputs, targets = (torch.cat(part) for part in zip(*(p[:] for p in parts), strict=True))
+            np.testing.assert_array_equal(as_rows(inputs, targets), as_rows(*expected))
 
 
 def _bare(states):
@@ -130,6 +143,52 @@ def test_the_loader_shows_every_window_once(dataset):
     assert not torch.equal(first, second)  # another order
     plain = torch.cat([inputs for inputs, _ in dataset.loader(2, shuffle=False)])
     np.testing.assert_array_equal(plain.numpy(), expected)
+
+
+@pytest.mark.parametrize("kilobytes", [1, 2, 8, 1000])
+@pytest.mark.parametrize("file", ["dataset", "gaps"])
+def test_buffers_hold_every_window_once(request, monkeypatch, file, kilobytes):
+    """Some trajectories, one, or all at once."""
+    monkeypatch.setattr(loading, "_BLOCK_BYTES", 128 * kilobytes)
+    monkeypatch.setattr(loading, "_BUFFER_BYTES", 1024 * kilobytes)
+    data = request.getfixturevalue(file)
+    pairs = data.windows(3, 1, 2)
+    expected = windows(data.states("train"), 3, 1, 2)
+    generator = torch.Generator().manual_seed(0)
+    buffers = list(pairs.buffers(generator))
+    assert (len(buffers) == 1) == (kilobytes == 1000)
+    for size in (7, 1000):
+        found = list(pairs.batches(size, generator))
+        assert [len(inputs) for inputs, _ in found[:-1]] == [size] * (len(found) - 1)
+        inputs, targets = (torch.cat(part).numpy() for part in zip(*found, strict=True))
+        np.testing.assert_array_equal(as_rows(inputs, targets), as_rows(*expected))
+        assert not np.array_equal(inputs, expected[0])
+    loader = data.loader(3, 1, 2, shuffle=False, batch=50)
+    found = list(loader)
+    assert len(loader) == len(found)
+    np.testing.assert_array_equal(torch.cat([inputs for inputs, _ in found]), expected[0])
+
+
+def test_a_random_subset(dataset, monkeypatch):
+    """By a permutation of all, or of a great many without."""
+    from vpintegrator.data import pairs as module
+
+    pairs = dataset.windows(2)
+    known = {w.tobytes() for w in windows(dataset.states("train"), 2)[0]}
+    for largest in (10**6, 0):
+        monkeypatch.setattr(module, "LARGEST_PERMUTATION", largest)
+        inputs, _ = pairs.sample(60, torch.Generator().manual_seed(1))
+        drawn = {w.numpy().tobytes() for w in inputs}
+        assert len(drawn) == 60
+        assert drawn <= known
+        assert len(pairs.sample(10**6, torch.Generator())[0]) == len(pairs)
+
+
+def test_pairs_of_tensors():
+    inputs, targets = torch.randn(9, 2, 3), torch.randn(9, 1, 3)
+    pairs = HeldPairs.of_tensors(inputs, targets)
+    for found, expected in zip(pairs[torch.tensor([4, 0])], (inputs, targets), strict=True):
+        assert torch.equal(found, expected[[4, 0]])
 
 
 def test_a_data_loader_of_ones_own(dataset):

@@ -256,8 +256,9 @@ class Dataset:
         batch
             Pairs in a batch; the last one may be smaller.
         shuffle, seed
-            Whether their order is random, different in each epoch, and its seed. It does not depend
-            on the number of workers.
+            Whether their order is random, different in each epoch, and its seed. Blocks of the file
+            of about a MiB come in random order, and windows are shuffled among those of some 32
+            blocks. The order does not depend on the number of workers.
         workers
             Processes that read.
         dtype
@@ -270,10 +271,10 @@ class Dataset:
         InputError
             If the trajectories are too short, or an argument is wrong.
         """
-        from vpintegrator.data.loading import window_loader
+        from vpintegrator.data.loading import WindowLoader
 
         pairs = self.windows(window, prediction_window, horizon, group=group, dtype=dtype)
-        return window_loader(pairs, batch, shuffle, seed, workers, **options)
+        return WindowLoader(pairs, batch, shuffle, seed, workers, **options)
 
     def _check(self, group: str) -> None:
         if group not in self.shapes:

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
+from vpintegrator.data.pairs import HeldPairs, Pair, Pairs, in_batches
 from vpintegrator.data.windows import count_starts, observed_starts
 from vpintegrator.errors import InputError
 
-if TYPE_CHECKING:
-    from vpintegrator.data.dataset import Dataset
-
 _BLOCK_BYTES = 1 << 20  # read at a time where the file does not say better
-_SCAN_BYTES = 1 << 25  # the same in search of missing states
-
-Pair = tuple[torch.Tensor, torch.Tensor]
+_BUFFER_BYTES = 1 << 25  # of blocks that are shuffled together, or searched for missing states
 
 
-class WindowDataset(TorchDataset[Pair]):
+class StatesOnDisk(Protocol):
+    """What is asked of a :class:`vpintegrator.data.Dataset`."""
+
+    path: Path
+    is_complete: bool
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """(trajectory, time, dim) of each group."""
+        ...
+
+    def open_states(self, group: str) -> AbstractContextManager[Any]:
+        """What is indexed by trajectories and times, and reads."""
+        ...
+
+
+class WindowDataset(Pairs):
     """All pairs of windows in a group of a dataset file; the item k is the pair k.
 
     A sequence of numbers instead of k gives the pairs in one reading, stacked. The file is opened
@@ -50,7 +63,7 @@ class WindowDataset(TorchDataset[Pair]):
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: StatesOnDisk,
         window: int,
         prediction_window: int | None = None,
         horizon: int = 1,
@@ -141,28 +154,109 @@ class WindowDataset(TorchDataset[Pair]):
     def _find_whole(self) -> np.ndarray:
         state = self._states()
         rows, length, dim = state.shape
-        part = max(1, _SCAN_BYTES // (8 * dim * length))
+        part = max(1, _BUFFER_BYTES // (8 * dim * length))
         found = [
             observed_starts(state[first : first + part], self._size) + first * self._starts
             for first in range(0, rows, part)
         ]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
+    def buffers(self, generator: torch.Generator) -> Iterator[HeldPairs]:
+        """Parts of some 32 MiB, of blocks from all over the file; in each the order is random."""
+        return (self.buffer(*part) for part in self.parts(generator))
 
-def window_loader(
-    pairs: WindowDataset, batch: int, shuffle: bool, seed: int, workers: int, **options: Any
-) -> DataLoader[Any]:
-    """Batches of windows; each is one reading of the file."""
-    for name, value, least in (("batch", batch, 1), ("workers", workers, 0)):
-        if isinstance(value, bool) or int(value) != value or value < least:
-            raise InputError(f"{name} = {value!r} must be a whole number, {least} or more")
-    generator = torch.Generator().manual_seed(seed)
-    order = RandomSampler(pairs, generator=generator) if shuffle else SequentialSampler(pairs)
-    return DataLoader(
-        pairs,
-        sampler=BatchSampler(order, int(batch), drop_last=False),
-        batch_size=None,  # the sampler makes the batches
-        num_workers=int(workers),
-        generator=generator,
-        **options,
-    )
+    def parts(self, generator: torch.Generator | None = None) -> list[tuple[np.ndarray, int]]:
+        """What :meth:`buffer` reads, part by part: random blocks and a seed, or all in order."""
+        rows, length, dim = self._states().shape
+        chunk = (self._states().chunks or (1, length))[:2]
+        bytes_of_row = 8 * dim * length
+        if bytes_of_row * chunk[0] <= _BUFFER_BYTES:  # whole trajectories
+            block = chunk[0] * max(1, _BLOCK_BYTES // (bytes_of_row * chunk[0])), self._starts
+        else:
+            # longer, for every block reads the chunk after its last, too
+            block = 1, chunk[1] * max(1, 8 * _BLOCK_BYTES // (8 * dim * chunk[1]))
+        first, start = np.mgrid[0 : rows : block[0], 0 : self._starts : block[1]].reshape(2, -1)
+        ends = np.minimum(first + block[0], rows), np.minimum(start + block[1], self._starts)
+        blocks = np.stack([first, ends[0], start, ends[1]], axis=-1)
+        together = max(
+            1, _BUFFER_BYTES // (8 * dim * block[0] * min(block[1] + self._size, length))
+        )
+        seeds = np.zeros(len(blocks), dtype=np.int64)
+        if generator is not None:
+            blocks = blocks[torch.randperm(len(blocks), generator=generator).numpy()]
+            seeds = torch.randint(1, 1 << 62, (len(blocks),), generator=generator).numpy()
+        return [(blocks[k : k + together], int(seeds[k])) for k in range(0, len(blocks), together)]
+
+    def buffer(self, blocks: np.ndarray, seed: int = 0) -> HeldPairs:
+        """The pairs that begin in blocks (block, 4), in a random order if there is a seed."""
+        state = self._states()
+        order = np.lexsort(blocks.T[::-1]) if seed else np.arange(len(blocks))
+        read = [
+            state[first:last, start : end + self._size - 1]
+            for first, last, start, end in blocks[order]
+        ]
+        pairs = HeldPairs.of_states(read, self.window, self.shift, self._size)
+        pairs.states = pairs.states.to(self._dtype)
+        return pairs.shuffled(torch.Generator().manual_seed(seed)) if seed else pairs
+
+
+class _Buffers(TorchDataset[HeldPairs]):
+    """Parts of a file, as a ``DataLoader`` and its workers read them."""
+
+    def __init__(self, pairs: WindowDataset) -> None:
+        self.pairs = pairs
+
+    def __getitem__(self, part: tuple[np.ndarray, int]) -> HeldPairs:
+        return self.pairs.buffer(*part)
+
+
+class _Order:
+    """Which parts a ``DataLoader`` asks for in an epoch."""
+
+    def __init__(self, pairs: WindowDataset, generator: torch.Generator | None) -> None:
+        self.pairs, self.generator = pairs, generator
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, int]]:
+        yield from self.pairs.parts(self.generator)  # not drawn before it is asked for
+
+    def __len__(self) -> int:
+        return len(self.pairs.parts())
+
+
+class WindowLoader(DataLoader[Any]):
+    """Batches of windows. Each block of the file is read once; workers read parts of many blocks.
+
+    The order is random as far as that goes: blocks of about a MiB come in random order, and windows
+    are shuffled among those of some 32 blocks.
+    """
+
+    def __init__(
+        self,
+        pairs: WindowDataset,
+        batch: int,
+        shuffle: bool,
+        seed: int,
+        workers: int,
+        **options: Any,
+    ) -> None:
+        for name, value, least in (("batch", batch, 1), ("workers", workers, 0)):
+            if isinstance(value, bool) or int(value) != value or value < least:
+                raise InputError(f"{name} = {value!r} must be a whole number, {least} or more")
+        generator = torch.Generator().manual_seed(seed)
+        self.windows, self.count = int(batch), len(pairs)
+        super().__init__(
+            _Buffers(pairs),
+            sampler=_Order(pairs, generator if shuffle else None),
+            batch_size=None,  # a part is more than a batch
+            num_workers=int(workers),
+            generator=generator,
+            **options,
+        )
+
+    def __iter__(self) -> Iterator[Pair]:  # type: ignore[override]
+        pinned = self.pin_memory and torch.cuda.is_available()
+        for inputs, targets in in_batches(super().__iter__(), self.windows):
+            yield (inputs.pin_memory(), targets.pin_memory()) if pinned else (inputs, targets)
+
+    def __len__(self) -> int:
+        return -(-self.count // self.windows)
