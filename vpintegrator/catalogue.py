@@ -8,21 +8,12 @@ from __future__ import annotations
 
 import ast
 import importlib.resources
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from vpintegrator.errors import InputError
-
-MAXIMUM_SIZE = 500_000  # characters of a TOML file
-_DOTS = 16
-_STRINGS = re.compile(
-    r'"""[\s\S]*?"""' + r"|'''[\s\S]*?'''" + r'|"(?:[^"\\\n]|\\.)*"' + r"|'[^'\n]*'|#[^\n]*"
-)
-_BESIDE_DOTS = re.compile(r"[\w \t-]+")
-_LONG_KEY = re.compile(rf"\.{{{_DOTS + 1}}}")
+from vpintegrator.toml import read_toml
 
 SYSTEMS, DATASETS = "vpintegrator.systems", "vpintegrator.datasets"
 
@@ -45,27 +36,6 @@ def list_systems() -> list[str]:
 def list_recipes() -> list[str]:
     """Names of the dataset recipes in the catalogue."""
     return list(catalogue(DATASETS))
-
-
-def read_toml(text: str, source: str) -> dict[str, Any]:
-    """Read TOML, or raise InputError with the line and column of the mistake."""
-    if not isinstance(text, str):
-        raise InputError(f"{source}: expected TOML text, found {type(text).__name__}")
-    if len(text) > MAXIMUM_SIZE:
-        raise InputError(
-            f"{source} has {len(text)} characters, more than the {MAXIMUM_SIZE} of a description"
-        )
-    # Python's reader takes the square of a dotted key's length, in time and in memory
-    if _LONG_KEY.search(_BESIDE_DOTS.sub("", _STRINGS.sub("", text))):
-        raise InputError(f"{source} is not valid TOML: a key has more than {_DOTS} dots")
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise InputError(f"{source} is not valid TOML: nested too deeply") from None
-    except ValueError:
-        raise InputError(f"{source} is not valid TOML: a number is too long") from None
 
 
 @dataclass(frozen=True)

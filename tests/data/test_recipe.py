@@ -6,8 +6,8 @@ import tomllib
 import pytest
 
 from vpintegrator.data import generate, list_recipes, load_recipe
-from vpintegrator.data.recipe import toml
 from vpintegrator.errors import InputError
+from vpintegrator.toml import toml_text
 
 SYSTEM = """
 title = "Duffing oscillator"
@@ -148,7 +148,7 @@ def test_unknown_names():
 @pytest.mark.parametrize("key", ["-0.0", "a b", "a.b", "", 'say "a"', "line\nend", "\x7f", "é"])
 def test_keys_come_back_as_they_were(key):
     table = {key: {key: [1, "x"]}, "distribution": "normal"}
-    text = f"table = {toml(table)}\n"
+    text = toml_text({"table": table}, {})
     assert tomllib.loads(text) == {"table": table}
     recipe = dataclasses.replace(load_recipe("pendulum"), initial_conditions=table)
     assert load_recipe(recipe.text).initial_conditions == table

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from vpintegrator.catalogue import MAXIMUM_SIZE, read_toml
 from vpintegrator.data import load_recipe
 from vpintegrator.dynamics import InitialConditions, load_system, solve
 from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 from vpintegrator.errors import InputError
+from vpintegrator.toml import MAXIMUM_SIZE, read_toml
 
 
 def field(x, more=""):

@@ -101,7 +101,7 @@ def _system(system: Any) -> str:
 
 def _origin(dataset: Dataset) -> None:
     """Where the states come from, and how accurate they are."""
-    from vpintegrator.catalogue import read_toml
+    from vpintegrator.toml import read_toml
 
     attributes, accuracy = dataset.attributes, dataset.accuracy
     recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.catalogue import read_toml
 from vpintegrator.cli.common import console
 from vpintegrator.cli.output import write_json
 from vpintegrator.cli.results import dataset_results
+from vpintegrator.toml import read_toml
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset

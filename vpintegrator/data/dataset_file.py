@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.data.recipe import Recipe
+from vpintegrator.dynamics import System
 from vpintegrator.dynamics.state_file import write_header, write_overview, write_states
 from vpintegrator.errors import printable
 from vpintegrator.hdf5 import create_hdf5
@@ -62,27 +63,54 @@ def save_dataset(
     InputError
         If the file exists and ``overwrite`` is false, or cannot be written.
     """
-    with create_hdf5(path, overwrite) as f:
-        write_header(f, FORMAT, FORMAT_VERSION, recipe.system, recipe.step)
-        f.attrs["title"] = printable(recipe.title or recipe.system.title)
-        f.attrs["recipe"] = recipe.text
-        f.attrs["seed"] = recipe.seed
-        f.attrs["solver"] = recipe.method
-        f.attrs["rtol"] = recipe.rtol
-        f.attrs["atol"] = recipe.atol
-        f.attrs["accuracy"] = json.dumps(accuracy)
-        f.attrs["fingerprint"] = (
-            fingerprint(states, recipe.step)
+    times = recipe.step * np.arange(recipe.steps + 1)
+    write_dataset(
+        path,
+        overwrite,
+        recipe.system,
+        recipe.step,
+        {
+            "title": printable(recipe.title or recipe.system.title),
+            "recipe": recipe.text,
+            "seed": recipe.seed,
+            "solver": recipe.method,
+            "rtol": recipe.rtol,
+            "atol": recipe.atol,
+            "accuracy": json.dumps(accuracy),
+            "fingerprint": fingerprint(states, recipe.step)
             if known_digests is None
-            else combined_fingerprint(known_digests, recipe.step)
-        )
-        f.attrs["noise"] = noise
-        f.attrs["complete"] = int(recipe.observation.complete)
-        times = recipe.step * np.arange(recipe.steps + 1)
-        for name, (which, part) in recipe.parts().items():
+            else combined_fingerprint(known_digests, recipe.step),
+            "noise": noise,
+            "complete": int(recipe.observation.complete),
+        },
+        {
+            name: (states[name], times[part], which.start)
+            for name, (which, part) in recipe.parts().items()
+        },
+        shards=shards,
+    )
+
+
+def write_dataset(
+    path: str | os.PathLike[str],
+    overwrite: bool,
+    system: System,
+    step: float,
+    attributes: Mapping[str, Any],
+    groups: Mapping[str, tuple[Any, np.ndarray, int | np.ndarray]],
+    *,
+    units: Sequence[str] | None = None,
+    time_unit: str = "1",
+    shards: tuple[str, Sequence[int]] | None = None,
+) -> None:
+    """Write a dataset: attributes of its own, and states, times and trajectories of each group."""
+    with create_hdf5(path, overwrite) as f:
+        write_header(f, FORMAT, FORMAT_VERSION, system, step)
+        f.attrs.update(attributes)
+        for name, (states, times, numbers) in groups.items():
             group = f.create_group(name, track_order=True)
-            write_states(group, states[name], times[part], recipe.system, which.start)
-        write_overview(f, recipe.system)
+            write_states(group, states, times, system, numbers, units, time_unit)
+        write_overview(f, system)
         if shards is not None:
             _write_shards(f, *shards)
 

@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.data.split import GROUPS
-from vpintegrator.data.values import is_number
+from vpintegrator.data.values import is_number, read_fields
 from vpintegrator.errors import InputError, nearest
 
-_KEYS = ("noise", "relative_noise", "missing", "stretch", "groups")
 _USUAL_GROUPS = ("train", "validation")  # what is tested is compared with the truth
 
 
@@ -90,27 +89,16 @@ class Observation:
     @classmethod
     def from_table(cls, table: Mapping[str, Any], where: str) -> Observation:
         """Read the table ``[observation]`` of a recipe."""
-        for key, value in table.items():
-            if key not in _KEYS:
-                raise InputError(
-                    f"{where}, [observation]: unknown key '{key}'{nearest(key, _KEYS)}"
-                )
-            if key in ("stretch", "groups") and not isinstance(value, list | tuple):
-                raise InputError(f"{where}, [observation] {key}: expected a list, found {value!r}")
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in table.items()
-        }
-        return cls(**values)
+        return read_fields(cls, table, f"{where}, [observation]", ("stretch", "groups"))
 
     @property
     def table(self) -> dict[str, Any]:
         """The table that makes an equal observation; empty where all is observed exactly."""
         if self.exact:
             return {}
-        values = {key: getattr(self, key) for key in _KEYS}
         return {
             key: list(value) if isinstance(value, tuple) else value
-            for key, value in values.items()
+            for key, value in vars(self).items()
             if value is not None and (isinstance(value, tuple) or value)
         }
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue, list_systems, read_toml
+from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue, list_systems
 from vpintegrator.data.observation import Observation
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.stratified import Stratification
@@ -22,6 +20,7 @@ from vpintegrator.dynamics import InitialConditions, System, load_system, solve
 from vpintegrator.dynamics.load import find_description, is_path
 from vpintegrator.dynamics.solve import METHODS, SMALLEST_TOLERANCE
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.toml import check_keys, read_toml, toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
 _KEYS = (
@@ -222,14 +221,14 @@ class Recipe:
     @property
     def text(self) -> str:
         """The recipe as TOML, with every value it was run with."""
-        lines = [f"title = {toml(self.title)}"] if self.title else []
-        lines += [f"reference = {toml(self.reference)}"] if self.reference else []
-        lines += [
-            *self._system_lines(),
-            f"step = {toml(self.step)}",
-            f"steps = {self.steps}",
-            f"seed = {self.seed}",
-        ]
+        named = {"title": self.title, "reference": self.reference}
+        values = {
+            **{key: text for key, text in named.items() if text},
+            **self._system_entries(),
+            "step": self.step,
+            "steps": self.steps,
+            "seed": self.seed,
+        }
         tables: dict[str, Mapping[str, Any]] = {
             "parameters": self.system.definitions,
             "trajectories": self.trajectories,
@@ -239,21 +238,16 @@ class Recipe:
             "observation": self.observation.table,
             "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol},
         }
-        for name, table in tables.items():
-            if table:
-                lines += ["", f"[{name}]"]
-                lines += [f"{_key(key)} = {toml(value)}" for key, value in table.items()]
-        return "\n".join(lines) + "\n"
+        return toml_text(values, tables)
 
-    def _system_lines(self) -> list[str]:
+    def _system_entries(self) -> dict[str, str]:
         """The system, by name where the catalogue's is meant; one's own travels as its text."""
         name, text = self.system.name, self.system.text
         known = catalogue(SYSTEMS).get(name)
         if known is not None and known.read_text(encoding="utf-8") == text:
-            return [f"system = {toml(name)}"]
-        if "\n" not in text:
-            text += "\n"  # by this it is told from a name
-        return [f"system_name = {toml(name)}", f"system = {toml(text)}"]
+            return {"system": name}
+        # by the end of a line it is told from a name
+        return {"system_name": name, "system": text if "\n" in text else text + "\n"}
 
 
 def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) -> Recipe:
@@ -322,9 +316,7 @@ def _read(
     parameters: Mapping[str, Any],
     overrides: Mapping[str, Any],
 ) -> Recipe:
-    for key in table:
-        if key not in _KEYS:
-            raise InputError(f"{label}: unknown key '{key}'{nearest(key, _KEYS)}")
+    check_keys(table, _KEYS, label)
     for key in ("parameters", "trajectories", "initial_conditions", "solver", *_TABLES):
         if not isinstance(table.get(key, {}), Mapping):
             raise InputError(f"{label}: '{key}' must be a table, written [{key}]")
@@ -407,27 +399,3 @@ def _require_whole(value: Any, where: str, least: int) -> None:
         raise InputError(f"{where}: expected a whole number of at least {least}, found {value!r}")
     if value > _LARGEST:
         raise InputError(f"{where}: the number is too large; {_LARGEST} is the largest possible")
-
-
-def toml(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, Mapping):
-        entries = (f"{_key(key)} = {toml(entry)}" for key, entry in value.items())
-        return f"{{ {', '.join(entries)} }}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml, value))}]"
-    if not isinstance(value, str):
-        return json.dumps(value)  # TOML writes numbers as JSON does
-    lines = value.split("\n")
-    if len(lines) > 1 and "'''" not in value and all(map(str.isprintable, lines)):
-        return f"'''\n{value}'''"
-    return _quoted(value)
-
-
-def _key(name: str) -> str:
-    """A key as TOML writes it: a dot in it would make tables."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.toml import check_keys
 
 GROUPS = ("train", "validation", "test")
 USUAL_FRACTIONS = (0.7, 0.15, 0.15)
@@ -59,9 +60,7 @@ class Split:
     def from_table(cls, table: Mapping[str, Any], where: str) -> Split:
         """Read the table ``[split]`` of a recipe."""
         known = ("by", *GROUPS)
-        for key in table:
-            if key not in known:
-                raise InputError(f"{where}, [split]: unknown key '{key}'{nearest(key, known)}")
+        check_keys(table, known, f"{where}, [split]")
         given = [table.get(group) for group in GROUPS]
         fractions = None if given == [None] * 3 else tuple(0 if f is None else f for f in given)
         return cls(table.get("by", "trajectory"), fractions)

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.data.values import is_number
-from vpintegrator.dynamics import InitialConditions, System
+from vpintegrator.data.values import is_number, read_fields
+from vpintegrator.dynamics import InitialConditions
+from vpintegrator.dynamics.initial_conditions import StateSpace
 from vpintegrator.errors import InputError, nearest
 
-_KEYS = ("invariant", "strata", "range", "quantiles")
 _STRATA, _MOST_STRATA = 20, 1_000_000
 _QUANTILES = (0.01, 0.99)
 _PILOT = 10_000  # states from which quantiles are estimated
@@ -80,17 +80,9 @@ class Stratification:
     @classmethod
     def from_table(cls, table: Mapping[str, Any], where: str) -> Stratification:
         """Read the table ``[stratified]`` of a recipe."""
-        for key, value in table.items():
-            if key not in _KEYS:
-                raise InputError(f"{where}, [stratified]: unknown key '{key}'{nearest(key, _KEYS)}")
-            if key in ("range", "quantiles") and not isinstance(value, list | tuple):
-                raise InputError(f"{where}, [stratified] {key}: expected a list, found {value!r}")
         if "range" in table and "quantiles" in table:
             raise InputError(f"{where}, [stratified]: give range or quantiles, not both")
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in table.items()
-        }
-        return cls(**values)
+        return read_fields(cls, table, f"{where}, [stratified]", ("range", "quantiles"))
 
     @property
     def table(self) -> dict[str, Any]:
@@ -136,7 +128,7 @@ class Stratification:
         states = np.concatenate(found) if found else np.empty((0, system.dim))
         return states[generator.permutation(len(states))]
 
-    def _name(self, system: System) -> str:
+    def _name(self, system: StateSpace) -> str:
         if not system.invariants:
             raise InputError(f"stratified: {system.name} has no invariant to spread states over")
         if self.invariant is None:
@@ -176,7 +168,7 @@ class Stratification:
         return np.where(inside, np.minimum(place, self.strata - 1), -1).astype(int)
 
     def _empty(
-        self, system: System, missing: np.ndarray, low: float, high: float, proposed: int
+        self, system: StateSpace, missing: np.ndarray, low: float, high: float, proposed: int
     ) -> str:
         k = int(np.flatnonzero(missing)[0])
         width = (high - low) / self.strata

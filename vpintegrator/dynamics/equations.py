@@ -15,6 +15,7 @@ from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, Valu
 from vpintegrator.dynamics.constants import Number, size, tidy
 from vpintegrator.dynamics.expression import Scope, check_name, parse, readable
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.toml import check_keys
 
 MAXIMUM_DIMENSION = 4096
 _MOST_SYMMETRIES = 64
@@ -188,9 +189,7 @@ def read_equations(
     InputError
         Naming the file, the key and, inside an expression, the column.
     """
-    for key in table:
-        if key not in _KEYS:
-            raise InputError(f"{source}: unknown key '{key}'{nearest(key, _KEYS)}")
+    check_keys(table, _KEYS, source)
     algebra = Algebra()
     parameters = _read_parameters(table.get("parameters", {}), source, overrides, algebra)
     values: dict[str, Value | tuple[Value, ...]] = dict(parameters)

@@ -23,18 +23,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, Value
-from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, read_components
+from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, Equations, read_components
 from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.expression import Scope, check_name, parse
 from vpintegrator.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    from vpintegrator.dynamics.system import System
+from vpintegrator.toml import check_keys
 
 _PROPOSALS = 65_536  # at a time
 _MAXIMUM_PROPOSALS = 5_000_000  # unless this part of them is accepted:
@@ -55,6 +53,22 @@ _OPTIONAL: dict[str, set[str]] = {
     "sphere": {"radius", "centre"},
     "energy-shell": {"invariant"},
 }
+
+
+class StateSpace(Protocol):
+    """What a distribution has to know of a system."""
+
+    name: str
+    equations: Equations
+    invariants: dict[str, Callable[[Any], Any]]
+
+    @property
+    def dim(self) -> int:
+        """Number of components of the state."""
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the state's components."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,7 @@ class InitialConditions:
         If the table cannot be understood.
     """
 
-    def __init__(self, system: System, table: Mapping[str, Any], source: str) -> None:
+    def __init__(self, system: StateSpace, table: Mapping[str, Any], source: str) -> None:
         self.system = system
         self.where = f"{source}, [initial_conditions]"
         if not isinstance(table, Mapping):
@@ -117,10 +131,8 @@ class InitialConditions:
                 f"{nearest(str(name), _REQUIRED)}"
             )
         self.distribution: str = name
-        known = _REQUIRED[name] | _OPTIONAL.get(name, set())
-        for key in self.table.keys() - {"distribution"}:
-            if key not in known:
-                raise InputError(f"{self.where}: unknown key '{key}'{nearest(key, known)}")
+        known = {"distribution"} | _REQUIRED[name] | _OPTIONAL.get(name, set())
+        check_keys(self.table, known, self.where)
         if missing := _REQUIRED[name] - self.table.keys():
             raise InputError(
                 f"{self.where}: distribution '{name}' needs {', '.join(sorted(missing))}"

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vpintegrator.catalogue import MAXIMUM_SIZE, SYSTEMS, catalogue, read_toml
+from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.toml import MAXIMUM_SIZE, read_toml
 
 
 def read_text(path: Path) -> str:

@@ -24,6 +24,7 @@ from vpintegrator.dynamics.algebra import Value
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expression import parse, readable
 from vpintegrator.errors import InputError, nearest, printable
+from vpintegrator.toml import check_keys
 
 _KEYS = ("planes", "equal", "sphere", "section", "coordinates")
 _MOST = 16  # planes, or coordinates
@@ -68,9 +69,7 @@ def read_plot(equations: Equations, source: str) -> Plot:
     if not isinstance(table, Mapping):
         raise InputError(f"{source}: 'plot' must be a table, written [plot]")
     where = f"{source}, [plot]"
-    for key in table:
-        if key not in _KEYS:
-            raise InputError(f"{where}: unknown key '{printable(key)}'{nearest(key, _KEYS)}")
+    check_keys(table, _KEYS, where)
     written = table.get("coordinates", {})
     if not isinstance(written, Mapping):
         raise InputError(f"{source}, [plot]: write the coordinates as a table [plot.coordinates]")

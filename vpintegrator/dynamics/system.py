@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.catalogue import read_toml
 from vpintegrator.dynamics.algebra import TooLong, Value
 from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
@@ -27,7 +26,8 @@ from vpintegrator.dynamics.field_functions import field_functions
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.plot import read_plot
-from vpintegrator.errors import InputError, nearest
+from vpintegrator.errors import InputError
+from vpintegrator.toml import check_keys, read_toml
 
 _LONGEST_TEXT = 20_000
 _LARGEST_DEFAULT = 10**15
@@ -352,10 +352,9 @@ def _read_defaults(table: Mapping[str, Any], source: str) -> dict[str, Any]:
     defaults = table.get("defaults", {})
     if not isinstance(defaults, Mapping):
         raise InputError(f"{source}: 'defaults' must be a table, written [defaults]")
+    check_keys(defaults, _DEFAULTS, f"{source}, [defaults]")
     result = {}
     for key, value in defaults.items():
-        if key not in _DEFAULTS:
-            raise InputError(f"{source}, [defaults]: unknown key '{key}'{nearest(key, _DEFAULTS)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         whole = isinstance(value, int) or _DEFAULTS[key] is float
         if not number or not whole or not 0 < value <= _LARGEST_DEFAULT:

@@ -173,11 +173,6 @@ def _filled(name: str, line: str, width: int) -> str:
     return filled.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def component_latex(name: str) -> str:
-    """LaTeX of a component's name: ``z1`` becomes ``z_{1}``, ``q[0]`` becomes ``q_{0}``."""
-    return sympy.latex(sympy.Symbol(name.replace("[", "_").replace("]", "")))
-
-
 def _by_array(system: System) -> bool:
     """Whether the equations are shown as the file writes them, with its indices and sums."""
     e = system.equations

@@ -49,23 +49,9 @@ def place_on_grid(
         If times do not increase, or steps are not equal.
     """
     known = np.arange(times.shape[1]) < lengths[:, None]
-    bad = np.argwhere(known & ~np.isfinite(times))
-    if len(bad):
-        raise InputError(f"{where}: the time of {_place(bad[0], times)} is not a number")
+    _check_increase(times, known, where)
     known_steps = known[:, 1:]
     differences = np.diff(times, axis=1)
-    back = np.argwhere(known_steps & ~(differences > 0))
-    if len(back):
-        row, k = back[0]
-        if times[row, k + 1] == times[row, k]:
-            raise InputError(
-                f"{where}: the time {times[row, k]:g} stands twice{_of(row, times)}; rows of "
-                "several trajectories need a column named trajectory that tells them apart"
-            )
-        raise InputError(
-            f"{where}: times must increase, but {times[row, k + 1]:g} comes after "
-            f"{times[row, k]:g}{_of(row, times)}"
-        )
     if step is None and not known_steps.any():
         raise InputError(f"{where}: a single time has no step; trajectories need two or more")
     found = float(np.median(differences[known_steps])) if step is None else step
@@ -111,9 +97,25 @@ def place_on_grid(
     return placed, found, first
 
 
-def _place(position: np.ndarray, times: np.ndarray) -> str:
-    row, k = position
-    return f"row {k}{_of(row, times)}"
+def _check_increase(times: np.ndarray, known: np.ndarray, where: str) -> None:
+    """Raise InputError where a known time is no number, or not after the one before."""
+    bad = np.argwhere(known & ~np.isfinite(times))
+    if len(bad):
+        row, k = bad[0]
+        raise InputError(f"{where}: the time of row {k}{_of(row, times)} is not a number")
+    back = np.argwhere(known[:, 1:] & ~(np.diff(times, axis=1) > 0))
+    if not len(back):
+        return
+    row, k = back[0]
+    if times[row, k + 1] == times[row, k]:
+        raise InputError(
+            f"{where}: the time {times[row, k]:g} stands twice{_of(row, times)}; rows of "
+            "several trajectories need a column named trajectory that tells them apart"
+        )
+    raise InputError(
+        f"{where}: times must increase, but {times[row, k + 1]:g} comes after "
+        f"{times[row, k]:g}{_of(row, times)}"
+    )
 
 
 def _of(row: int, times: np.ndarray) -> str:

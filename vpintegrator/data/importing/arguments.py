@@ -1,0 +1,124 @@
+"""What is said of trajectories that are imported: how to read, identify and share them out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.data.split import Split, consecutive
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+
+_FEW = 5  # trajectories from which on whole ones are dealt out, and not cut in time
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How states are read from a source.
+
+    Attributes
+    ----------
+    step
+        Time between two states. By default as the file says it, by its times or as a number.
+    times
+        (time,) or (trajectory, time), instead of a step, for arrays.
+    components
+        Names of the components, for arrays.
+    variable
+        Which array is meant, where a file holds several; or, with commas between, which arrays or
+        columns are the components.
+    decimal
+        The decimal mark of a text file, ``"."`` or ``","``; found out by default.
+    columns
+        Names of the columns of a text file without a header, ``["time", "q", "p"]``.
+    missing
+        Whether states may be missing: NaN, or times left out. No window that lacks a state is used.
+        Trajectories of a table may differ in length in any case.
+    resample
+        Whether states at irregular times are brought to equal steps by cubic splines; what that
+        changes is estimated, and told in ``guessed`` of the recipe.
+
+    Raises
+    ------
+    InputError
+        If the step is not a positive number.
+    """
+
+    step: float | None = None
+    times: Any = None
+    components: Sequence[str] | None = None
+    variable: str | None = None
+    decimal: str | None = None
+    columns: Sequence[str] | None = None
+    missing: bool = False
+    resample: bool = False
+
+    def __post_init__(self) -> None:
+        if self.step is not None and not (np.isfinite(self.step) and self.step > 0):
+            raise InputError(f"step = {self.step!r} must be a positive number")
+
+
+@dataclass(frozen=True)
+class Identification:
+    """The equations that are thought to be behind the data.
+
+    Attributes
+    ----------
+    system
+        The system: its name or file. Without one, what needs equations (classical methods, accurate
+        solutions) is left out later on. How well the equations describe the data is found out, and
+        a warning says so if they do not; the figures are in ``[equations]`` of the recipe. Where it
+        declares angles that stay within one period in the data, they are continued over their
+        jumps.
+    parameters
+        Of the system.
+    fit
+        Names of its parameters to be estimated from what is trained on; the search begins at their
+        values. The dataset's system has the values found, ``[equations.fitted]`` of the recipe
+        values and standard errors.
+    noise
+        Standard deviation of the noise on the states, one number or one for each component of the
+        system; estimated from the data by default.
+    """
+
+    system: System | str | os.PathLike[str] | None = None
+    parameters: Mapping[str, Any] | None = None
+    fit: Sequence[str] | None = None
+    noise: float | Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How trajectories are shared out among training, validation and test.
+
+    Attributes
+    ----------
+    split, fractions
+        By ``"trajectory"``, dealt out at random, or by ``"time"``, each cut into a first, a middle
+        and a last part; and the parts of train, validation and test. By default by trajectory if
+        there are at least five, and 0.7, 0.15, 0.15.
+    seed
+        Of the dealing out.
+    """
+
+    split: Split | str | None = None
+    fractions: Sequence[float] | None = None
+    seed: int = 0
+
+    def deal(self, count: int, length: int) -> tuple[Split, dict[str, tuple[Any, slice]]]:
+        """The split of trajectories, and the numbers and the times of those of each group."""
+        split = self.split or ("trajectory" if count >= _FEW else "time")
+        if isinstance(split, str):
+            split = Split(split, None if self.fractions is None else tuple(self.fractions))
+        if split.by == "time":
+            cut = consecutive(split.counts(length, fewest=2))
+            return split, {group: (np.arange(count), part) for group, part in cut.items()}
+        order = np.random.default_rng(self.seed).permutation(count)
+        cut = consecutive(split.counts(count))
+        return split, {
+            group: (np.sort(order[part]), slice(0, length)) for group, part in cut.items()
+        }
