@@ -21,7 +21,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.data import dataset_file
 from vpintegrator.models import saving
-from vpintegrator.rollout import recording, rollout_file
+from vpintegrator.rollout import file_writing, recording
 from vpintegrator.training import checkpoint
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "data" / "formats"
@@ -59,7 +59,7 @@ def current_versions() -> dict[str, int]:
     return {
         "dataset": dataset_file.FORMAT_VERSION,
         "model": saving.VERSION,
-        "rollout": rollout_file.FORMAT_VERSION,
+        "rollout": file_writing.FORMAT_VERSION,
         "training-checkpoint": checkpoint.FORMAT_VERSION,
         "rollout-checkpoint": recording.FORMAT_VERSION,
     }

@@ -181,6 +181,12 @@ class StoredGroup:
             return "/" not in name and name in self._group.keys()  # noqa: SIM118 - not a dict
 
     @property
+    def names(self) -> list[str]:
+        """Names of everything in the group."""
+        with reading(self._where):
+            return list(self._group)
+
+    @property
     def groups(self) -> list[str]:
         """Names of the groups in this one, as they stand in the file."""
         with reading(self._where):

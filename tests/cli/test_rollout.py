@@ -16,7 +16,7 @@ from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.rollout import main
 from vpintegrator.cli.train import main as train
 from vpintegrator.rollout import METHODS, open_rollout
-from vpintegrator.rollout.measure import Measurement
+from vpintegrator.rollout.measure import Execution
 
 DUFFING = """
 title = "Duffing oscillator"
@@ -235,15 +235,15 @@ PENDULUM = ["--system", "pendulum", "--against", "rk4", "--steps", "40", "--traj
 
 def interrupted(run, monkeypatch, *arguments):
     """The files of the checkpoint that a rollout leaves when it is stopped in the middle."""
-    observe = Measurement._observe
+    observe = Execution._observe
 
-    def stop(measurement, start, states):
+    def stop(execution, start, states):
         if start > 20:
             raise KeyboardInterrupt
-        observe(measurement, start, states)
+        observe(execution, start, states)
 
     with monkeypatch.context() as context:
-        context.setattr(Measurement, "_observe", stop)
+        context.setattr(Execution, "_observe", stop)
         result = run(main, *arguments)
     assert result.exit_code == 130, result.output
     assert "nothing is lost: the same command with --resume goes on" in result.output

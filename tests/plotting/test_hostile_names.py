@@ -90,7 +90,8 @@ def renamed(report, title):
             run,
             title=title,
             description=title,
-            invariants={f"{key} {title}": error for key, error in run.invariants.items()},
+            measurements=run.measurements
+            | {"invariants": {f"{key} {title}": v for key, v in run.invariants.items()}},
         )
         for name, run in report.runs.items()
     }

@@ -13,7 +13,7 @@ import vpintegrator as vp
 from vpintegrator.dynamics.region import Departure, Region
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.tables import duration
-from vpintegrator.rollout.report import Volume
+from vpintegrator.rollout import Volume
 
 
 def printed(report, width=110):
@@ -24,7 +24,9 @@ def printed(report, width=110):
 
 def with_run(report, name, **changes):
     """The report with other things measured on one of its methods."""
-    run = dataclasses.replace(report.runs[name], **changes)
+    run = report.runs[name]
+    measured = {key: changes.pop(key) for key in [*changes] if key in run.measurements}
+    run = dataclasses.replace(run, measurements=run.measurements | measured, **changes)
     return dataclasses.replace(report, runs=report.runs | {name: run})
 
 

@@ -42,7 +42,7 @@ def arguments(**changes):
 def without_cost(report):
     """Everything but wall times."""
     runs = {
-        name: vp.rollout.Run(**(vars(run) | {"seconds_per_step": 0.0}))
+        name: dataclasses.replace(run, measurements=run.measurements | {"seconds_per_step": 0.0})
         for name, run in report.runs.items()
     }
     return dataclasses.replace(report, runs=runs)
@@ -74,6 +74,8 @@ def test_interrupted_and_resumed(tmp_path, method, step):
     assert begun >= step // 2  # it did not start again
     assert same(without_cost(report), without_cost(whole))
     report.save(tmp_path / "rollout.h5")
+    assert folder.is_dir()  # a file more is no reason to delete anything
+    report.discard_checkpoint()
     assert [path.name for path in tmp_path.iterdir()] == ["rollout.h5"]
 
 
@@ -148,6 +150,8 @@ def test_whatever_goes_wrong_later_the_checkpoint_stays(tmp_path, monkeypatch):
             report.save(tmp_path / "other.h5")
     assert set(files(folder)) == set(kept)
     report.save(output, overwrite=True)
+    assert set(files(folder)) == set(kept)
+    report.discard_checkpoint()
     assert [path.name for path in tmp_path.iterdir()] == ["rollout.h5"]
     assert same(without_cost(vp.open_rollout(output)), without_cost(whole))
 
@@ -179,7 +183,7 @@ def test_two_rollouts_do_not_share_a_checkpoint(tmp_path):
     for resume in (False, True):
         with pytest.raises(InputError, match="another rollout is at work in"):
             vp.compare(**options, checkpoint=folder, resume=resume)
-    report.save(tmp_path / "rollout.h5")
+    report.discard_checkpoint()
     assert not folder.exists()
 
 

@@ -15,7 +15,7 @@ import vpintegrator as vp
 from tests.rollout.systems import system
 from tests.rollout.test_compare import trained
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
-from vpintegrator.rollout.report import Volume
+from vpintegrator.rollout import Volume
 
 
 @pytest.fixture(scope="module", params=["rigid-body", "coupled-oscillators"])

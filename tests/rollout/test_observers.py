@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.rollout.systems import initial, system
 from vpintegrator.dynamics.region import TOLERANCE, Region
-from vpintegrator.rollout.observers import (
-    DivergenceObserver,
-    ErrorObserver,
-    InvariantObserver,
-    RegionObserver,
-    StateKeeper,
-    WindowSampler,
-)
+from vpintegrator.rollout.diagnostics.departure import RegionObserver
+from vpintegrator.rollout.diagnostics.divergence import DivergenceObserver
+from vpintegrator.rollout.diagnostics.invariants import InvariantObserver
+from vpintegrator.rollout.diagnostics.trajectory_error import ErrorObserver
+from vpintegrator.rollout.observer import StateKeeper, WindowSampler
 
 STEPS = 60
 STATES = vp.integrate(system("pendulum"), "rk4", initial("pendulum", 4), 0.3, STEPS)

@@ -37,7 +37,7 @@ def _kind(path: Path) -> str:
     import h5py
 
     from vpintegrator.reading import StoredGroup, open_any
-    from vpintegrator.rollout.rollout_file import FORMAT as ROLLOUT
+    from vpintegrator.rollout.file_writing import FORMAT as ROLLOUT
 
     if path.is_file() and not h5py.is_hdf5(path):
         return "model"

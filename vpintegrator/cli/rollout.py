@@ -253,6 +253,7 @@ def main(
                 **options,
             )
         report.save(path, overwrite=overwrite)
+        report.discard_checkpoint()
     except KeyboardInterrupt:
         console().print("interrupted, nothing is lost: the same command with --resume goes on")
         raise SystemExit(130) from None

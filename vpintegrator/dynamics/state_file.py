@@ -96,12 +96,3 @@ def write_overview(file: h5py.File, system: System) -> None:
         dataset = file.create_dataset(name, data=values)
         dataset.attrs["long_name"] = title
         dataset.dims[0].attach_scale(scale)
-
-
-def write_series(group: h5py.Group, name: str, values: np.ndarray, title: str) -> h5py.Dataset:
-    """Numbers (trajectory, time) beside the states of a group."""
-    dataset = fill(group, name, values)
-    dataset.attrs["long_name"] = title
-    for axis, scale in enumerate(("trajectory", "time")):
-        dataset.dims[axis].attach_scale(group[scale])
-    return dataset

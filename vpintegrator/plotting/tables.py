@@ -24,47 +24,26 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from vpintegrator.rollout import Report, Run
+    from vpintegrator.rollout.diagnostics.diagnostic import Column
 
 _WIDTH = 108  # letters of a row
 _GAP = 2
 _BLANK = "–"
-_HEADERS = {  # in two lines
-    "median final error": ("median final", "distance"),
-    "median time to failure": ("median time", "to failure"),
-    "map volume": ("map volume", "kept"),
-    "phase-space volume": ("phase-space", "volume kept"),
-    "evaluations per step": ("evaluations", "per step"),
-    "time per step": ("time", "per step"),
-    "Lyapunov exponent": ("Lyapunov", "exponent"),
-}
-_KINDS = {"relative": "rel. error", "absolute": "abs. error", "mixed": "rel./abs. error"}
-_VOLUMES = ("map volume", "phase-space volume")
-_COUNTS = ("diverged", "left region")  # of the orbits
-_ALWAYS = ("median RMSE", "worst RMSE", *_COUNTS, *_VOLUMES)
-_PROMISED = {  # a defect, and what of a method's structure it would break
-    "symplecticity defect": ("symplectic",),
-    "reversibility defect": ("symmetric", "reversible"),
-}
 _ROUNDING = 1e-10  # of a defect, in units of the state
-_LEAST_TELLING = (  # given up in this order where the row gets too long
-    "structure",
-    "order",
-    "Lyapunov exponent",
-    "symplecticity defect",
-    "reversibility defect",
-    "median final error",
-    "evaluations per step",
-    "time per step",
-    "median time to failure",
-)
-_LATER = 5  # of these go before the invariants after the first
 
 
 @dataclass(frozen=True)
 class _Column:
-    name: str
-    header: tuple[str, str]
+    """A column as it is printed."""
+
+    column: Column
     cells: list[str]
+
+    @property
+    def header(self) -> tuple[str, str]:
+        """In two lines; a short one stands in the second."""
+        first, _, last = self.column.title.rpartition(" ")
+        return self.column.header or (first, last)
 
     @property
     def width(self) -> int:
@@ -222,6 +201,11 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
             "extent, or with an invariant changed by a hundred times its size."
         )
     sentences += departures(report.runs.values())
+    unknown = [
+        f"{run.title}: {', '.join(run.unknown)}" for run in report.runs.values() if run.unknown
+    ]
+    if unknown:
+        sentences.append(f"Also in the file, and not known here: {'; '.join(unknown)}.")
     if left_out:
         sentences.append(f"Left out for want of width: {', '.join(left_out)}.")
     return [printable(sentence) for sentence in sentences]
@@ -250,27 +234,23 @@ def duration(seconds: float) -> str:
 def _layout(report: Report, width: int | None) -> _Layout:
     """The columns that say something here, as many as fit; what must stay may be too wide."""
     rows = report.table()
-    kinds = {
-        f"{label} error": rows[0][f"{label} error kind"]
-        for label in report.invariant_labels.values()
-    }
+    shown = sorted(report.columns, key=lambda column: column.place)
     columns = [
-        _Column(name, _header(name, kinds), [_cell(name, row, report) for row in rows])
-        for name in _names(rows[0])
-        if _telling(name, rows)
+        _Column(column, [_cell(column, row, report) for row in rows])
+        for column in shown
+        if column.style != "hidden" and _telling(column, rows)
     ]
-    layout, kept = _Layout(columns, []), {"method", *_ALWAYS, *_broken(rows)}
-    if width is None:
-        return layout
-    invariants = list(report.invariant_labels.values())
-    later = [f"{name} {kind}" for kind in ("drift", "error") for name in reversed(invariants[1:])]
-    first = [f"{name} {kind}" for kind in ("drift", "error") for name in invariants[:1]]
-    for name in [*_LEAST_TELLING[:_LATER], *later, *_LEAST_TELLING[_LATER:], *first]:
-        if layout.width <= width:
+    layout = _Layout(columns, [])
+    dispensable = [
+        (column.column.rank, -place, column)
+        for place, column in enumerate(columns)
+        if column.column.rank is not None and not _is_broken(column.column, rows)
+    ]
+    for *_, column in sorted(dispensable, key=lambda entry: entry[:2]):
+        if width is None or layout.width <= width:
             break
-        if name not in kept and any(column.name == name for column in layout.columns):
-            rest = [column for column in layout.columns if column.name != name]
-            layout = _Layout(rest, [*layout.left_out, name])
+        rest = [other for other in layout.columns if other is not column]
+        layout = _Layout(rest, [*layout.left_out, column.column.title])
     return layout
 
 
@@ -292,86 +272,50 @@ def _blocks(layout: _Layout, width: int | None) -> list[list[_Column]]:
     return blocks or [[names]]
 
 
-def _names(row: dict[str, Any]) -> list[str]:
-    """Columns in the order in which they are read; a volume is one, whether kept and how nearly."""
-    shown = [
-        name
-        for name in row
-        if name not in ("kind", *_COUNTS, "orbits", "left region at", "left region by")
-        and not name.endswith(("±", " error kind", " volume preserved"))
-    ]
-    volumes = [f"{name} error" for name in _VOLUMES]
-    at = shown.index("worst RMSE") + 1
-    rest = [name for name in shown[at:] if name not in volumes]
-    return [*shown[:at], *_COUNTS, *_VOLUMES, *rest]
+def _is_broken(column: Column, rows: list[dict[str, Any]]) -> bool:
+    """Whether it is a defect of what a method promises to keep, and does not."""
+    promising = (row for row in rows if any(t in row["structure"] for t in column.promised))
+    return any(
+        row[column.title] is not None
+        and not row[column.title] <= _ROUNDING
+        and not row["diverged"]  # far away rounding is as large as any defect
+        for row in promising
+    )
 
 
-def _broken(rows: list[dict[str, Any]]) -> list[str]:
-    """Defects of what a method promises to keep, and does not."""
-    return [
-        name
-        for name, traits in _PROMISED.items()
-        if any(
-            row[name] is not None
-            and not row[name] <= _ROUNDING
-            and not row["diverged"]  # far away rounding is as large as any defect
-            and any(trait in row["structure"] for trait in traits)
-            for row in rows
-        )
-    ]
-
-
-def _telling(name: str, rows: list[dict[str, Any]]) -> bool:
-    if name in _VOLUMES:
-        return True
-    values = [row[name] for row in rows]
-    if name in _COUNTS:
+def _telling(column: Column, rows: list[dict[str, Any]]) -> bool:
+    values = [row[column.title] for row in rows]
+    if column.style == "count":
         return any(values)
-    if name == "median time to failure":
+    if column.style == "failure":
         return any(value is not None and math.isfinite(value) for value in values)
-    return any(value is not None and value != "" for value in values)
+    return column.style == "kept" or any(value is not None and value != "" for value in values)
 
 
-def _header(name: str, kinds: dict[str, str]) -> tuple[str, str]:
-    """A column's title in two lines; a short one stands in the second."""
-    if name in kinds:
-        return name.removesuffix(" error"), _KINDS[kinds[name]]
-    if name in _HEADERS:
-        return _HEADERS[name]
-    first, _, last = name.rpartition(" ")
-    return first, last
-
-
-def _cell(name: str, row: dict[str, Any], report: Report) -> str:
-    if name in _VOLUMES:
-        return _volume(row[f"{name} preserved"], row[f"{name} error"])
-    value = row[name]
+def _cell(column: Column, row: dict[str, Any], report: Report) -> str:
+    value, style = row[column.title], column.style
     if value is None or value == "":
         return _BLANK
-    if name in _COUNTS:
+    if style == "kept":
+        size = f"{value:.1e}" if math.isfinite(value) else "collapsed"
+        return f"{'yes' if row[column.beside] else 'no'} {size}"
+    if style == "count":
         return f"{value} of {row['orbits']}" if value else _BLANK
     if isinstance(value, str | int):
         return printable(str(value))
-    if name.endswith("drift"):  # that of what has diverged means nothing
+    if style == "drift":  # that of what has diverged means nothing
         return f"{value:+.1e}" if math.isfinite(value) and not row["diverged"] else _BLANK
-    if name == "time per step":
+    if style == "duration":
         return duration(value) if math.isfinite(value) else _BLANK
-    if name == "median time to failure":
+    if style == "failure":
         return f"{value:.4g}" if math.isfinite(value) else f"> {report.reference_time:.4g}"
     if value == math.inf:
         return "diverged"
     if not math.isfinite(value):
         return _BLANK
-    if name == "evaluations per step":
+    if style == "short":
         return f"{value:.3g}"
-    error = row.get(f"{name} ±")
+    error = row.get(column.beside)
     if error is not None and math.isfinite(error):
         return f"{value:.1e} ± {error:.0e}"
     return f"{value:.1e}"
-
-
-def _volume(preserved: bool | None, error: float | None) -> str:
-    if preserved is None or error is None:
-        return _BLANK
-    size = f"{error:.1e}" if math.isfinite(error) else "collapsed"
-    return f"{'yes' if preserved else 'no'} {size}"

@@ -13,6 +13,7 @@ from vpintegrator.rollout.classical import METHODS, OneStepMethod, find_method, 
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.diagnostics import (
     InvariantError,
+    Volume,
     failure_index,
     invariant_errors,
     root_mean_square_error,
@@ -20,12 +21,13 @@ from vpintegrator.rollout.diagnostics import (
     trajectory_error,
     window_log_determinant,
 )
+from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.neural import rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.reference import Reference, solve_reference
-from vpintegrator.rollout.report import Report, Run, Summary, Volume
-from vpintegrator.rollout.rollout_file import open_rollout
+from vpintegrator.rollout.report import Report, Summary
+from vpintegrator.rollout.run import Run
 
 __all__ = [
     "METHODS",

@@ -15,9 +15,9 @@ from vpintegrator.errors import InputError
 from vpintegrator.reading import read_json
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.classical.integrate import check_initial
+from vpintegrator.rollout.file_writing import RESERVED
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.memory import check_memory
-from vpintegrator.rollout.rollout_file import RESERVED
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -27,9 +27,11 @@ from vpintegrator.rollout.arguments import (
     whole,
 )
 from vpintegrator.rollout.classical import integrate
+from vpintegrator.rollout.comparison import Comparison
 from vpintegrator.rollout.diagnostics import work_precision as study_work_precision
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
-from vpintegrator.rollout.measure import Measurement, Plan, Progress
+from vpintegrator.rollout.measure import Execution, Progress
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.neural import compile_for
 from vpintegrator.rollout.recording import FolderRecording, Recording
@@ -122,8 +124,8 @@ def compare(
         Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`; by default
         wherever that is possible, since it is the time of a step that is compared.
     checkpoint
-        A folder, made here, in which an interrupted comparison stays; saving the report deletes it,
-        and nothing else does. One comparison at a time may work in it.
+        A folder, made here, in which an interrupted comparison stays. One comparison at a time may
+        work in it, until :meth:`Report.discard_checkpoint` deletes it; nothing else does.
     resume
         Go on from there; where nothing is recorded yet, begin anew.
     progress
@@ -218,7 +220,8 @@ def compare(
         raise InputError("resume needs the name of the checkpoint")
 
     try:
-        measured = len(stored) * len(initial) * (system.dim + 1 + len(system.invariants))
+        series = sum(len(diagnostic.series(system)) for diagnostic in DIAGNOSTICS)
+        measured = len(stored) * len(initial) * (system.dim + series)
         recording.reserve((known + 1) * initial.size * (reference is None) + len(flows) * measured)
         _compile([f for f in flows if isinstance(f, LearnedFlow)], len(initial), compiled, progress)
         if reference is None:
@@ -233,7 +236,7 @@ def compare(
             centre = np.nanmean(aligned, axis=(0, 1))
             spread = np.sqrt(np.nanmean(np.sum((aligned - centre) ** 2, axis=-1)))
             threshold = _THRESHOLD * float(spread)
-        plan = Plan(
+        comparison = Comparison(
             system=system,
             step=step,
             steps=count,
@@ -248,9 +251,9 @@ def compare(
         runs = {}
         for number, flow in enumerate(flows):
             first = np.ascontiguousarray(starts[:, : flow.window])
-            measurement = Measurement(flow, first, plan, recording, str(number))
-            measurement.run(progress)
-            runs[flow.name] = measurement.result()
+            execution = Execution(flow, first, comparison, recording, str(number))
+            execution.run(progress)
+            runs[flow.name] = execution.result()
         studied = {}
         if work_precision:
             studied = study_work_precision(flows, initial, progress=progress)
@@ -259,7 +262,7 @@ def compare(
             system=system,
             step=step,
             every=every,
-            times=plan.times,
+            times=comparison.times,
             reference=aligned[kept].transpose(1, 0, 2),
             reference_error=exact.error,
             threshold=threshold,

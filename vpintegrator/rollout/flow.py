@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -94,6 +94,20 @@ class NumericalFlow(ABC):
     @abstractmethod
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
         """Trajectories from a snapshot of such a cursor."""
+
+    def parts(self, first: np.ndarray, steps: int, size: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Trajectories from first windows part by part, to the state after ``steps`` steps.
+
+        Each part comes with the step at which it starts: first the windows themselves, then states
+        (trajectory, count, dim), at most ``size`` steps of them.
+        """
+        cursor, done, states = self.start(first), 0, first[:, : steps + 1]
+        while True:
+            yield done, states
+            done += states.shape[1]
+            if done > steps:
+                return
+            states = cursor.advance(min(size, steps + 1 - done))
 
 
 class ClassicalFlow(NumericalFlow):
@@ -249,9 +263,3 @@ def as_flow(
             raise InputError("a classical method needs a system and a step")
         return ClassicalFlow(method, system, step)
     return LearnedFlow(method, system, step=step)
-
-
-def flatten(windows: Any) -> np.ndarray:
-    """Windows (n, window, dim) as vectors (n, window * dim), the order of ``derivative``."""
-    windows = np.asarray(windows, dtype=np.float64)
-    return windows.reshape(len(windows), -1)

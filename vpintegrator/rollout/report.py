@@ -2,214 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.region import Departure
 from vpintegrator.errors import InputError, printable
+from vpintegrator.rollout.diagnostics.diagnostic import Column
 from vpintegrator.rollout.diagnostics.divergence import divergence_times, extent_of
-from vpintegrator.rollout.diagnostics.invariants import InvariantError
-from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov
-from vpintegrator.rollout.diagnostics.poincare import Section
+from vpintegrator.rollout.diagnostics.invariants import ENDINGS, InvariantError
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, INVARIANTS
+from vpintegrator.rollout.file_writing import write_rollout
 from vpintegrator.rollout.recording import Recording
-
-# columns that an invariant's could be taken for
-_ERROR_COLUMNS = ("median final error", "map volume error", "phase-space volume error")
-_ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
-_ROUNDING_STEPS = 200
+from vpintegrator.rollout.run import Run
 
 
-@dataclass(frozen=True)
-class Volume:
-    """Logarithms of the determinant of a derivative, 0 where volume is preserved.
-
-    Attributes
-    ----------
-    times
-        (volume_time,).
-    log_determinant
-        log|det| at these times for the first trajectories, (trajectory, volume_time).
-    """
-
-    times: np.ndarray
-    log_determinant: np.ndarray
-
-    def __repr__(self) -> str:
-        largest = "not measured" if self.largest is None else f"at most {self.largest:.1e}"
-        return f"<Volume: |log|det|| {largest}, at {len(self.times)} times>"
-
-    @property
-    def largest(self) -> float | None:
-        """Largest |log|det|| that could be measured, None if none could.
-
-        Infinite where a derivative is singular: then a volume collapses to nothing.
-        """
-        sizes = np.abs(self.log_determinant[~np.isnan(self.log_determinant)])
-        return float(sizes.max()) if sizes.size else None
-
-    @property
-    def is_preserved(self) -> bool | None:
-        """Whether volume was measured to be preserved, to rounding; None if it was not measured."""
-        steps = max(1.0, len(self.times) / _ROUNDING_STEPS)
-        return None if self.largest is None else self.largest <= _ROUNDING * steps
-
-
-@dataclass(frozen=True)
-class Run:
-    """One method's trajectories and what was measured on them.
-
-    "Stored times" are every ``every``-th step of the rollout; what is called a largest value at a
-    stored time is that over all the steps since the stored time before.
-
-    Attributes
-    ----------
-    name
-        Its name in tables, figures and files.
-    kind
-        ``"learned"`` or ``"classical"``.
-    method
-        Name of the classical method or of the architecture.
-    title, description
-        Name in figures and a line about it.
-    order
-        Order of convergence; None for a learned map.
-    structure
-        What it keeps, of ``"symplectic"``, ``"volume-preserving"``, ``"symmetric"`` and
-        ``"reversible"``.
-    window, prediction_window
-        Time steps read and predicted in each call.
-    states
-        At the stored times, (trajectory, time, dim).
-    error
-        Largest Euclidean distance from the reference, (trajectory, time); NaN after the reference
-        ends, infinite where the method has diverged before that.
-    root_mean_square_error
-        Over all components and all steps to the end of the reference but those after the first that
-        the method was given, (trajectory,).
-    invariants
-        By name: at a stored time the change of largest size, and the drift over all steps.
-    failure_time
-        First time at which a trajectory is not finite, NaN if none, (trajectory,).
-    threshold_time
-        First time at which the error passes the report's threshold, NaN if none, (trajectory,).
-    volume
-        ``"step"``: of the map of states, or of windows where ``window`` > 1, at states met on the
-        way; ``"phase-space"``: of the map z_0 -> z_t. Either may be missing.
-    section
-        Points of the Poincare section, if one was asked for.
-    symplecticity, reversibility
-        Largest defects over sampled states; None where they are not defined.
-    lyapunov
-        Estimates of the largest Lyapunov exponent over the time of the phase-space volume.
-    seconds_per_step
-        Wall time for one step of one trajectory in this batch.
-    evaluations_per_step
-        Evaluations of the vector field for one step of one trajectory; None for a learned map.
-    departure
-        How trajectories left the states that the model was trained on; None where it does not say,
-        and for classical methods.
-    """
-
-    name: str
-    kind: str
-    method: str
-    title: str
-    description: str
-    order: int | None
-    structure: tuple[str, ...]
-    window: int
-    prediction_window: int
-    states: np.ndarray
-    error: np.ndarray
-    root_mean_square_error: np.ndarray
-    invariants: dict[str, InvariantError]
-    failure_time: np.ndarray
-    threshold_time: np.ndarray
-    volume: dict[str, Volume]
-    section: Section | None
-    symplecticity: float | None
-    reversibility: float | None
-    lyapunov: Lyapunov | None
-    seconds_per_step: float
-    evaluations_per_step: float | None
-    departure: Departure | None = None
-
-    def __repr__(self) -> str:
-        return (
-            f"<Run {self.title} ({self.kind}): {len(self.states)} trajectories, "
-            f"worst RMSE {self.root_mean_square_error.max():.1e}>"
-        )
-
-
-@dataclass(frozen=True)
-class Summary:
+class Summary(SimpleNamespace):
     """One method's numbers. What is not finite counts as an infinite error.
 
-    Attributes
-    ----------
-    error, worst_error
-        Median and largest, over the trajectories, of the root mean square error over times and
-        components.
-    final_error
-        Median over the trajectories of the Euclidean distance from the reference at its end.
-    threshold_time
-        Time at which the error of half of the trajectories has passed the threshold, infinite where
-        that of more than half has not: their median, the lower one of an even number.
-    invariants
-        For each invariant the largest error over trajectories and steps (relative, or absolute
-        where the invariant vanishes: see ``invariant_kinds``).
-    drifts, drift_errors
-        For each invariant the drift of largest size, per unit of time, and its standard error.
-    volume
-        Largest |log|det|| measured, of ``"step"`` and ``"phase-space"`` where they were.
-    volume_preserved
-        Whether these are rounding.
-    symplecticity, reversibility
-        Largest defects.
-    lyapunov, lyapunov_error
-        Median of the estimates, and of their uncertainties.
-    seconds_per_step, evaluations_per_step
-        Of one trajectory.
-    diverged, trajectories
-        How many of how many diverged, as :meth:`Report.divergence_time` has it.
-    left_region, left_region_time, left_region_by
-        How many left the states that the model was trained on, when the first of them did, and how
-        far they got, see :class:`vpintegrator.dynamics.region.Departure`; None where that is not
-        known, and the time None where none did.
+    Its attributes are ``name``, ``title``, ``kind``, ``order`` and ``structure``, as in
+    :class:`Run`, and what the diagnostics sum up: their classes in
+    ``vpintegrator.rollout.diagnostics`` say what ``error``, ``worst_error``, ``final_error``,
+    ``threshold_time``, ``invariants``, ``drifts``, ``volume``, ``volume_preserved``, ``lyapunov``,
+    ``diverged``, ... are.
     """
-
-    name: str
-    title: str
-    kind: str
-    order: int | None
-    structure: tuple[str, ...]
-    error: float
-    worst_error: float
-    final_error: float
-    threshold_time: float
-    invariants: dict[str, float]
-    invariant_kinds: dict[str, str]
-    drifts: dict[str, float]
-    drift_errors: dict[str, float]
-    volume: dict[str, float]
-    volume_preserved: dict[str, bool]
-    symplecticity: float | None
-    reversibility: float | None
-    lyapunov: float | None
-    lyapunov_error: float | None
-    seconds_per_step: float
-    evaluations_per_step: float | None
-    diverged: int
-    trajectories: int
-    left_region: int | None
-    left_region_time: float | None
-    left_region_by: float | None
 
 
 @dataclass(frozen=True)
@@ -324,72 +144,34 @@ class Report:
     def summary(self, name: str) -> Summary:
         """A method's numbers."""
         run = self.run(name)
-        departure = run.departure
-        ended = run.failure_time <= self.reference_time
-        last = self.reference.shape[1] - 1
-        distance = np.linalg.norm(run.states[:, last] - self.reference[:, last], axis=-1)
-        final = np.where(ended | ~np.isfinite(distance), np.inf, distance)
-        final = final[np.isfinite(self.reference[:, last]).all(axis=-1)]
-        passed = np.where(np.isnan(run.threshold_time), np.inf, run.threshold_time)
-        volume = {key: value.largest for key, value in run.volume.items()}
-        worst = {
-            key: int(np.argmax(np.abs(np.nan_to_num(value.drift.slope))))
-            for key, value in run.invariants.items()
-        }
-        return Summary(
-            name=name,
-            title=run.title,
-            kind=run.kind,
-            order=run.order,
-            structure=run.structure,
-            error=float(np.median(run.root_mean_square_error)),
-            worst_error=float(run.root_mean_square_error.max()),
-            final_error=float(np.median(final)) if len(final) else math.nan,
-            threshold_time=float(np.sort(passed)[(len(passed) - 1) // 2]),
-            invariants={key: float(v.largest.max()) for key, v in run.invariants.items()},
-            invariant_kinds={key: v.kind for key, v in run.invariants.items()},
-            drifts={key: float(v.drift.slope[worst[key]]) for key, v in run.invariants.items()},
-            drift_errors={
-                key: float(v.drift.standard_error[worst[key]]) for key, v in run.invariants.items()
-            },
-            volume={key: value for key, value in volume.items() if value is not None},
-            volume_preserved={
-                key: value.is_preserved
-                for key, value in run.volume.items()
-                if value.is_preserved is not None
-            },
-            symplecticity=run.symplecticity,
-            reversibility=run.reversibility,
-            lyapunov=None if run.lyapunov is None else float(np.median(run.lyapunov.exponent)),
-            lyapunov_error=(
-                None if run.lyapunov is None else float(np.median(run.lyapunov.uncertainty))
-            ),
-            seconds_per_step=run.seconds_per_step,
-            evaluations_per_step=run.evaluations_per_step,
-            diverged=self.diverged(name),
-            trajectories=len(run.states),
-            left_region=None if departure is None else departure.count,
-            left_region_time=departure.first if departure and departure.count else None,
-            left_region_by=None if departure is None else departure.farthest,
-        )
+        texts = ("name", "title", "kind", "order", "structure")
+        numbers = {text: getattr(run, text) for text in texts}
+        for diagnostic in DIAGNOSTICS:
+            numbers |= diagnostic.summary(run, self)
+        return Summary(**numbers)
 
-    @property
+    @cached_property
     def invariant_labels(self) -> dict[str, str]:
-        """What the columns of each invariant are called in the table.
+        """What the columns of each invariant are called in the table: its name as words.
 
-        The name as words; where another column is called so, ``invariant`` and a number with it.
+        Where another column is called so, ``invariant`` stands before it.
         """
+        others = (diagnostic for diagnostic in DIAGNOSTICS if diagnostic is not INVARIANTS)
+        columns = [*_METHOD, *(column for other in others for column in other.columns(self))]
+        taken = {column.title for column in columns}
         labels: dict[str, str] = {}
-        taken = {title.removesuffix(" error") for title in _ERROR_COLUMNS}
         for name in self.system.invariants:
-            words = label = printable(name.replace("_", " ")).strip() or "invariant"
-            number = 1
-            while label in taken:
-                label = f"invariant {words}" + (f" {number}" if number > 1 else "")
-                number += 1
+            label = printable(name.replace("_", " ")).strip() or "invariant"
+            while taken & {f"{label} {ending}" for ending in ENDINGS}:
+                label = f"invariant {label}"
             labels[name] = label
-            taken.add(label)
+            taken |= {f"{label} {ending}" for ending in ENDINGS}
         return labels
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns of the table: those of the method, and of every diagnostic."""
+        return [*_METHOD, *(column for each in DIAGNOSTICS for column in each.columns(self))]
 
     def table(self) -> list[dict[str, Any]]:
         """A row a method; the keys are the column titles, in order, no two alike.
@@ -397,60 +179,26 @@ class Report:
         ``vpintegrator.plotting.tables`` renders it for terminals, CSV, Markdown and LaTeX. "Median"
         and "worst" are over the orbits; all other errors are the largest of any orbit.
         """
-        rows, labels = [], self.invariant_labels
-        for name in self.runs:
-            s = self.summary(name)
-            row: dict[str, Any] = {
-                "method": s.title,
-                "kind": s.kind,
-                "order": s.order,
-                "structure": ", ".join(s.structure),
-            }
-            errors = {
-                "median RMSE": s.error,
-                "worst RMSE": s.worst_error,
-                "median final error": s.final_error,
-                "median time to failure": s.threshold_time,
-            }
-            row |= errors if self.is_compared(name) else dict.fromkeys(errors)
-            for key, value in s.invariants.items():
-                label = labels[key]
-                row[f"{label} error"] = value
-                row[f"{label} error kind"] = s.invariant_kinds[key]
-                row[f"{label} drift"] = s.drifts[key]
-                row[f"{label} drift ±"] = s.drift_errors[key]
-            for words, key in (("map", "step"), ("phase-space", "phase-space")):
-                row[f"{words} volume preserved"] = s.volume_preserved.get(key)
-                row[f"{words} volume error"] = s.volume.get(key)
-            row |= {
-                "symplecticity defect": s.symplecticity,
-                "reversibility defect": s.reversibility,
-                "Lyapunov exponent": s.lyapunov,
-                "Lyapunov exponent ±": s.lyapunov_error,
-                "evaluations per step": s.evaluations_per_step,
-                "time per step": s.seconds_per_step,
-                "diverged": s.diverged,
-                "orbits": s.trajectories,
-                "left region": s.left_region,
-                "left region at": s.left_region_time,
-                "left region by": s.left_region_by,
-            }
-            rows.append(row)
-        return rows
+        summaries = map(self.summary, self.runs)
+        return [{column.title: column.value(s) for column in self.columns} for s in summaries]
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a rollout file, from which everything can be drawn without integrating again.
 
-        A checkpoint is deleted then: what is in it is in the file.
+        A checkpoint stays; see :meth:`discard_checkpoint`.
 
         Raises
         ------
         InputError
             If the file exists and ``overwrite`` is false, or cannot be written.
         """
-        from vpintegrator.rollout.rollout_file import save_rollout
+        write_rollout(self, path, overwrite)
 
-        save_rollout(self, path, overwrite)
+    def discard_checkpoint(self) -> None:
+        """Delete the checkpoint of the comparison, if there is one: what is in it is here.
+
+        Until then no other comparison may work in it.
+        """
         self._recording.remove()
 
     def __repr__(self) -> str:
@@ -462,3 +210,11 @@ class Report:
             f"<Report {self.system.name}: {', '.join(methods)}; "
             f"{len(self.reference)} trajectories to t = {self.times[-1]:g}>"
         )
+
+
+_METHOD = [
+    Column("method", lambda s: s.title, "words", place=0),
+    Column("kind", lambda s: s.kind, "hidden"),
+    Column("order", lambda s: s.order, "words", rank=2, place=0),
+    Column("structure", lambda s: ", ".join(s.structure), "words", rank=1, place=0),
+]

@@ -142,6 +142,11 @@ def test_short_trajectories():
     assert len(poincare_section(states[:, :1], 0.2, 0).time) == 0
     with pytest.raises(InputError, match="before there are states"):
         _ = SectionObserver(0, 0.0, 1, 0.2).section
-    assert SectionObserver(0, 0.0, 1, 0.2).snapshot() == {}
+    observer = SectionObserver(0, 0.0, 1, 0.2)
+    nothing = observer.snapshot()
+    observer.update(5, states)
+    observer.restore(nothing)  # put down before there were states, and taken up
+    with pytest.raises(InputError, match="before there are states"):
+        _ = observer.section
     with pytest.raises(InputError, match="direction = 2"):
         SectionObserver(0, 0.0, 2, 0.2)

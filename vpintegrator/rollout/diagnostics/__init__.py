@@ -2,8 +2,9 @@
 
 Functions of states alone take them as (trajectory, time, dim); a trajectory that has diverged is
 NaN from there on and has an infinite error in every summary. What needs the map itself takes a
-``NumericalFlow``, learned or classical. Objects that are fed with parts of trajectories keep what
-they need of the past, and can be put down and taken up by ``snapshot`` and ``restore``.
+``NumericalFlow``, learned or classical. What is fed with parts of trajectories is an
+:class:`~vpintegrator.rollout.observer.Accumulator`. Each module that measures something in a
+comparison ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
 from vpintegrator.rollout.diagnostics.convergence import (
@@ -45,6 +46,7 @@ from vpintegrator.rollout.diagnostics.trajectory_error import (
     trajectory_error,
 )
 from vpintegrator.rollout.diagnostics.volume import (
+    Volume,
     log_ball_volume,
     log_determinant,
     step_log_determinant,
@@ -64,6 +66,7 @@ __all__ = [
     "SectionObserver",
     "TangentHistory",
     "TangentMap",
+    "Volume",
     "WorkPrecision",
     "count_evaluations",
     "evaluations_per_step",

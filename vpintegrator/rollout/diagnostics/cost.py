@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.rollout.diagnostics.diagnostic import Number, Variable
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
 
 
@@ -91,3 +92,26 @@ def evaluations_per_step(flow: NumericalFlow, windows: np.ndarray) -> float | No
     """
     found = count_evaluations(flow, np.asarray(windows)[:, 0])
     return None if found is None else found.vector_field
+
+
+EVALUATIONS = Number(
+    Variable("evaluations_per_step", "evaluations of the vector field per step of a trajectory"),
+    lambda ensemble: evaluations_per_step(ensemble.flow, ensemble.sample),
+    "evaluations per step",
+    style="short",
+    header=("evaluations", "per step"),
+    rank=9,
+)
+SECONDS = Number(
+    Variable(
+        "seconds_per_step",
+        "wall time of a step of a trajectory in this batch",
+        stored_as="seconds_per_step_and_trajectory",
+        required=True,
+    ),
+    lambda ensemble: ensemble.seconds_per_step,
+    "time per step",
+    style="duration",
+    header=("time", "per step"),
+    rank=10,
+)

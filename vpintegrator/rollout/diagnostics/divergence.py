@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import TRAJECTORY, Column, Diagnostic, Variable
 from vpintegrator.rollout.diagnostics.invariants import InvariantError
+from vpintegrator.rollout.observer import Observer, first_step
+from vpintegrator.rollout.run import Run
+
+if TYPE_CHECKING:
+    from vpintegrator.rollout.report import Report
 
 FAR = 10.0  # extents of the reference
 CHANGED = 100.0  # sizes of an invariant
@@ -83,3 +90,57 @@ def size_of(invariant: Callable[[np.ndarray], Any], initial: np.ndarray) -> floa
 def _largest(values: Any) -> float:
     sizes = np.abs(np.asarray(values, dtype=np.float64))
     return float(sizes[np.isfinite(sizes)].max(initial=0.0))
+
+
+class DivergenceObserver(Observer):
+    """Finds the first step at which each trajectory is not finite, -1 if none."""
+
+    remembered = ("index",)
+
+    def __init__(self, trajectories: int) -> None:
+        self.index = np.full(trajectories, -1)
+
+    def update(self, start: int, states: np.ndarray) -> None:
+        # nothing comes back from NaN, so the end of a part tells whether there is anything to find
+        with np.errstate(all="ignore"):
+            if np.isfinite(states[:, -1].sum()):
+                return
+        first_step(self.index, start, ~np.isfinite(states).all(axis=-1))
+
+
+class DivergenceDiagnostic(Diagnostic):
+    """Which orbits diverge.
+
+    Measured is ``failure_time``, the first time at which the trajectory is not finite, NaN if none,
+    (trajectory,). Summed up: ``diverged`` of the ``trajectories``, as
+    :meth:`Report.divergence_time` has it.
+    """
+
+    variables = (
+        Variable(
+            "failure_time",
+            "first time at which the trajectory is not finite",
+            TRAJECTORY,
+            stored_as="divergence_time",
+            required=True,
+        ),
+    )
+
+    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
+        return {"divergence": DivergenceObserver(len(ensemble.first))}
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        observer: DivergenceObserver = ensemble.observers["divergence"]
+        return {"failure_time": ensemble.time_of(observer.index)}
+
+    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+        return {"diverged": report.diverged(run.name), "trajectories": len(run.states)}
+
+    def columns(self, report: Report) -> list[Column]:
+        return [
+            Column("diverged", lambda s: s.diverged, "count", place=2),
+            Column("orbits", lambda s: s.trajectories, "hidden"),
+        ]
+
+
+DIVERGENCE = DivergenceDiagnostic()

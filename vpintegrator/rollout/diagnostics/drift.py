@@ -21,11 +21,11 @@ What varies more slowly than 1/16 of the time cannot be told from a drift by any
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from vpintegrator.rollout.observer import Accumulator
 
 _CAPACITY = 64  # batches; when they are full, neighbours are joined, so there are 32 or more
 _GROUPINGS = (1, 2, 4)
@@ -48,7 +48,7 @@ class DriftFit:
     standard_error: np.ndarray
 
 
-class DriftAccumulator:
+class DriftAccumulator(Accumulator):
     """Fits straight lines to series that come in parts.
 
     It keeps centred moments of at most 64 batches, updated and joined as in Chan, Golub and LeVeque
@@ -60,6 +60,8 @@ class DriftAccumulator:
     count
         Number of series.
     """
+
+    remembered = ("_length", "_samples", "_time", "_time_square", "_value", "_product")
 
     def __init__(self, count: int) -> None:
         self._length = 1  # samples in a full batch
@@ -107,26 +109,6 @@ class DriftAccumulator:
     def standard_error(self) -> np.ndarray:
         """Standard error of each slope so far."""
         return self.fit().standard_error
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """All that is needed to go on."""
-        return {
-            "length": np.array(self._length),
-            "samples": self._samples.copy(),
-            "time": self._time.copy(),
-            "time_square": self._time_square.copy(),
-            "value": self._value.copy(),
-            "product": self._product.copy(),
-        }
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from a snapshot."""
-        self._length = int(snapshot["length"])
-        self._samples = np.array(snapshot["samples"])
-        self._time = np.array(snapshot["time"])
-        self._time_square = np.array(snapshot["time_square"])
-        self._value = np.array(snapshot["value"])
-        self._product = np.array(snapshot["product"])
 
     def _open_batch(self) -> int:
         """The number of a batch with room in it; if there is none, neighbours are joined."""

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.errors import printable
+from vpintegrator.reading import StoredGroup
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import (
+    SERIES,
+    TRAJECTORY,
+    Column,
+    Diagnostic,
+    Variable,
+)
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
+from vpintegrator.rollout.observer import Observer, fold, larger
+from vpintegrator.rollout.run import Run
 
-__all__ = [
-    "DriftAccumulator",
-    "DriftFit",
-    "InvariantError",
-    "invariant_errors",
-    "is_relative",
-    "series_names",
-]
+if TYPE_CHECKING:
+    from vpintegrator.rollout.report import Report
 
+_KINDS = {"relative": "rel. error", "absolute": "abs. error", "mixed": "rel./abs. error"}
+ENDINGS = ("error", "error kind", "drift", "drift ±")  # of its columns, after its label
 _VANISHING = 1e-10  # an invariant this much smaller than elsewhere in the ensemble counts as zero
 
 
@@ -102,3 +111,149 @@ def series_names(invariants: Iterable[str]) -> dict[str, str]:
     numbers = map(str, itertools.count(1))
     free = (number for number in numbers if not {number, f"error_{number}"} & fit)
     return {name: name if name in fit else next(free) for name in names}
+
+
+class InvariantObserver(Observer):
+    """Change of an invariant: its largest values and its drift.
+
+    Parameters
+    ----------
+    invariant
+        Function of states (..., dim).
+    initial
+        Initial states, (trajectory, dim).
+    step
+        Time step.
+    stored
+        Steps of the stored times.
+    largest
+        Receives the change of largest size since the stored time before, (time, trajectory).
+    """
+
+    remembered = ("drift",)
+
+    def __init__(
+        self,
+        invariant: Callable[[Any], Any],
+        initial: np.ndarray,
+        step: float,
+        stored: np.ndarray,
+        largest: np.ndarray,
+    ) -> None:
+        self._invariant, self._step = invariant, step
+        self._stored, self.largest = stored, largest
+        with np.errstate(all="ignore"):
+            self._first = np.asarray(invariant(initial), dtype=np.float64)
+        self.relative = is_relative(self._first)
+        self._scale = np.where(self.relative, np.abs(self._first), 1.0)
+        self.drift = DriftAccumulator(len(initial))
+
+    def update(self, start: int, states: np.ndarray) -> None:
+        with np.errstate(all="ignore"):
+            change = (self._invariant(states) - self._first[:, None]) / self._scale[:, None]
+            times = self._step * np.arange(start, start + states.shape[1])
+            self.drift.update(times, change)
+            fold(larger, start, change, self._stored, self.largest)
+
+
+class InvariantDiagnostic(Diagnostic):
+    """How the system's invariants change.
+
+    Measured are ``invariants``, an :class:`InvariantError` by name. Summed up, by name too:
+    ``invariants``, the largest error over trajectories and steps; ``invariant_kinds``, whether it
+    is relative, or absolute as the invariant vanishes; ``drifts`` and ``drift_errors``, the drift
+    of largest size, per unit of time, and its standard error.
+    """
+
+    def series(self, system: System) -> list[str]:
+        return [f"invariant/{key}" for key in series_names(system.invariants).values()]
+
+    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
+        comparison = ensemble.comparison
+        system, initial = comparison.system, comparison.initial
+        return {
+            name: InvariantObserver(
+                invariant, initial, comparison.step, comparison.stored, ensemble.series[name]
+            )
+            for name, invariant in zip(self.series(system), system.invariants.values(), strict=True)
+        }
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        system, found = ensemble.comparison.system, {}
+        for name, series in zip(system.invariants, self.series(system), strict=True):
+            observer: InvariantObserver = ensemble.observers[series]
+            error, drift = observer.largest.T, observer.drift.fit()
+            found[name] = InvariantError(error, observer.relative, drift)
+        return {"invariants": found}
+
+    def stored(self, run: Run) -> Iterator[Variable]:
+        for name, key in series_names(run.invariants).items():
+            found: InvariantError = run.invariants[name]
+            word = printable(name)
+            yield Variable(
+                f"invariant_{key}",
+                f"change of {word} since the stored time before",
+                SERIES,
+                values=found.error,
+                attributes={"kind": found.kind},
+            )
+            relative = f"1 where the change of {word} is relative, 0 where it is absolute"
+            yield Variable(
+                f"relative_{key}", relative, TRAJECTORY, values=found.relative.astype(np.int8)
+            )
+            drift, fit = f"drift of {word} per unit of time", found.drift
+            yield Variable(f"drift_{key}", drift, TRAJECTORY, values=fit.slope)
+            error = f"standard error of the {drift}"
+            yield Variable(f"drift_error_{key}", error, TRAJECTORY, values=fit.standard_error)
+
+    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+        each = (sizes["trajectory"],)
+        return {
+            "invariants": {
+                name: InvariantError(
+                    group.array(f"invariant_{key}", (*each, sizes["time"])),
+                    group.array(f"relative_{key}", each, "i").astype(bool),
+                    DriftFit(
+                        group.array(f"drift_{key}", each), group.array(f"drift_error_{key}", each)
+                    ),
+                )
+                for name, key in series_names(system.invariants).items()
+            }
+        }
+
+    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+        found: dict[str, InvariantError] = run.invariants
+        worst = {
+            name: int(np.argmax(np.abs(np.nan_to_num(value.drift.slope))))
+            for name, value in found.items()
+        }
+        return {
+            "invariants": {name: float(v.largest.max()) for name, v in found.items()},
+            "invariant_kinds": {name: v.kind for name, v in found.items()},
+            "drifts": {name: float(v.drift.slope[worst[name]]) for name, v in found.items()},
+            "drift_errors": {
+                name: float(v.drift.standard_error[worst[name]]) for name, v in found.items()
+            },
+        }
+
+    def columns(self, report: Report) -> list[Column]:
+        first = next(iter(report.runs.values())).invariants
+        columns: list[Column] = []
+        for name, label in report.invariant_labels.items():
+
+            def of(numbers: str, name: str = name) -> Any:
+                return lambda s: getattr(s, numbers)[name]
+
+            later = 6 if columns else 0  # what follows the first is given up earlier
+            kind = (label, _KINDS[first[name].kind])
+            error, error_kind, drift, drift_error = (f"{label} {ending}" for ending in ENDINGS)
+            columns += [
+                Column(error, of("invariants"), header=kind, rank=13 - later),
+                Column(error_kind, of("invariant_kinds"), "hidden"),
+                Column(drift, of("drifts"), "drift", rank=12 - later),
+                Column(drift_error, of("drift_errors"), "hidden"),
+            ]
+        return columns
+
+
+INVARIANTS = InvariantDiagnostic()

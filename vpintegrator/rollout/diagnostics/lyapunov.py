@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.dynamics import System
+from vpintegrator.reading import StoredGroup
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.tangent import (
+    TangentHistory,
+    tangent_history,
+    tangent_propagation,
+)
+from vpintegrator.rollout.flow import NumericalFlow
+from vpintegrator.rollout.observer import Accumulator
+from vpintegrator.rollout.run import Run
+
 if TYPE_CHECKING:
-    from vpintegrator.rollout.flow import NumericalFlow
+    from vpintegrator.rollout.report import Report
 
 _CAPACITY = 128  # times kept; when they are full every other one is dropped
 _TRANSIENT = 0.2  # of the time, in which the tangent vector turns to the fastest growth
@@ -39,7 +52,7 @@ class Lyapunov:
     time: float
 
 
-class LyapunovAccumulator:
+class LyapunovAccumulator(Accumulator):
     """Averages the growth of a tangent vector that comes in parts.
 
     It keeps the logarithm of the stretch at no more than 128 evenly spread times.
@@ -49,6 +62,8 @@ class LyapunovAccumulator:
     count
         Number of trajectories.
     """
+
+    remembered = ("_every", "_seen", "_times", "_stretch")
 
     def __init__(self, count: int) -> None:
         self._every = 1
@@ -79,20 +94,6 @@ class LyapunovAccumulator:
             uncertainty = np.sqrt(_variance_of_mean(rates) + 1 / time**2)
             return Lyapunov(rates.mean(axis=1), uncertainty, time)
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """All that is needed to go on."""
-        return {
-            "every": np.array(self._every),
-            "seen": np.array(self._seen),
-            "times": self._times.copy(),
-            "stretch": self._stretch.copy(),
-        }
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from a snapshot."""
-        self._every, self._seen = int(snapshot["every"]), int(snapshot["seen"])
-        self._times, self._stretch = np.array(snapshot["times"]), np.array(snapshot["stretch"])
-
 
 def _variance_of_mean(rates: np.ndarray) -> np.ndarray:
     """Variance of the mean over batches (..., batch), of the size that gives the largest."""
@@ -110,8 +111,60 @@ def _variance_of_mean(rates: np.ndarray) -> np.ndarray:
 def lyapunov_exponent(flow: NumericalFlow, first: np.ndarray, steps: int) -> Lyapunov:
     """Largest Lyapunov exponent along trajectories of a flow.
 
-    The arguments are those of :func:`tangent_propagation`, which gives it beside the volume.
+    The arguments are those of :func:`tangent_propagation`.
     """
-    from vpintegrator.rollout.diagnostics.tangent import tangent_propagation
+    return _estimate(tangent_propagation(flow, first, steps))
 
-    return tangent_propagation(flow, first, steps).lyapunov
+
+def _estimate(history: TangentHistory) -> Lyapunov:
+    accumulator = LyapunovAccumulator(len(history.log_stretch))
+    accumulator.update(history.times, history.log_stretch)
+    return accumulator.estimate()
+
+
+class LyapunovDiagnostic(Diagnostic):
+    """The largest Lyapunov exponent over the time of the phase-space volume.
+
+    Measured is ``lyapunov``, a :class:`Lyapunov`. Summed up: ``lyapunov`` and ``lyapunov_error``,
+    the medians over its trajectories of the estimates and of their uncertainties.
+    """
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        history = ensemble.once(tangent_history)
+        return {"lyapunov": None if history is None else _estimate(history)}
+
+    def stored(self, run: Run) -> Iterator[Variable]:
+        found: Lyapunov | None = run.lyapunov
+        if found is not None:
+            title, dims = "largest Lyapunov exponent", ("phase_space_trajectory",)
+            time = {"time": found.time}
+            yield Variable("lyapunov_exponent", title, dims, values=found.exponent, attributes=time)
+            title = f"uncertainty of the {title}"
+            yield Variable("lyapunov_uncertainty", title, dims, values=found.uncertainty)
+
+    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+        if "lyapunov_exponent" not in group:
+            return {"lyapunov": None}
+        exponent = group.array("lyapunov_exponent", (None,))
+        uncertainty = group.array("lyapunov_uncertainty", exponent.shape)
+        time = group.labelled("lyapunov_exponent").number("time")
+        return {"lyapunov": Lyapunov(exponent, uncertainty, time)}
+
+    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+        found: Lyapunov | None = run.lyapunov
+        if found is None:
+            return {"lyapunov": None, "lyapunov_error": None}
+        return {
+            "lyapunov": float(np.median(found.exponent)),
+            "lyapunov_error": float(np.median(found.uncertainty)),
+        }
+
+    def columns(self, report: Report) -> list[Column]:
+        title = "Lyapunov exponent"
+        return [
+            Column(title, lambda s: s.lyapunov, rank=3, beside=f"{title} ±"),
+            Column(f"{title} ±", lambda s: s.lyapunov_error, "hidden"),
+        ]
+
+
+LYAPUNOV = LyapunovDiagnostic()

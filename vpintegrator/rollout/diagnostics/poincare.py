@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.reading import StoredGroup
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Variable
+from vpintegrator.rollout.observer import Observer
+from vpintegrator.rollout.run import Run
 
 POINTS = 10  # states that the interpolation polynomial goes through
 _BEFORE = POINTS // 2 - 1  # of them before the two between which the crossing lies
@@ -33,18 +39,8 @@ class Section:
     trajectory: np.ndarray
     time: np.ndarray
 
-    @classmethod
-    def concatenate(cls, sections: Sequence[Section]) -> Section:
-        """All the crossings of several sections, in order."""
-        points, trajectory, time = (
-            np.concatenate([getattr(section, name) for section in sections])
-            for name in ("points", "trajectory", "time")
-        )
-        order = np.lexsort((time, trajectory))
-        return cls(points[order], trajectory[order], time[order])
 
-
-class SectionObserver:
+class SectionObserver(Observer):
     """Finds the crossings of a plane z_i = c in trajectories that come in parts.
 
     A trajectory crosses upwards from a state below the plane to the next one on or above it, and
@@ -66,28 +62,33 @@ class SectionObserver:
         Time step of the trajectories.
     """
 
+    remembered = ("_states", "_start", "_next", "_points", "_trajectory", "_time")
+
     def __init__(self, component: int, value: float, direction: int, step: float) -> None:
         if direction not in (-1, 0, 1):
             raise InputError(f"direction = {direction!r} must be 1 (up), -1 (down) or 0 (both)")
         self._component, self._value, self._direction = component, value, direction
         self._step = step
-        self._states: np.ndarray | None = None  # the last few, (trajectory, count, dim)
+        self._states = np.empty((0, 0, 0))  # the last few, (trajectory, count, dim)
         self._start = 0  # step of the first of them
         self._next = 0  # first step after which crossings are still to be sought
-        self._found: list[Section] = []
+        none = _empty(0)
+        self._points, self._trajectory, self._time = none.points, none.trajectory, none.time
 
     @property
     def section(self) -> Section:
         """All crossings in what has come so far."""
-        if self._states is None:
+        if not self._states.shape[1]:
             raise InputError("there is no section before there are states")
         end = self._start + self._states.shape[1] - 1
-        return Section.concatenate([*self._found, self._search(self._states, end)])
+        points, trajectory, time = self._with(self._search(self._states, end))
+        order = np.lexsort((time, trajectory))
+        return Section(points[order], trajectory[order], time[order])
 
     def update(self, start: int, states: np.ndarray) -> None:
-        """The states of the steps ``start``, ``start`` + 1, ..., (trajectory, count, dim)."""
-        if self._states is None:
+        if not self._states.shape[1]:
             self._states, self._start, self._next = states[:, :0], start, start
+            self._points = np.empty((0, states.shape[2]))
         known = self._start + self._states.shape[1]
         if not self._start <= start <= known:
             raise InputError(f"the states of step {start} do not follow those of step {known - 1}")
@@ -97,35 +98,18 @@ class SectionObserver:
         if joined.shape[1] >= POINTS and end > self._next:
             found = self._search(joined, end)
             if len(found.time):
-                self._found.append(found)
+                self._points, self._trajectory, self._time = self._with(found)
             self._next = end
         first = max(self._next - (POINTS - 2), self._start)
         self._states, self._start = joined[:, first - self._start :].copy(), first
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """All that is needed to go on, and what was found."""
-        if self._states is None:
-            return {}
-        if self._found:
-            self._found = [Section.concatenate(self._found)]
-        found = self._found[0] if self._found else _empty(self._states.shape[-1])
-        return {
-            "states": self._states.copy(),
-            "start": np.array(self._start),
-            "next": np.array(self._next),
-            "points": found.points.copy(),
-            "trajectory": found.trajectory.copy(),
-            "time": found.time.copy(),
-        }
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from a snapshot."""
-        self._states, self._start, self._next, self._found = None, 0, 0, []
-        if snapshot:
-            self._states = np.array(snapshot["states"])
-            self._start, self._next = int(snapshot["start"]), int(snapshot["next"])
-            names = ("points", "trajectory", "time")
-            self._found = [Section(*(np.array(snapshot[name]) for name in names))]
+    def _with(self, found: Section) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What was found before, and this."""
+        return (
+            np.concatenate([self._points, found.points]),
+            np.concatenate([self._trajectory, found.trajectory]),
+            np.concatenate([self._time, found.time]),
+        )
 
     def _search(self, states: np.ndarray, end: int) -> Section:
         """Crossings between the states of the steps from ``_next`` to ``end``."""
@@ -209,3 +193,49 @@ def _interpolation(points: int) -> np.ndarray:
 
 def _empty(dim: int) -> Section:
     return Section(np.empty((0, dim)), np.empty(0, dtype=int), np.empty(0))
+
+
+class SectionDiagnostic(Diagnostic):
+    """Points of the Poincare section, if one was asked for.
+
+    Measured is ``section``, a :class:`Section`.
+    """
+
+    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
+        comparison = ensemble.comparison
+        if comparison.section_plane is None:
+            return {}
+        component, value, direction = comparison.section_plane
+        index = comparison.system.components.index(component)
+        return {"section": SectionObserver(index, value, direction, comparison.step)}
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        observer: SectionObserver | None = ensemble.observers.get("section")
+        return {"section": None if observer is None else observer.section}
+
+    def stored(self, run: Run) -> Iterator[Variable]:
+        found: Section | None = run.section
+        if found is not None:
+            dims, numbers = ("crossing",), np.arange(len(found.time))
+            yield Variable("crossing", "number of the crossing", dims, values=numbers)
+            yield Variable(
+                "section_state",
+                "state on the Poincare section",
+                ("crossing", "component"),
+                values=found.points,
+            )
+            yield Variable("section_time", "time of the crossing", dims, values=found.time)
+            yield Variable("section_trajectory", "its trajectory", dims, values=found.trajectory)
+
+    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+        if "crossing" not in group:
+            return {"section": None}
+        points = group.array("section_state", (None, sizes["component"]))
+        trajectory = group.array("section_trajectory", points.shape[:1], "i")
+        if len(points) and not 0 <= trajectory.min() <= trajectory.max() < sizes["trajectory"]:
+            raise InputError(f"{group}: the section has points of trajectories that are not there")
+        time = group.array("section_time", points.shape[:1])
+        return {"section": Section(points, trajectory, time)}
+
+
+SECTION = SectionDiagnostic()

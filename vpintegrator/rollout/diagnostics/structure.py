@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vpintegrator.rollout.diagnostics.diagnostic import Number, Variable
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.flow import NumericalFlow
 
@@ -103,3 +104,19 @@ def _largest(values: np.ndarray) -> float | None:
     """Largest size of those that are finite."""
     sizes = np.abs(values[np.isfinite(values)])
     return float(sizes.max()) if sizes.size else None
+
+
+SYMPLECTICITY = Number(
+    Variable("symplecticity", "largest defect of symplecticity at sampled states"),
+    lambda ensemble: symplecticity_defect(ensemble.flow, ensemble.sample),
+    "symplecticity defect",
+    rank=4,
+    promised=("symplectic",),
+)
+REVERSIBILITY = Number(
+    Variable("reversibility", "largest defect of reversibility at sampled states"),
+    lambda ensemble: reversibility_defect(ensemble.flow, ensemble.sample),
+    "reversibility defect",
+    rank=5,
+    promised=("symmetric", "reversible"),
+)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
-from vpintegrator.rollout.diagnostics.lyapunov import Lyapunov, LyapunovAccumulator
 from vpintegrator.rollout.flow import NumericalFlow
+from vpintegrator.rollout.observer import Accumulator
 
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _PART = 1024  # steps between two calls of the flow's cursor
@@ -29,17 +28,14 @@ class TangentHistory:
         relative to its start, (trajectory, time).
     log_stretch
         Logarithm of the length of a tangent vector relative to its start, (trajectory, time).
-    lyapunov
-        Estimate of the largest Lyapunov exponent from the latter.
     """
 
     times: np.ndarray
     log_determinant: np.ndarray
     log_stretch: np.ndarray
-    lyapunov: Lyapunov
 
 
-class TangentMap:
+class TangentMap(Accumulator):
     """Follows D z_k / D z_0 along trajectories that come in parts.
 
     A one-step method maps phase space, and D z_k / D z_0 is the product of its derivatives. A model
@@ -69,6 +65,8 @@ class TangentMap:
     InputError
         If the flow has windows of several states and no system, or is no fixed map.
     """
+
+    remembered = ("_tangent", "_log_volume", "_log_length", "_waiting", "_before")
 
     def __init__(self, flow: NumericalFlow, initial: np.ndarray) -> None:
         self._flow = flow
@@ -102,24 +100,6 @@ class TangentMap:
         self._waiting = values[:, count:].copy()
         self._before = self._before[:, maps * new :].copy()
         return values[:, :count, 0], values[:, :count, 1]
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """All that is needed to go on."""
-        return {
-            "tangent": self._tangent.copy(),
-            "log_volume": self._log_volume.copy(),
-            "log_length": self._log_length.copy(),
-            "waiting": self._waiting.copy(),
-            "before": self._before.copy(),
-        }
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go on from a snapshot."""
-        self._tangent = np.array(snapshot["tangent"])
-        self._log_volume = np.array(snapshot["log_volume"])
-        self._log_length = np.array(snapshot["log_length"])
-        self._waiting = np.array(snapshot["waiting"])
-        self._before = np.array(snapshot["before"])
 
     def _follow(self, maps: range) -> np.ndarray:
         """Go through maps, the first of them from the window that starts at ``_before``."""
@@ -167,7 +147,7 @@ def iterated_derivative(flow: NumericalFlow, windows: np.ndarray) -> np.ndarray:
 
 
 def tangent_propagation(flow: NumericalFlow, first: np.ndarray, steps: int) -> TangentHistory:
-    """Follow phase-space volume and the largest Lyapunov exponent along trajectories of a flow.
+    """Follow phase-space volume and the growth of a tangent vector along trajectories of a flow.
 
     Parameters
     ----------
@@ -187,20 +167,24 @@ def tangent_propagation(flow: NumericalFlow, first: np.ndarray, steps: int) -> T
     first = np.asarray(first, dtype=np.float64)
     if first.ndim == 2:
         first = first_windows(flow, first)
-    tangent, lyapunov = TangentMap(flow, first[:, 0]), LyapunovAccumulator(len(first))
-    times = flow.step * np.arange(steps + 1)
+    tangent = TangentMap(flow, first[:, 0])
     log_determinant = np.empty((len(first), steps + 1))
     log_stretch = np.empty_like(log_determinant)
-    cursor = flow.start(first)
-    done, states = 0, first[:, : steps + 1]
-    while True:
-        part = slice(done, done + states.shape[1])
+    for start, states in flow.parts(first, steps, _PART):
+        part = slice(start, start + states.shape[1])
         log_determinant[:, part], log_stretch[:, part] = tangent.update(states)
-        lyapunov.update(times[part], log_stretch[:, part])
-        done = part.stop
-        if done > steps:
-            return TangentHistory(times, log_determinant, log_stretch, lyapunov.estimate())
-        states = cursor.advance(min(_PART, steps + 1 - done))
+    return TangentHistory(flow.step * np.arange(steps + 1), log_determinant, log_stretch)
+
+
+def tangent_history(ensemble: Ensemble) -> TangentHistory | None:
+    """That of the first trajectories of a method; None where it cannot be followed."""
+    flow, comparison = ensemble.flow, ensemble.comparison
+    steps = min(comparison.tangent_steps, ensemble.steps)
+    # a window is made from its first state by the equations
+    unknown = flow.window > 1 and comparison.system.is_measured
+    if not flow.differentiable or steps <= 0 or unknown:
+        return None
+    return tangent_propagation(flow, ensemble.first[: comparison.tangent_trajectories], steps)
 
 
 def _log_determinant(matrices: np.ndarray) -> np.ndarray:

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import (
+    SERIES,
+    TRAJECTORY,
+    Column,
+    Diagnostic,
+    Variable,
+)
+from vpintegrator.rollout.observer import Observer, first_step, fold
+from vpintegrator.rollout.run import Run
+
+if TYPE_CHECKING:
+    from vpintegrator.rollout.report import Report
 
 
 def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
@@ -52,3 +71,172 @@ def time_to_failure(times: np.ndarray, error: np.ndarray, threshold: float) -> n
 def infinite_where_nan(values: np.ndarray) -> np.ndarray:
     """The values with infinity for NaN: what has diverged is infinitely wrong."""
     return np.where(np.isnan(values), np.inf, values)
+
+
+class ErrorObserver(Observer):
+    """Distance from a reference: its largest values, its mean square, when it passes a threshold.
+
+    Parameters
+    ----------
+    reference
+        States of the first steps, (time, trajectory, dim); NaN where nothing is known.
+    threshold
+        Of the distance.
+    stored
+        Steps of the stored times.
+    largest
+        Receives the largest distance since the stored time before, (time, trajectory).
+    given
+        How many states after the initial one a method was given: no errors, and not in the mean.
+    """
+
+    remembered = ("squares", "index", "_given")
+
+    def __init__(
+        self,
+        reference: np.ndarray,
+        threshold: float,
+        stored: np.ndarray,
+        largest: np.ndarray,
+        given: int = 0,
+    ) -> None:
+        self._reference, self._threshold = reference, threshold
+        self._stored, self.largest = stored, largest
+        trajectories = reference.shape[1]
+        self.squares = np.zeros(trajectories)
+        self.index = np.full(trajectories, -1)
+        self._known = np.isfinite(reference).all(axis=-1).T  # (trajectory, time)
+        self._given = given
+
+    @property
+    def root_mean_square(self) -> np.ndarray:
+        """Over the steps at which the reference is known and the method was not given the state.
+
+        And over all components; (trajectory,).
+        """
+        own = self._known.sum(axis=1) - self._known[:, 1 : self._given + 1].sum(axis=1)
+        return np.sqrt(self.squares / (own * self._reference.shape[2]))
+
+    @property
+    def nothing_known(self) -> np.ndarray:
+        """Whether the reference is unknown since the stored time before, (time, trajectory)."""
+        steps = np.arange(self._known.shape[1])
+        known = np.zeros((len(self._stored), len(self._known)), dtype=bool)
+        np.logical_or.at(known, np.searchsorted(self._stored, steps), self._known.T)
+        return ~known
+
+    def update(self, start: int, states: np.ndarray) -> None:
+        reference = self._reference[start : start + states.shape[1]]
+        if not len(reference):
+            return
+        with np.errstate(all="ignore"):
+            difference = states[:, : len(reference)] - reference.transpose(1, 0, 2)
+            squares = np.einsum("ntd,ntd->nt", difference, difference)
+            distance = np.sqrt(squares)
+            # what has diverged is infinitely wrong
+            distance[np.isnan(distance)] = np.inf
+            squares[np.isnan(squares)] = np.inf
+            unknown = ~self._known[:, start : start + len(reference)]
+            squares[unknown], distance[unknown] = 0.0, 0.0
+            self.squares += squares.sum(axis=1)
+        if (distance.max(axis=1)[self.index < 0] > self._threshold).any():
+            first_step(self.index, start, distance > self._threshold)
+        fold(np.maximum, start, distance, self._stored, self.largest)
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore({"given": 0, **snapshot})  # earlier versions took all into the mean
+
+
+class ErrorDiagnostic(Diagnostic):
+    """Distance from the reference.
+
+    Measured are ``error``, the largest Euclidean distance (trajectory, time), NaN after the
+    reference ends, infinite where the method has diverged before that; ``root_mean_square_error``
+    over all components and all steps to the end of the reference but those after the first that the
+    method was given, (trajectory,); ``threshold_time``, the first at which the error passes the
+    report's threshold, NaN if none, (trajectory,).
+
+    Summed up: ``error`` and ``worst_error``, the median and the largest root mean square error;
+    ``final_error``, the median over the trajectories of the distance at the reference's end;
+    ``threshold_time``, at which the error of half of the trajectories has passed the threshold,
+    infinite where that of more than half has not: their median, the lower one of an even number.
+    """
+
+    variables = (
+        Variable(
+            "error",
+            "largest distance from the reference since the stored time before",
+            SERIES,
+            required=True,
+        ),
+        Variable(
+            "root_mean_square_error",
+            "root mean square error over all steps of the reference",
+            TRAJECTORY,
+            required=True,
+        ),
+        Variable(
+            "threshold_time",
+            "first time at which the error passes the threshold",
+            TRAJECTORY,
+            required=True,
+        ),
+    )
+
+    def series(self, system: System) -> tuple[str, ...]:
+        return ("error",)
+
+    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
+        comparison, given = ensemble.comparison, ensemble.flow.window - 1
+        largest = ensemble.series["error"]
+        known = (comparison.reference, comparison.threshold, comparison.stored)
+        return {"error": ErrorObserver(*known, largest, given)}
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        observer: ErrorObserver = ensemble.observers["error"]
+        observer.largest[ensemble.comparison.reference_stored :] = np.nan
+        observer.largest[observer.nothing_known] = np.nan
+        return {
+            "error": observer.largest.T,
+            "root_mean_square_error": observer.root_mean_square,
+            "threshold_time": ensemble.time_of(observer.index),
+        }
+
+    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+        ended = run.failure_time <= report.reference_time
+        last = report.reference[:, -1]
+        distance = np.linalg.norm(run.states[:, report.reference.shape[1] - 1] - last, axis=-1)
+        final = np.where(ended | ~np.isfinite(distance), np.inf, distance)
+        final = final[np.isfinite(last).all(axis=-1)]
+        passed = np.where(np.isnan(run.threshold_time), np.inf, run.threshold_time)
+        return {
+            "error": float(np.median(run.root_mean_square_error)),
+            "worst_error": float(run.root_mean_square_error.max()),
+            "final_error": float(np.median(final)) if len(final) else math.nan,
+            "threshold_time": float(np.sort(passed)[(len(passed) - 1) // 2]),
+        }
+
+    def columns(self, report: Report) -> list[Column]:
+        def of(name: str) -> Any:
+            return lambda s: getattr(s, name) if report.is_compared(s.name) else None
+
+        return [
+            Column("median RMSE", of("error"), place=1),
+            Column("worst RMSE", of("worst_error"), place=1),
+            Column(
+                "median final error",
+                of("final_error"),
+                header=("median final", "distance"),
+                rank=8,
+            ),
+            Column(
+                "median time to failure",
+                of("threshold_time"),
+                "failure",
+                ("median time", "to failure"),
+                rank=11,
+            ),
+        ]
+
+
+ERROR = ErrorDiagnostic()

@@ -2,22 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
 from vpintegrator.rollout.diagnostics.first_window import first_windows
-from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
-from vpintegrator.rollout.neural import network_jacobian
+from vpintegrator.rollout.diagnostics.tangent import tangent_history
+from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
+from vpintegrator.rollout.run import Run
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
+    from vpintegrator.rollout.report import Report
 
+VOLUMES = {"step": "map volume", "phase-space": "phase-space volume"}  # and their words
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _PART_VALUES = 1_000_000  # numbers in the states advanced at a time
+_ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
+_ROUNDING_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Logarithms of the determinant of a derivative, 0 where volume is preserved.
+
+    Attributes
+    ----------
+    times
+        (volume_time,).
+    log_determinant
+        log|det| at these times for the first trajectories, (trajectory, volume_time).
+    """
+
+    times: np.ndarray
+    log_determinant: np.ndarray
+
+    def __repr__(self) -> str:
+        largest = "not measured" if self.largest is None else f"at most {self.largest:.1e}"
+        return f"<Volume: |log|det|| {largest}, at {len(self.times)} times>"
+
+    @property
+    def largest(self) -> float | None:
+        """Largest |log|det|| that could be measured, None if none could.
+
+        Infinite where a derivative is singular: then a volume collapses to nothing.
+        """
+        sizes = np.abs(self.log_determinant[~np.isnan(self.log_determinant)])
+        return float(sizes.max()) if sizes.size else None
+
+    @property
+    def is_preserved(self) -> bool | None:
+        """Whether volume was measured to be preserved, to rounding; None if it was not measured."""
+        steps = max(1.0, len(self.times) / _ROUNDING_STEPS)
+        return None if self.largest is None else self.largest <= _ROUNDING * steps
 
 
 def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
@@ -57,13 +102,7 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
     This is the volume of the product space R^(window * dim); for a one-step model it is that of
     phase space.
     """
-    windows = np.asarray(windows, dtype=np.float64)
-    rows = windows.reshape(-1, model.window, model.dim)
-    result = np.full(len(rows), np.nan)
-    usable = np.isfinite(rows).all(axis=(-2, -1))
-    if usable.any():
-        result[usable] = _log_determinant(network_jacobian(model, rows[usable]))
-    return result.reshape(windows.shape[:-2])
+    return log_determinant(as_flow(model, step=1.0), windows)  # of any step: a map is a map
 
 
 def log_ball_volume(
@@ -107,18 +146,11 @@ def log_ball_volume(
     points = centres[:, None, None] + np.stack([offsets, -offsets])  # (trajectory, sign, i, dim)
     first = first_windows(flow, points.reshape(-1, dim))
     result = np.empty((count, steps + 1))
-    cursor = flow.start(first)
-    part = max(1, _PART_VALUES // points.size)
-    done, states = 0, first[:, : steps + 1]
-    while True:
+    for start, states in flow.parts(first, steps, max(1, _PART_VALUES // points.size)):
         ends = states.reshape(count, 2, dim, states.shape[1], dim)
         with np.errstate(all="ignore"):
             diameters = (ends[:, 0] - ends[:, 1]).transpose(0, 2, 1, 3)
-            result[:, done : done + states.shape[1]] = _log_determinant(diameters)
-        done += states.shape[1]
-        if done > steps:
-            break
-        states = cursor.advance(min(part, steps + 1 - done))
+            result[:, start : start + states.shape[1]] = _log_determinant(diameters)
     with np.errstate(all="ignore"):
         return result - result[:, :1]  # the start as rounded, not the radius asked for
 
@@ -128,3 +160,80 @@ def _log_determinant(matrices: np.ndarray) -> np.ndarray:
         return np.where(
             np.isfinite(matrices).all(axis=(-2, -1)), np.linalg.slogdet(matrices)[1], np.nan
         )
+
+
+class VolumeDiagnostic(Diagnostic):
+    """Whether volume is preserved.
+
+    Measured is ``volume``, a :class:`Volume` by name: ``"step"``, of the map of states, or of
+    windows where ``window`` > 1, at states met on the way; ``"phase-space"``, of the map z_0 ->
+    z_t. Either may be missing. Summed up, by these names: ``volume``, the largest |log|det||
+    measured, and ``volume_preserved``, whether this is rounding.
+    """
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        volume: dict[str, Volume] = {}
+        if ensemble.flow.differentiable:
+            values = log_determinant(ensemble.flow, ensemble.windows)
+            volume["step"] = Volume(ensemble.sample_times, values.T)
+        history = ensemble.once(tangent_history)
+        if history is not None:
+            volume["phase-space"] = Volume(history.times, history.log_determinant)
+        return {"volume": volume}
+
+    def stored(self, run: Run) -> Iterator[Variable]:
+        for name, volume in run.volume.items():
+            prefix = name.replace("-", "_")
+            trajectory, time = f"{prefix}_trajectory", f"{prefix}_time"
+            numbers = np.arange(len(volume.log_determinant))
+            yield Variable(trajectory, "number of the trajectory", (trajectory,), values=numbers)
+            yield Variable(time, "time of the state or window", (time,), values=volume.times)
+            what = "map from the initial state"
+            if name == "step":
+                what = "map of a state" if run.window == 1 else f"map of {run.window} states"
+            yield Variable(
+                f"{prefix}_log_determinant",
+                f"log|det| of the derivative of the {what}",
+                (trajectory, time),
+                values=volume.log_determinant,
+            )
+
+    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+        volume = {}
+        for name in VOLUMES:
+            prefix = name.replace("-", "_")
+            if f"{prefix}_log_determinant" in group:
+                times = group.array(f"{prefix}_time", (None,))
+                values = group.array(f"{prefix}_log_determinant", (None, len(times)))
+                if not len(values):
+                    raise InputError(f"{group}: the {name} volume is that of no trajectory")
+                volume[name] = Volume(times, values)
+        return {"volume": volume}
+
+    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+        known = {key: v for key, v in run.volume.items() if v.largest is not None}
+        return {
+            "volume": {key: volume.largest for key, volume in known.items()},
+            "volume_preserved": {key: volume.is_preserved for key, volume in known.items()},
+        }
+
+    def columns(self, report: Report) -> list[Column]:
+        columns = []
+        for name, words in VOLUMES.items():
+
+            def kept(s: Any, name: str = name) -> Any:
+                return s.volume_preserved.get(name)
+
+            def error(s: Any, name: str = name) -> Any:
+                return s.volume.get(name)
+
+            what, preserved = words.rpartition(" ")[0], f"{words} preserved"
+            header = ("map volume", "kept") if name == "step" else (what, "volume kept")
+            columns += [
+                Column(preserved, kept, "hidden"),
+                Column(f"{words} error", error, "kept", header, place=3, beside=preserved),
+            ]
+        return columns
+
+
+VOLUME = VolumeDiagnostic()

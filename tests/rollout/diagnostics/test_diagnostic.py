@@ -1,0 +1,143 @@
+"""A new diagnostic is one object: it is measured, stored, read, summed up and printed."""
+
+import csv
+import io
+
+import h5py
+import numpy as np
+import pytest
+from rich.console import Console
+
+import vpintegrator as vp
+from tests.rollout.test_compare import same
+from vpintegrator.cli.results import rollout_results
+from vpintegrator.plotting import csv_table, markdown_table, terminal_table
+from vpintegrator.rollout.diagnostics.diagnostic import (
+    SERIES,
+    TRAJECTORY,
+    Column,
+    Diagnostic,
+    Variable,
+)
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
+from vpintegrator.rollout.observer import Observer, fold
+
+
+class PathObserver(Observer):
+    remembered = ("length", "_last")
+
+    def __init__(self, initial, stored, farthest):
+        self.length, self._last = np.zeros(len(initial)), initial.copy()
+        self._initial, self._stored, self.farthest = initial, stored, farthest
+
+    def update(self, start, states):
+        joined = np.concatenate([self._last[:, None], states], axis=1)
+        self.length += np.linalg.norm(np.diff(joined, axis=1), axis=-1).sum(axis=1)
+        self._last = states[:, -1].copy()
+        distance = np.linalg.norm(states - self._initial[:, None], axis=-1)
+        fold(np.maximum, start, distance, self._stored, self.farthest)
+
+
+class PathDiagnostic(Diagnostic):
+    """The length of the orbits, and how far they get from their start."""
+
+    variables = (
+        Variable("path_length", "length of the orbit", TRAJECTORY),
+        Variable("excursion", "distance from the start", SERIES),
+        Variable("longest_path", "the largest length"),
+    )
+
+    def series(self, system):
+        return ("excursion",)
+
+    def observers(self, ensemble):
+        stored, farthest = ensemble.comparison.stored, ensemble.series["excursion"]
+        return {"path": PathObserver(ensemble.comparison.initial, stored, farthest)}
+
+    def measure(self, ensemble):
+        observer = ensemble.observers["path"]
+        length = observer.length
+        farthest = observer.farthest.T
+        return {"path_length": length, "excursion": farthest, "longest_path": float(length.max())}
+
+    def summary(self, run, report):
+        lengths = run.path_length
+        return {"path_length": None if lengths is None else float(np.median(lengths))}
+
+    def columns(self, report):
+        return [Column("median length", lambda s: s.path_length, "short")]
+
+
+@pytest.fixture
+def path(monkeypatch):
+    monkeypatch.setattr("vpintegrator.rollout.measure._LARGEST_PART", 7)
+    DIAGNOSTICS.append(PathDiagnostic())
+    yield DIAGNOSTICS[-1]
+    DIAGNOSTICS[:] = [other for other in DIAGNOSTICS if not isinstance(other, PathDiagnostic)]
+
+
+def compare(**options):
+    invariant = '[invariants]\nmedian_length = "q**2 + p**2"\n[vector_field]\nq = "p"\np = "-q"\n'
+    system = vp.System(f'state = ["q", "p"]\n{invariant}', "circle")
+    keywords = {"system": system, "initial": [[1.0, 0.0], [2.0, 0.0]], "step": 0.1, "steps": 40}
+    return vp.compare(None, ["rk4"], **keywords, **options)
+
+
+def test_a_new_one_is_everywhere(path, tmp_path):
+    report = compare(every=4)
+    run = report.runs["rk4"]
+    np.testing.assert_allclose(run.path_length, [4.0, 8.0], rtol=1e-3)
+    assert run.excursion.shape == (2, 11)
+    assert "path_length" in dir(run)
+    assert report.summary("rk4").path_length == np.median(run.path_length)
+    (row,) = report.table()
+    assert row["median length"] == np.median(run.path_length)
+    # beside those of an invariant that is called so
+    assert row["median length error"] < 1e-5
+    assert rollout_results(report)["table"] == [row]
+    (line,) = csv.DictReader(io.StringIO(csv_table(report)))
+    assert float(line["median length"]) == row["median length"]
+    assert f"{row['median length']:.3g}" in markdown_table(report)
+    report.save(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["rk4/excursion"].dims[1][0].name == "/rk4/time"
+        assert file["rk4/path_length"].attrs["long_name"] == "length of the orbit"
+        assert file["rk4"].attrs["longest_path"] == run.path_length.max()
+    assert same(report, vp.open_rollout(tmp_path / "a.h5"))
+
+
+def test_it_goes_on_after_an_interruption(path, tmp_path):
+    whole = compare()
+
+    def stop(name, done, total):
+        if name == "rk4" and done >= 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(checkpoint=tmp_path / "checkpoint", progress=stop)
+    again = compare(checkpoint=tmp_path / "checkpoint", resume=True)
+    for name in ("path_length", "excursion"):
+        assert same(getattr(again.runs["rk4"], name), getattr(whole.runs["rk4"], name))
+    again.discard_checkpoint()
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_what_is_unknown_is_listed_and_what_is_missing_is_absent(path, tmp_path):
+    new, old = tmp_path / "new.h5", tmp_path / "old.h5"
+    compare().save(new)
+    DIAGNOSTICS.remove(path)
+    report = compare()
+    report.save(old)
+    assert report.runs["rk4"].unknown == ()
+    report = vp.open_rollout(new)
+    assert report.runs["rk4"].unknown == ("excursion", "path_length")
+    assert "also holds excursion, path_length" in repr(report.runs["rk4"])
+    out = io.StringIO()
+    Console(file=out, width=200).print(terminal_table(report, 200))
+    assert "not known here: RK4: excursion, path_length." in " ".join(out.getvalue().split())
+    with pytest.raises(AttributeError, match="'path_length' was not measured; there are error"):
+        _ = report.runs["rk4"].path_length
+    DIAGNOSTICS.append(path)
+    report = vp.open_rollout(old)
+    assert report.runs["rk4"].path_length is None
+    assert report.table()[0]["median length"] is None

@@ -1,0 +1,140 @@
+"""What all methods of a comparison have in common, and the trajectories of one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.rollout.flow import NumericalFlow
+from vpintegrator.rollout.observer import WindowSampler
+
+_SAMPLES = 60  # times at which windows are sampled, for derivatives
+_SAMPLED_TRAJECTORIES = 40
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What all methods of a comparison have in common.
+
+    Attributes
+    ----------
+    system, step, steps
+        What is integrated, and how far.
+    stored
+        Steps at which states are kept, the first and the last among them, (time,).
+    initial
+        Initial states, (trajectory, dim).
+    reference
+        Reference states of the first steps, (time, trajectory, dim).
+    threshold
+        Error at which a method is taken to have failed.
+    section_plane
+        Component, value and direction of the Poincare section, or None.
+    tangent_steps, tangent_trajectories
+        How far, and for how many trajectories, the phase-space volume is followed.
+    """
+
+    system: System
+    step: float
+    steps: int
+    stored: np.ndarray
+    initial: np.ndarray
+    reference: np.ndarray
+    threshold: float
+    section_plane: tuple[str, float, int] | None
+    tangent_steps: int
+    tangent_trajectories: int
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """Stored times, (time,)."""
+        return self.step * self.stored
+
+    @property
+    def reference_stored(self) -> int:
+        """Number of stored times that the reference reaches."""
+        return int(np.searchsorted(self.stored, len(self.reference)))
+
+
+@dataclass
+class Ensemble:
+    """One method's trajectories in a comparison, as diagnostics see them.
+
+    Attributes
+    ----------
+    flow
+        The method.
+    comparison
+        What it has in common with the others.
+    first
+        First windows, (trajectory, window, dim).
+    series
+        Arrays (time, trajectory) by name, of zeros, that observers fill.
+    observers
+        What has seen every step, by name: those of all diagnostics.
+    seconds
+        Wall time of all steps.
+    """
+
+    flow: NumericalFlow
+    comparison: Comparison
+    first: np.ndarray
+    series: dict[str, np.ndarray]
+    observers: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        window, trajectories = self.flow.window, len(self.first)
+        count = max(self.comparison.steps + 2 - window, 0)
+        chosen = np.linspace(0, count - 1, min(_SAMPLES, count)).round().astype(int)
+        self._ends = window - 1 + chosen
+        self.sampler = WindowSampler(
+            self._ends, window, min(trajectories, _SAMPLED_TRAJECTORIES), self.flow.dim
+        )
+        self._computed: dict[Any, Any] = {}
+
+    @property
+    def steps(self) -> int:
+        """Number of steps that the method makes: those of its first window are given."""
+        return self.comparison.steps + 1 - self.flow.window
+
+    @property
+    def windows(self) -> np.ndarray:
+        """Windows met at times spread over the rollout, (sample, trajectory, window, dim)."""
+        return self.sampler.windows
+
+    @property
+    def sample_times(self) -> np.ndarray:
+        """The ends of these, (sample,)."""
+        return self.comparison.step * self._ends
+
+    @cached_property
+    def sample(self) -> np.ndarray:
+        """A few of these, (n, window, dim), the first ones among them; all are finite."""
+        met = self.windows[:: _SAMPLES // 4].reshape(-1, *self.first.shape[1:])
+        met = met[np.isfinite(met).all(axis=(1, 2))]
+        return met if len(met) else self.first[:_SAMPLED_TRAJECTORIES]
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Wall time of one step of one trajectory; NaN where no step was made."""
+        made = self.steps * len(self.first)
+        return self.seconds / made if self.steps > 0 else math.nan
+
+    def time_of(self, index: np.ndarray) -> np.ndarray:
+        """Times of steps, NaN for -1."""
+        return np.where(index >= 0, self.comparison.step * index, np.nan)
+
+    def once(self, function: Callable[[Ensemble], Result]) -> Result:
+        """What a function makes of this, computed once however many diagnostics ask for it."""
+        if function not in self._computed:
+            self._computed[function] = function(self)
+        return self._computed[function]

@@ -1,0 +1,122 @@
+"""When trajectories of a model leave the states that it was trained on, and how far they get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.region import TOLERANCE, Departure, Region
+from vpintegrator.reading import StoredGroup
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.diagnostic import TRAJECTORY, Column, Diagnostic, Variable
+from vpintegrator.rollout.observer import Observer, first_step
+from vpintegrator.rollout.run import Run
+
+if TYPE_CHECKING:
+    from vpintegrator.rollout.report import Report
+
+
+class RegionObserver(Observer):
+    """Finds when trajectories leave a region, and how far they get.
+
+    Attributes
+    ----------
+    region
+        What of it the system has.
+    index
+        First step outside by more than the tolerance, -1 if none, (trajectory,).
+    excess
+        As in :class:`vpintegrator.dynamics.region.Departure`.
+    """
+
+    remembered = ("index", "excess")  # what an earlier version recorded has neither
+
+    def __init__(self, region: Region, system: System, trajectories: int) -> None:
+        self.region = region.within(system)
+        self._quantities = self.region.quantities(system)
+        self._scales = [*zip(self.region.bounds, self.region.units, strict=True)]
+        self.index = np.full(trajectories, -1)
+        self.excess = np.zeros((trajectories, len(self._quantities)))
+
+    @np.errstate(all="ignore")
+    def update(self, start: int, states: np.ndarray) -> None:
+        outside: np.ndarray | None = None
+        for k, (quantity, ((low, high), unit)) in enumerate(
+            zip(self._quantities, self._scales, strict=True)
+        ):
+            values = quantity(states)
+            top = np.maximum(low - values.min(axis=1), values.max(axis=1) - high) / unit
+            top[np.isnan(top)] = np.inf
+            self.excess[:, k] = np.maximum(self.excess[:, k], top)
+            if (top[self.index < 0] > TOLERANCE).any():
+                inside = np.maximum(low - values, values - high) <= TOLERANCE * unit
+                outside = ~inside if outside is None else outside | ~inside
+        if outside is not None:
+            first_step(self.index, start, outside)
+
+
+class DepartureDiagnostic(Diagnostic):
+    """How trajectories leave the states that a model was trained on.
+
+    Measured is ``departure``, a :class:`vpintegrator.dynamics.region.Departure`; None where the
+    model does not say, and for classical methods. Summed up: ``left_region``, ``left_region_time``
+    and ``left_region_by``, how many left, when the first of them did, and how far they got; None
+    where that is not known, and the time None where none did.
+    """
+
+    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
+        region = ensemble.flow.region
+        if region is None:
+            return {}
+        system = ensemble.comparison.system
+        return {"region": RegionObserver(region, system, len(ensemble.first))}
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        observer: RegionObserver | None = ensemble.observers.get("region")
+        if observer is None:
+            return {"departure": None}
+        time = ensemble.time_of(observer.index)
+        return {"departure": Departure(observer.region, time, observer.excess)}
+
+    def stored(self, run: Run) -> Iterator[Variable]:
+        found: Departure | None = run.departure
+        if found is not None:
+            yield Variable("region", "states of the training", values=found.region.text)
+            left = "first time outside the states that the model was trained on"
+            yield Variable("region_time", left, TRAJECTORY, values=found.time)
+            axis = "region_quantity"
+            numbers = np.arange(found.excess.shape[1])
+            title = "component, then invariant, of the region"
+            yield Variable(axis, title, (axis,), values=numbers)
+            far = "largest distance from the range of the training states, in its widths"
+            yield Variable("region_excess", far, (*TRAJECTORY, axis), values=found.excess)
+
+    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+        if not group.has("region"):
+            return {"departure": None}
+        each, text = sizes["trajectory"], group.text("region")
+        region = Region.from_text(text, f"{group}: the attribute 'region'")
+        time = group.array("region_time", (each,))
+        excess = group.array("region_excess", (each, len(region.names)))
+        return {"departure": Departure(region, time, excess)}
+
+    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+        found: Departure | None = run.departure
+        return {
+            "left_region": None if found is None else found.count,
+            "left_region_time": found.first if found and found.count else None,
+            "left_region_by": None if found is None else found.farthest,
+        }
+
+    def columns(self, report: Report) -> list[Column]:
+        return [
+            Column("left region", lambda s: s.left_region, "count", place=2),
+            Column("left region at", lambda s: s.left_region_time, "hidden"),
+            Column("left region by", lambda s: s.left_region_by, "hidden"),
+        ]
+
+
+DEPARTURE = DepartureDiagnostic()

@@ -1,0 +1,197 @@
+"""What a diagnostic is: what it watches, what it measures, how that is stored and summed up.
+
+Everything else loops over the diagnostics that are registered in ``registry.py``: the rollout
+itself, the rollout file, summaries, tables in all formats and JSON. A new one is a file here, with
+an instance named in the registry, and its test.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.dynamics import System
+from vpintegrator.reading import StoredGroup
+from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.observer import Observer
+from vpintegrator.rollout.run import Run
+
+if TYPE_CHECKING:
+    from vpintegrator.rollout.report import Report, Summary
+
+TRAJECTORY = ("trajectory",)
+SERIES = ("trajectory", "time")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An array or a number as it stands in a method's group of a rollout file.
+
+    Attributes
+    ----------
+    name
+        Of the measurement, and in the file unless ``stored_as`` is given.
+    title
+        What it is, in words.
+    dims
+        Its axes; those of every group are ``"trajectory"``, ``"time"`` (the stored times) and
+        ``"component"``. A variable whose one axis has its own name is the coordinate of that axis.
+        A number, without axes, becomes an attribute of the group.
+    stored_as
+        Its name in the file, where it is another.
+    required
+        Whether a file without it is damaged; else it was not measured then.
+    values, attributes
+        Where it is written: its numbers, and further attributes of the array.
+    """
+
+    name: str
+    title: str
+    dims: tuple[str, ...] = ()
+    stored_as: str = ""
+    required: bool = False
+    values: Any = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return self.stored_as or self.name
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Attributes
+    ----------
+    title
+        The key in the rows of :meth:`Report.table`, and the title in CSV and JSON.
+    value
+        Its value for a method: a number, word, truth value, or None.
+    style
+        How printed tables write it: ``"number"``; ``"words"``; ``"count"`` of the orbits;
+        ``"short"``, a number of three digits; ``"duration"``; ``"drift"``, with its sign and only
+        where nothing diverged; ``"failure"``, a time that is perhaps not reached; ``"kept"``, an
+        error after what ``beside`` holds; ``"hidden"`` for CSV and JSON alone.
+    header
+        Its title in two lines, by default split before the last word.
+    rank
+        Where a printed table gets too wide, columns go in the order of their ranks; None stays.
+    place
+        Printed tables are ordered by this first, and then as the diagnostics are.
+    beside
+        Title of a further column that is printed in the same cell.
+    promised
+        Of a defect: the parts of a method's structure that it would break. It is printed then.
+    """
+
+    title: str
+    value: Callable[[Summary], Any]
+    style: str = "number"
+    header: tuple[str, str] | None = None
+    rank: float | None = None
+    place: int = 4
+    beside: str = ""
+    promised: tuple[str, ...] = ()
+
+
+class Diagnostic(ABC):
+    """One diagnostic: what it watches, what it measures, how that is stored and summed up.
+
+    Attributes
+    ----------
+    variables
+        What it measures, where this is arrays and numbers that stand in the file as they are. Else
+        :meth:`stored` and :meth:`read` are to be overridden.
+    """
+
+    variables: tuple[Variable, ...] = ()
+
+    def series(self, system: System) -> Sequence[str]:
+        """Names of arrays (time, trajectory) that its observers fill."""
+        return ()
+
+    def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
+        """What must see every step, by names under which it is recorded."""
+        return {}
+
+    @abstractmethod
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        """Measurements by name when all steps are made, None for what cannot be measured.
+
+        The names are the same for every method.
+        """
+
+    def stored(self, run: Run) -> Iterator[Variable]:
+        """What stands in the file of what was measured."""
+        for variable in self.variables:
+            values = getattr(run, variable.name)
+            if values is not None:
+                yield replace(variable, values=values)
+
+    def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """The measurements in a method's group, None for what is not there.
+
+        ``sizes`` are those of the axes ``trajectory``, ``time`` and ``component``.
+
+        Raises
+        ------
+        InputError
+            If they are damaged or do not fit.
+        """
+        found: dict[str, Any] = {}
+        for variable in self.variables:
+            default: Any = {} if variable.required else {"default": None}
+            if not variable.dims:
+                found[variable.name] = group.number(variable.key, **default, finite=False)
+            elif variable.required or variable.key in group:
+                axes = [sizes.get(name) for name in variable.dims]
+                found[variable.name] = group.array(variable.key, axes)
+            else:
+                found[variable.name] = None
+        return found
+
+    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+        """Single numbers of a method, by name: attributes of its :class:`Summary`."""
+        return {}
+
+    def columns(self, report: Report) -> Sequence[Column]:
+        """What stands in the table."""
+        return ()
+
+
+class Number(Diagnostic):
+    """A diagnostic that gives one number for a method, which is also a column of the table.
+
+    Parameters
+    ----------
+    variable
+        The number.
+    measured
+        What gives it, None where it is not defined.
+    column
+        Its column but for the value.
+    """
+
+    def __init__(
+        self,
+        variable: Variable,
+        measured: Callable[[Ensemble], float | None],
+        title: str,
+        **column: Any,
+    ) -> None:
+        self.variables, self._measured = (variable,), measured
+        self._name = variable.name
+        self._column = Column(title, lambda summary: getattr(summary, self._name), **column)
+
+    def measure(self, ensemble: Ensemble) -> dict[str, Any]:
+        return {self._name: self._measured(ensemble)}
+
+    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+        return {self._name: getattr(run, self._name)}
+
+    def columns(self, report: Report) -> Sequence[Column]:
+        return (self._column,)

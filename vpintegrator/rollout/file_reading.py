@@ -1,0 +1,156 @@
+"""Reading rollout files: what is in them is looked at before it is believed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError, printable
+from vpintegrator.reading import StoredGroup, open_hdf5
+from vpintegrator.rollout.diagnostics import WorkPrecision
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
+from vpintegrator.rollout.file_writing import (
+    FORMAT,
+    FORMAT_VERSION,
+    REFERENCE,
+    RESERVED,
+    WORK_PRECISION,
+)
+from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.run import Run
+
+_LARGEST = 1e300  # value of a component
+_COORDINATES = {"state", "trajectory", "time", "component", "unit"}
+
+
+def open_rollout(path: str | os.PathLike[str]) -> Report:
+    """Read a rollout file.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is not a rollout, or damaged: something in it is missing,
+        of another kind, or does not fit the rest.
+    """
+    path = Path(path)
+    with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root:
+        system = System(
+            root.text("system"),
+            root.text("system_name"),
+            root.json("parameters"),
+            source=f"system in {path}",
+        )
+        methods = _read_methods(root, path)
+        times = _read_times(root.group(methods[0]), path)
+        reference = root.group(REFERENCE)
+        states = reference.array("state", (None, None, system.dim))
+        trajectories, known = states.shape[:2]
+        if not trajectories or not 1 <= known <= len(times):
+            raise InputError(
+                f"{path}: a reference of {trajectories} trajectories at {known} times does not fit "
+                f"methods of {len(times)} times"
+            )
+        sizes = {"trajectory": trajectories, "time": len(times), "component": system.dim}
+        return Report(
+            system=system,
+            step=root.number("step", positive=True),
+            every=root.whole("every", least=1),
+            times=times,
+            reference=states,
+            reference_error=reference.array("estimated_error", (trajectories,)),
+            threshold=root.number("threshold", finite=False),
+            runs={name: _read_run(name, root.group(name), system, sizes) for name in methods},
+            seed=root.whole("seed", None),
+            section_plane=_read_plane(root, system, path),
+            work_precision=_read_studies(root, methods),
+        )
+
+
+def _read_methods(root: StoredGroup, path: Path) -> list[str]:
+    methods = root.json("methods", list)
+    known = set(root.groups) - {*RESERVED}
+    if not methods or not all(isinstance(name, str) and name in known for name in methods):
+        raise InputError(f"{path}: the attribute 'methods' must name groups of the file")
+    if len(set(methods)) < len(methods):
+        raise InputError(f"{path}: the attribute 'methods' names a group twice")
+    return list(methods)
+
+
+def _read_times(group: StoredGroup, path: Path) -> np.ndarray:
+    times = group.array("time", (None,))
+    if not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+        raise InputError(f"{path}: the times must be numbers that increase")
+    return times
+
+
+def _read_plane(root: StoredGroup, system: System, path: Path) -> tuple[str, float, int] | None:
+    plane = root.json("section", list, None)
+    if plane is None:
+        return None
+    if (
+        len(plane) != 3
+        or plane[0] not in system.components
+        or not isinstance(plane[1], int | float)
+        or not -_LARGEST < plane[1] < _LARGEST
+        or plane[2] not in (-1, 0, 1)
+    ):
+        raise InputError(
+            f"{path}: the attribute 'section' must be a component, its value and a direction"
+        )
+    return plane[0], float(plane[1]), int(plane[2])
+
+
+def _read_run(name: str, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> Run:
+    """A method's group, and the names of what no diagnostic knows in it."""
+    kind = group.text("kind")
+    if kind not in ("learned", "classical"):
+        raise InputError(f"{group}: the attribute 'kind' must be learned or classical")
+    structure = group.json("structure", list)
+    if not all(isinstance(trait, str) for trait in structure):
+        raise InputError(f"{group}: the attribute 'structure' must be a list of words")
+    measurements: dict[str, Any] = {}
+    for diagnostic in DIAGNOSTICS:
+        measurements |= diagnostic.read(group, system, sizes)
+    run = Run(
+        name=name,
+        kind=kind,
+        method=group.text("method"),
+        title=group.text("title"),
+        description=group.text("description"),
+        order=group.whole("order", None),
+        structure=tuple(structure),
+        window=group.whole("window", least=1),
+        prediction_window=group.whole("prediction_window", least=1),
+        states=group.array("state", tuple(sizes.values())),
+        measurements=measurements,
+    )
+    known = {variable.key for each in DIAGNOSTICS for variable in each.stored(run)}
+    unknown = set(group.names) - known - _COORDINATES
+    return replace(run, unknown=tuple(map(printable, sorted(unknown))))
+
+
+def _read_studies(root: StoredGroup, methods: Sequence[str]) -> dict[str, WorkPrecision]:
+    if WORK_PRECISION not in root:
+        return {}
+    parent = root.group(WORK_PRECISION)
+    unknown = set(parent.groups) - {*methods}
+    if unknown:
+        raise InputError(f"{parent}: '{printable(min(unknown))}' is none of the methods")
+    return {name: _read_study(parent.group(name)) for name in parent.groups}
+
+
+def _read_study(group: StoredGroup) -> WorkPrecision:
+    step = group.array("step", (None,))
+    if not len(step):
+        raise InputError(f"{group}: there are no steps")
+    keys = ["seconds", "evaluations", "error"]
+    if "jacobian_evaluations" in group:
+        keys.append("jacobian_evaluations")
+    values = {key: group.array(key, step.shape) for key in keys}
+    return WorkPrecision(step=step, **values, order=group.number("order", None, finite=False))

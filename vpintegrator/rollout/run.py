@@ -1,0 +1,74 @@
+"""One method's trajectories, and what was measured on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method's trajectories and what was measured on them.
+
+    "Stored times" are every ``every``-th step of the rollout; what is called a largest value at a
+    stored time is that over all the steps since the stored time before.
+
+    Attributes
+    ----------
+    name
+        Its name in tables, figures and files.
+    kind
+        ``"learned"`` or ``"classical"``.
+    method
+        Name of the classical method or of the architecture.
+    title, description
+        Name in figures and a line about it.
+    order
+        Order of convergence; None for a learned map.
+    structure
+        What it keeps, of ``"symplectic"``, ``"volume-preserving"``, ``"symmetric"`` and
+        ``"reversible"``.
+    window, prediction_window
+        Time steps read and predicted in each call.
+    states
+        At the stored times, (trajectory, time, dim).
+    measurements
+        What the diagnostics measured, by name; None where there is none. Each is an attribute too:
+        ``error``, ``root_mean_square_error``, ``threshold_time``, ``invariants``, ``volume``,
+        ``symplecticity``, ``reversibility``, ``lyapunov``, ``section``, ``evaluations_per_step``,
+        ``seconds_per_step``, ``failure_time``, ``departure``, and those that are added. The classes
+        in ``vpintegrator.rollout.diagnostics`` say what each is.
+    unknown
+        What else its file holds: measurements that this version has no diagnostic for.
+    """
+
+    name: str
+    kind: str
+    method: str
+    title: str
+    description: str
+    order: int | None
+    structure: tuple[str, ...]
+    window: int
+    prediction_window: int
+    states: np.ndarray
+    measurements: dict[str, Any] = field(repr=False)
+    unknown: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        measurements = self.__dict__.get("measurements", {})
+        if name in measurements:
+            return measurements[name]
+        raise AttributeError(f"'{name}' was not measured; there are {', '.join(measurements)}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.measurements})
+
+    def __repr__(self) -> str:
+        also = f"; its file also holds {', '.join(self.unknown)}" if self.unknown else ""
+        return (
+            f"<Run {self.title} ({self.kind}): {len(self.states)} trajectories, "
+            f"worst RMSE {self.root_mean_square_error.max():.1e}{also}>"
+        )
