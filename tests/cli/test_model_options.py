@@ -5,13 +5,15 @@ import json
 
 import pytest
 
+import vpintegrator as vp
 from tests.cli.conftest import refused
+from tests.models.test_registry import Own
 from vpintegrator.cli.architecture import GIVEN_OTHERWISE
-from vpintegrator.cli.train import MODELS, main
+from vpintegrator.cli.train import main
 from vpintegrator.models import ARCHITECTURES
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", list(ARCHITECTURES))
 def test_the_help_of_a_model_shows_its_options(run, name):
     text = run(main, "--model", name, "--help").output
     assert text == run(main, f"--model={name}", "--help").output.replace(f"={name}", f" {name}")
@@ -28,7 +30,7 @@ def test_without_a_model_the_help_lists_all(run):
     for arguments in ((), ("--model",), ("--model", "none-such")):
         text = run(main, *arguments, "--help").output
         if "Usage" in text:
-            assert all(name in text for name in MODELS)
+            assert all(name in text for name in ARCHITECTURES)
 
 
 def test_the_list_of_models(run):
@@ -37,10 +39,27 @@ def test_the_list_of_models(run):
     assert "--weighting auto|skew|coupled|arbitrary" in text
     assert "Hidden units of each coupling.  [default: 16]" in text
     listed = json.loads(run(main, "--list-models", "--json").stdout)
-    assert list(listed) == list(MODELS)
+    assert list(listed) == list(ARCHITECTURES)
     widths = [o for o in listed["vpt"]["options"] if o["option"].startswith("--width")]
     assert widths[0]["default"] == 16
 
 
 def test_without_a_dataset_there_is_a_sentence(run):
     assert refused(run(main), "name the dataset to train on")
+
+
+def test_a_registered_class_trains_compiled(monkeypatch, tmp_path, run):
+    monkeypatch.setattr(ARCHITECTURES, "_registered", {})
+    vp.models.register(Own)
+    body = vp.generate("rigid-body", tmp_path / "body.h5", count=20, steps=4).path
+    out = tmp_path / "own.safetensors"
+    common = ("--epochs", "2", "--compiled", "yes", "--option")
+    result = run(main, body, "--model", "own", *common, "layers=1", "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "compiled: 2 epochs" in result.output
+    assert vp.load(out).arguments["layers"] == 1
+    assert len(vp.load(out).reversing_symmetries) == 3
+    assert "a model of one's own" in run(main, "--help").output
+    assert "--option layers=INTEGER" in run(main, "--list-models").output
+    result = run(main, body, "--model", "own", *common, "layers=x", "-o", out)
+    assert "layers must be an integer, not 'x'" in result.stderr

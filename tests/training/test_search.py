@@ -5,7 +5,6 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import models
-from vpintegrator.cli.architecture import build
 from vpintegrator.data import generate
 from vpintegrator.errors import InputError
 from vpintegrator.models.growth import layers
@@ -69,7 +68,7 @@ def test_the_functions_of_the_system_are_tried(tmp_path):
     data = generate("morse", tmp_path / "a.h5", count=40, steps=4)
 
     def make(arguments):
-        return build(data, models.VolumePreservingFeedForward, arguments, None, 0, "float64")[0]
+        return models.build(data.system, "vpff", **arguments)
 
     lines = []
     options = {"tell": lines.append, "progress": False, "compiled": False}

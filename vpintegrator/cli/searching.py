@@ -80,10 +80,9 @@ def _why_not(
     architecture: type[Integrator], arguments: dict[str, Any], training: dict[str, Any], dtype: str
 ) -> str:
     """Why functions, degree and depth cannot be searched for, if so."""
-    from vpintegrator.models.arguments import argument_kinds
     from vpintegrator.training import processes
 
-    if not argument_kinds(architecture).keys() >= set(_SIZES):
+    if not architecture.Arguments.declared().keys() >= set(_SIZES):
         return f"the model {architecture.name} has no choice of functions and degree"
     if arguments.get("feed_forward", "coupling") != "coupling":
         return "only couplings have a choice of functions"

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from vpintegrator.cli.architecture import build, find_architecture, flag, read_options, suited
+from vpintegrator.cli.architecture import (
+    FLAGS,
+    flag,
+    flags_of_models,
+    given_names,
+    help_of_options,
+    model_options,
+    read_options,
+)
 from vpintegrator.cli.common import (
     SETTINGS,
     compiled_option,
@@ -27,36 +35,12 @@ from vpintegrator.cli.searching import (
     search,
 )
 from vpintegrator.errors import InputError
+from vpintegrator.models.registry import ARCHITECTURES
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
     from vpintegrator.training import History
-
-
-# said again here because importing the architectures imports torch, too slow for --help;
-# a test holds the two together
-MODELS = {
-    "vpt": "volume-preserving transformer: attention by rotations, then couplings",
-    "vpff": "volume-preserving feed-forward network: one step by couplings or triangular layers",
-    "vpmt": "volume-preserving multihead transformer: softmax attention inside couplings",
-    "transformer": "standard transformer: multihead attention and residual layers, no structure",
-    "resnet": "residual network: the plain baseline, no structure",
-}
-
-
-_SIZES = (
-    "window",
-    "prediction_window",
-    "depth",
-    "width",
-    "functions",
-    "degree",
-    "heads",
-    "weighting",
-    "feed_forward",
-    "activation",
-)
 
 
 _ARGUMENTS = "vpintegrator.arguments"
@@ -73,14 +57,12 @@ class _Command(click.Command):
         named = " ".join(ctx.meta.get(_ARGUMENTS, ())).replace("--model=", "--model ").split()
         at = named.index("--model") + 1 if "--model" in named else len(named)
         name = named[at] if at < len(named) else ""
-        if name in MODELS:
-            from vpintegrator.cli.model_options import help_of_options
-
+        if name in ARCHITECTURES:
             with formatter.section(f"Options of {name}"):
-                formatter.write_dl(help_of_options(find_architecture(name), _SIZES))
+                formatter.write_dl(help_of_options(ARCHITECTURES.find(name)))
             return
         with formatter.section("Models (--model NAME --help shows the options of one)"):
-            formatter.write_dl(list(MODELS.items()))
+            formatter.write_dl(list(ARCHITECTURES.descriptions().items()))
 
 
 @click.command(context_settings=SETTINGS, cls=_Command)
@@ -105,30 +87,7 @@ class _Command(click.Command):
     type=click.Path(path_type=Path),
     help="Go on from a trained model, with new data or another budget.",
 )
-@click.option("--window", type=int, help="Time steps that the model reads.")
-@click.option(
-    "--prediction-window",
-    type=int,
-    help="How many of its output are new.  [default: 1 for vpt, else window]",
-)
-@click.option("--depth", type=int, help="Blocks.")
-@click.option("--width", type=int, help="Hidden units.")
-@click.option(
-    "--functions",
-    help="What couplings are made of: neurons; polynomial, more accurate where the flow is smooth, "
-    "and only there where the data are; system, polynomials also in the functions that the "
-    "system's equations are made of; or auto, which tries neurons and polynomials and lets these "
-    "grow, for some half of the budget.  [default: auto where the model has the choice]",
-)
-@click.option("--degree", type=int, help="Of polynomials.  [default: found by --functions auto]")
-@click.option("--heads", type=int, help="Attention heads.")
-@click.option(
-    "--weighting",
-    help="Attention weighting: skew, coupled, arbitrary, or auto, which is skew where the "
-    "symmetries allow it, else coupled.",
-)
-@click.option("--feed-forward", help="Feed-forward layers: coupling, triangular.")
-@click.option("--activation", help="Activation function, such as tanh.")
+@flags_of_models
 @click.option(
     "--option",
     "extra",
@@ -269,12 +228,12 @@ def main(
 
     terminate_as_interrupt()
     data = open_dataset(dataset)
-    sizes = {key: options.pop(key) for key in _SIZES}
+    sizes = {key: options.pop(key) for key in FLAGS}
     notes: list[str] = []
     if start is not None:
         given = [
             flag(key)
-            for key in ("model", "dtype", "reversible", *_SIZES)
+            for key in ("model", "dtype", "reversible", *FLAGS)
             if context.get_parameter_source(key) is not ParameterSource.DEFAULT
         ]
         given += [f"--option {entry}" for entry in extra]
@@ -285,10 +244,17 @@ def main(
         network, searching = _started(start), False
         architecture = type(network)
     else:
-        architecture = find_architecture(suited(data, sizes, extra) if model == "auto" else model)
+        from vpintegrator.models.untrained import build, suited
+
+        if model == "auto":
+            model = suited(data.system, given_names(sizes, extra))
+        architecture = ARCHITECTURES.find(model)
 
         def make(arguments: dict[str, Any]) -> tuple[Integrator, list[str]]:
-            return build(data, architecture, arguments, reversible, seed, dtype)
+            made = build(
+                data.system, model, reversible=reversible, seed=seed, dtype=dtype, **arguments
+            )
+            return made, made.choices
 
         arguments = read_options(architecture, sizes, extra)
     path = output or Path(f"{safe_name(data.system.name)}-{architecture.name}.safetensors")
@@ -359,12 +325,10 @@ def main(
 
 
 def _list_models() -> None:
-    from vpintegrator.cli.model_options import help_of_options, model_options
-
     out = console()
-    for name, description in MODELS.items():
+    for name, description in ARCHITECTURES.descriptions().items():
         out.print(f"{name}: {description}", style="bold", soft_wrap=True)
-        for given, words in help_of_options(find_architecture(name), _SIZES):
+        for given, words in help_of_options(ARCHITECTURES.find(name)):
             out.print(f"  {given:<44} {words}", soft_wrap=True)
     write_json(
         lambda: {
@@ -372,10 +336,10 @@ def _list_models() -> None:
                 "description": description,
                 "options": [
                     {"option": given, "help": words, "default": default}
-                    for given, words, default in model_options(find_architecture(name), _SIZES)
+                    for given, words, default in model_options(ARCHITECTURES.find(name))
                 ],
             }
-            for name, description in MODELS.items()
+            for name, description in ARCHITECTURES.descriptions().items()
         }
     )
 

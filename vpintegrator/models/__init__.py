@@ -1,37 +1,90 @@
 """Architectures built from the layers, and their files.
 
 Every integrator maps windows (..., window, dim) to the windows ``prediction_window`` steps later.
+Names are imported when they are first used: what the arguments of models are is known without
+torch.
 """
 
-from vpintegrator.models.base import Integrator
-from vpintegrator.models.classification_transformer import (
-    ClassificationTransformer,
-    image_patches,
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.models.arguments import (
+    Arguments,
+    CouplingArguments,
+    IntegratorArguments,
+    ReversibleArguments,
+    StackArguments,
+    TriangularArguments,
+    argument,
 )
-from vpintegrator.models.gml import load_gml
-from vpintegrator.models.growth import grown
-from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.models.residual_network import ResidualNetwork
-from vpintegrator.models.saving import load, save
-from vpintegrator.models.standard_transformer import StandardTransformer
-from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
-from vpintegrator.models.volume_preserving_multihead_transformer import (
-    VolumePreservingMultiheadTransformer,
-)
-from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
+from vpintegrator.models.registry import ARCHITECTURES, BUILT_IN, register
+
+if TYPE_CHECKING:
+    from vpintegrator.models.base import Integrator
+    from vpintegrator.models.classification_transformer import (
+        ClassificationTransformer,
+        image_patches,
+    )
+    from vpintegrator.models.gml import load_gml
+    from vpintegrator.models.growth import grown
+    from vpintegrator.models.residual_network import ResidualNetwork
+    from vpintegrator.models.saving import load, save
+    from vpintegrator.models.standard_transformer import StandardTransformer
+    from vpintegrator.models.untrained import build, suited
+    from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
+    from vpintegrator.models.volume_preserving_multihead_transformer import (
+        VolumePreservingMultiheadTransformer,
+    )
+    from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
+
+_MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
+    "ClassificationTransformer": "classification_transformer",
+    "Integrator": "base",
+    "build": "untrained",
+    "grown": "growth",
+    "image_patches": "classification_transformer",
+    "load": "saving",
+    "load_gml": "gml",
+    "save": "saving",
+    "suited": "untrained",
+}
 
 __all__ = [
     "ARCHITECTURES",
+    "Arguments",
     "ClassificationTransformer",
+    "CouplingArguments",
     "Integrator",
+    "IntegratorArguments",
     "ResidualNetwork",
+    "ReversibleArguments",
+    "StackArguments",
     "StandardTransformer",
+    "TriangularArguments",
     "VolumePreservingFeedForward",
     "VolumePreservingMultiheadTransformer",
     "VolumePreservingTransformer",
+    "argument",
+    "build",
     "grown",
     "image_patches",
     "load",
     "load_gml",
+    "register",
     "save",
+    "suited",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

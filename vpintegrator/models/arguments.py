@@ -1,64 +1,369 @@
-"""The arguments of architectures: their kinds are read off the constructors, and checked once.
+"""The arguments of models, each declared once: its kind, default, bounds and what it means.
 
-Python, model files and the command line all take them from here, so that the same value means
-the same model everywhere.
+A model class names a dataclass of them, ``Arguments``, made of the groups below and of its own.
+From it come the constructor's check, what is stored, the signature and the docstring that Python
+shows, and the options of vp-train. Nothing here needs torch, so that command lines are quick.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cached_property
 from types import NoneType, UnionType
-from typing import Any, Concatenate, ParamSpec, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
-from vpintegrator.nn.checks import plain
-from vpintegrator.nn.split import Blocks
+from vpintegrator.argument_values import one_of, plain, positive
+from vpintegrator.errors import InputError, nearest
 
-P = ParamSpec("P")
+if TYPE_CHECKING:
+    import torch
 
+Declared = TypeVar("Declared", bound="Arguments")
+Blocks = str | Sequence[Sequence[int]]  # as in vpintegrator.nn.split
+
+LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
 _PLAIN = {bool, int, float, str, NoneType}
+# listed after the others, and stored in forms of their own or not at all
+_LAST = ("reversing_symmetries", "periodic", "shift", "scale", "dtype")
 
 
-def checked_arguments(
-    init: Callable[Concatenate[Any, P], None],
-) -> Callable[Concatenate[Any, P], None]:
-    """A constructor whose arguments are checked to be of the kinds that it declares.
+def argument(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    choices: Iterable[str] = (),
+    least: int | None = None,
+    kind: str = "",
+    flag: str = "",
+    omitted: bool = False,
+) -> Any:
+    """A field of a dataclass of arguments.
 
-    Numbers, truth values and texts arrive as plain Python ones (see ``vpintegrator.nn.checks``); a
-    value of another kind is an InputError that names the argument. Arguments of composite kinds
-    (blocks of a split, matrices, dtypes) are left to the constructor.
+    Parameters
+    ----------
+    default
+        None given: the argument is required.
+    help
+        What it means, for docstrings and the command line.
+    choices, least
+        The texts, or the least integer, that it may be.
+    kind
+        In docstrings, where the annotation says too little: ``(dim,)``.
+    flag
+        Its words as an option of vp-train with a flag of its own, for all models that have it;
+        others are given by ``--option``.
+    omitted
+        Not stored where it is the default: models of versions that did not have it stay the same.
+    """
+    told = {"help": help, "choices": tuple(choices), "least": least, "kind": kind}
+    return field(default=default, metadata=told | {"flag": flag, "omitted": omitted})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Arguments that are checked, and as plain Python values where they are of plain kinds.
+
+    Raises
+    ------
+    InputError
+        If a value is of another kind than its field declares, or out of bounds.
     """
 
-    @functools.wraps(init)
-    def checked(self: Any, *args: P.args, **kwargs: P.kwargs) -> None:
-        kinds = _plain_kinds(init)
-        for name, value in kwargs.items():
-            if name in kinds:
-                kwargs[name] = plain(name, value, kinds[name])
-        init(self, *args, **kwargs)
+    def __post_init__(self) -> None:
+        for name, kinds in kinds_of(type(self)).items():
+            value, each = getattr(self, name), self.declared()[name]
+            if set(kinds) <= _PLAIN:
+                value = plain(name, value, kinds)
+            if each.metadata["least"] is not None and value is not None:
+                value = positive(name, value, each.metadata["least"])
+            if each.metadata["choices"]:
+                one_of(name, value, each.metadata["choices"])
+            self._set(name, value)
 
-    return checked
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # while it is made: frozen from then on
+
+    @classmethod
+    def declared(cls) -> dict[str, Field[Any]]:
+        """The fields by their names, in the order in which they are listed."""
+        found = {each.name: each for each in fields(cls)}
+        last = {name: found.pop(name) for name in _LAST if name in found}
+        return found | last
+
+    @classmethod
+    def given(cls: type[Declared], owner: str, values: Mapping[str, Any]) -> Declared:
+        """From the keywords that somebody called ``owner`` with.
+
+        Raises
+        ------
+        InputError
+            If there is no such argument, a required one is missing, or a value is wrong.
+        """
+        known = cls.declared()
+        for name in values:
+            if name not in known:
+                hint = nearest(name, known) or f"; it has {', '.join(known)}"
+                raise InputError(f"{owner} has no argument '{name}'{hint}")
+        for name, each in known.items():
+            if each.default is MISSING and name not in values:
+                raise InputError(f"{owner} needs {name}")
+        return cls(**values)
+
+    def stored(self) -> dict[str, Any]:
+        """What a file holds of them, JSON-serialisable."""
+        return {
+            name: getattr(self, name)
+            for name, each in self.declared().items()
+            if name not in _LAST
+            and not (each.metadata["omitted"] and getattr(self, name) == each.default)
+        }
 
 
-def argument_kinds(architecture: type) -> dict[str, tuple[Any, ...]]:
-    """The alternatives of kind of each argument, as declared: ``(int, NoneType)``, ``(bool,)``.
+def kinds_of(group: type[Arguments]) -> dict[str, tuple[Any, ...]]:
+    """The alternatives of kind of each argument: ``(int, NoneType)``, ``(bool,)``.
 
-    ``Blocks`` stays one alternative; anything that is not checked is ``Any``.
+    ``Blocks`` stays one alternative; anything that is not checked here is ``Any``.
     """
-    hints = get_type_hints(inspect.unwrap(architecture.__init__))  # type: ignore[misc]
+    hints = get_type_hints(group)
     return {
-        name: _alternatives(hints[name])
-        for name in inspect.signature(architecture).parameters
-        if name in hints
+        name: get_args(hints[name])
+        if isinstance(hints[name], UnionType) and hints[name] != Blocks
+        else (hints[name],)
+        for name in group.declared()
     }
 
 
-@functools.cache
-def _plain_kinds(init: Callable[..., None]) -> dict[str, tuple[type, ...]]:
-    kinds = {name: _alternatives(hint) for name, hint in get_type_hints(init).items()}
-    return {name: some for name, some in kinds.items() if set(some) <= _PLAIN}
+# ------------------------------------------------------------------------------- the groups
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if isinstance(hint, UnionType) and hint != Blocks else (hint,)
+@dataclass(frozen=True, kw_only=True)
+class IntegratorArguments(Arguments):
+    """Of every model that steps windows of states forward in time."""
+
+    dim: int = argument(help="Components of a state.", least=1)
+    window: int = argument(1, "Time steps read.", least=1, flag="Time steps that the model reads.")
+    prediction_window: int | None = argument(
+        None,
+        "Time steps predicted; window by default.",
+        least=1,
+        flag="How many of its output are new.  [default: 1 for vpt, else window]",
+    )
+    shift: Any = argument(None, "Normalisation, see ``Integrator``; by default 0.", kind="(dim,)")
+    scale: Any = argument(None, "Normalisation, see ``Integrator``; by default 1.", kind="(dim,)")
+    dtype: Any = argument("float64", "Weights are drawn in float64.", kind="torch.dtype or str")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window > LARGEST_WINDOW:
+            raise InputError(f"window = {self.window} must be at most {LARGEST_WINDOW}")
+        if self.prediction_window is None:
+            self._set("prediction_window", self.window)
+        elif self.prediction_window > self.window:
+            raise InputError(
+                f"prediction_window = {self.prediction_window} must not be larger than window = "
+                f"{self.window}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReversibleArguments(IntegratorArguments):
+    """Of models that symmetries can be built into, and that know which components are angles."""
+
+    reversing_symmetries: Any = argument(
+        (),
+        "Matrices rho with f(rho z) = -rho f(z). The map is made reversible for each of them; "
+        "layers are averaged over the group of their products, or commute with it.",
+        kind="sequence of (dim, dim)",
+    )
+    periodic: Any = argument(
+        (),
+        "Components that are angles, by number: polynomials have their sines and cosines in place "
+        "of powers, the order of the harmonic counting as the degree.",
+        kind="mapping or sequence of (component, period)",
+    )
+
+    @cached_property
+    def group(self) -> torch.Tensor:
+        """The symmetries (element, dim, dim) that are products of two reversing ones."""
+        from vpintegrator.nn.symmetry import symmetry_group
+
+        return symmetry_group(self.reversing_symmetries, self.dim)
+
+    @cached_property
+    def periods(self) -> dict[int, float]:
+        """The period of each component that is an angle."""
+        return as_periods(self.periodic, self.dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackArguments(IntegratorArguments):
+    """Of models that are a stack of layers."""
+
+    depth: int = argument(2, "Number of units.", least=1, flag="Blocks.")
+    width: int | None = argument(16, "Hidden units.", flag="Hidden units.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionArguments(StackArguments, ReversibleArguments):
+    """What couplings are made of."""
+
+    width: int = argument(16, "Hidden units of each coupling.")
+    functions: str = argument(
+        "neurons",
+        "What couplings are made of: a hidden layer, see ``AdditiveCoupling``, or polynomials, see "
+        "``BasisCoupling``. Polynomials are far more accurate and cheaper where the flow is smooth "
+        "and states stay where the model was trained; they run off elsewhere.",
+        choices=["neurons", "polynomial"],
+        omitted=True,
+        flag="What couplings are made of: neurons; polynomial, more accurate where the flow is "
+        "smooth, and only there where the data are; system, polynomials also in the functions that "
+        "the system's equations are made of; or auto, which tries neurons and polynomials and lets "
+        "these grow, for some half of the budget.  [default: auto where the model has the choice]",
+    )
+    degree: int = argument(
+        6,
+        "Of the polynomials, in all components together.",
+        flag="Of polynomials.  [default: found by --functions auto]",
+    )
+    expressions: Any = argument(
+        (),
+        "Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further "
+        "variables, see ``BasisCoupling``.",
+        kind="sequence of str",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        from vpintegrator.nn.formulas import as_expressions
+
+        self._set("expressions", as_expressions(self.expressions))
+
+    def stored(self) -> dict[str, Any]:
+        """Functions, degree and expressions not at all for neurons, nor expressions of none."""
+        left_out = set() if self.expressions else {"expressions"}
+        if self.functions == "neurons":
+            left_out |= {"degree", "expressions"}
+        return {name: value for name, value in super().stored().items() if name not in left_out}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadArguments(FunctionArguments):
+    """Of multihead attention inside couplings."""
+
+    attention_width: int = argument(8, "Width of the attention, divisible by its heads.")
+    heads: int = argument(2, "Heads of the attention.", flag="Attention heads.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotationArguments(FunctionArguments):
+    """Of attention whose weights are rotations."""
+
+    weighting: str = argument(
+        "auto",
+        "The attention: ``VolumePreservingAttention`` with that weighting, or "
+        '``CoupledAttention``. "auto" is "skew", or "coupled" where several reversing symmetries '
+        "leave no skew weighting but zero (the sign flips of the rigid body). The attribute "
+        "``weighting``, the arguments and the description say which it is.",
+        choices=["auto", "skew", "coupled", "arbitrary"],
+        flag="Attention weighting: skew, coupled, arbitrary, or auto, which is skew where the "
+        "symmetries allow it, else coupled.",
+    )
+    attention_scale: float | None = argument(
+        None, 'Factor of the correlations, for "skew" and "arbitrary"; 1 by default.'
+    )
+    features: int = argument(
+        0,
+        'For "coupled": nonlinear features in the correlations, 0 for the components themselves.',
+    )
+    time_mixing: bool = argument(
+        False, "Also mix the time steps by a constant rotation in each unit."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriangularArguments(FunctionArguments):
+    """Of feed-forward layers that are couplings or, as published, triangular."""
+
+    feed_forward: str = argument(
+        "coupling",
+        "Sweeps of couplings, or the published stacks of triangular layers. Those only respect "
+        "diagonal symmetries, and in few components little of them survives the average (of "
+        "three, under all sign flips, one never moves, and a warning says so).",
+        choices=["coupling", "triangular"],
+        flag="Feed-forward layers: coupling, triangular.",
+    )
+    blocks: int = argument(2, 'For "triangular": blocks in a stack.')
+    linear: int = argument(1, 'For "triangular": linear pairs in a block.')
+    upper_first: bool = argument(False, 'For "triangular": which layer begins each pair.')
+
+
+@dataclass(frozen=True, kw_only=True)
+class CouplingArguments(FunctionArguments):
+    """How couplings divide a state, and how they begin."""
+
+    split: Blocks = argument(
+        "coordinates",
+        "What a coupling updates in turn.",
+        kind='"coordinates", "halves" or blocks of indices',
+    )
+    activation: str = argument(
+        "tanh", "Of hidden layers.", flag="Activation function, such as tanh."
+    )
+    initial_scale: float = argument(
+        1e-2, "Size of the initial weights of attention and of the outer weights of couplings."
+    )
+    taper: float | None = argument(
+        None,
+        "Polynomials fade beyond so many standard deviations of the training states, see "
+        "``BasisCoupling``: far away the map is the identity, and still exact in what it keeps.",
+        omitted=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.split, str):
+            from vpintegrator.nn.split import as_blocks
+
+            self._set("split", as_blocks(self.split, self.dim))
+
+
+# in the order in which vp-train lists their flags
+GROUPS = (
+    IntegratorArguments,
+    StackArguments,
+    FunctionArguments,
+    HeadArguments,
+    RotationArguments,
+    TriangularArguments,
+    CouplingArguments,
+)
+
+
+def flagged() -> dict[str, tuple[Any, str]]:
+    """The kind and the words of the arguments that have a flag of their own on the command line."""
+    return {
+        each.name: (kinds_of(group)[each.name][0], each.metadata["flag"])
+        for group in GROUPS
+        for each in fields(group)
+        if each.metadata["flag"]
+    }
+
+
+def as_periods(periodic: Any, dim: int) -> dict[int, float]:
+    """Periods of the components that are angles, by number, from pairs (component, period)."""
+    pairs = periodic.items() if isinstance(periodic, Mapping) else periodic
+    periods: dict[int, float] = {}
+    for pair in pairs if isinstance(pairs, Iterable) else [pairs]:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise InputError(f"periodic must hold pairs (component, period), not {pair!r}")
+        component = plain("a component of periodic", pair[0], (int,))
+        period = plain("a period of periodic", pair[1], (float,))
+        if not 0 <= component < dim or component in periods:
+            raise InputError(
+                f"periodic must name components 0 ... {dim - 1}, each once, not {component}"
+            )
+        if period <= 0:
+            raise InputError(f"periodic: a period must be positive, not {period}")
+        periods[component] = period
+    return periods

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
+from vpintegrator.models.signature import show_arguments
 from vpintegrator.nn.basis_coupling import BasisCoupling
-from vpintegrator.nn.checks import as_dtype, last_size, plain, positive
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
-
-LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class Integrator(nn.Module):
@@ -29,99 +28,120 @@ class Integrator(nn.Module):
     conjugation, so it changes neither the determinant nor the inverse nor the reversibility.
 
     With ``reversing_symmetries`` the map is psi R psi^-1 R, reversible for every one of them (see
-    ``vpintegrator.nn.Reversible``), where psi is the network given as ``psi``.
+    ``vpintegrator.nn.Reversible``), where psi is the network on normalised windows; where there are
+    several reversing symmetries it must commute with their products.
+
+    A class of models names its arguments, a dataclass ``Arguments``, and builds its psi from them
+    in ``network``; or psi is given here.
 
     Parameters
     ----------
-    psi : Module
-        The network on normalised windows; where there are several reversing symmetries it must
-        commute with their products.
-    dim, window, prediction_window : int
-        Components of a state, time steps read, time steps predicted (window by default).
-    arguments : dict
-        Constructor arguments of the architecture, JSON-serialisable, that make an equal model.
-    reversing_symmetries : sequence of (dim, dim)
-        Matrices rho with f(rho z) = -rho f(z); for psi with an explicit inverse only.
-    periodic : mapping or sequence of (component, period), optional
-        Components that are angles, by number. They enter the network in radians: their scale is
-        period / (2 pi).
-    shift, scale : sequence of float, optional
-        Normalisation of each component; by default 0 and 1. See ``set_normalisation``.
-    dtype : torch.dtype or str
+    psi : Module, optional
+        The network on normalised windows, of a class that does not build it.
+    arguments
+        As keywords, those that ``Arguments`` declares; some for all models:
+
+        ``dim``, ``window``, ``prediction_window``: components of a state, time steps read, time
+        steps predicted (window by default).
+
+        ``reversing_symmetries``: matrices rho (dim, dim) with f(rho z) = -rho f(z); for psi with an
+        explicit inverse only.
+
+        ``periodic``: components that are angles, by number, with their periods. They enter the
+        network in radians: their scale is period / (2 pi).
+
+        ``shift``, ``scale``: normalisation of each component; by default 0 and 1. See
+        ``set_normalisation``.
+
+        ``dtype``: what the model, drawn in float64, is cast to.
 
     Attributes
     ----------
     name, description : str
         Name on the command line, and one line about the architecture; that of a model may say more
         than that of its class.
+    arguments : dict
+        The arguments that make an equal model, JSON-serialisable.
     metadata : dict of str to str
         What a saved model says about its origin; training fills it in.
+    choices : list of str
+        What ``vpintegrator.models.build`` chose that was not asked for, a sentence each.
 
     Raises
     ------
     InputError
-        If sizes do not fit, or psi cannot be made reversible.
+        If an argument is unknown or of the wrong kind, sizes do not fit, or psi cannot be made
+        reversible.
+
+    Examples
+    --------
+    A class of one's own; ``vpintegrator.models.register`` makes it known by its name.
+
+    >>> from dataclasses import dataclass
+    >>> import torch, vpintegrator as vp
+    >>> class Linear(vp.models.Integrator):
+    ...     @dataclass(frozen=True, kw_only=True)
+    ...     class Arguments(vp.models.IntegratorArguments):
+    ...         bias: bool = vp.models.argument(False, "Whether the origin moves.")
+    ...
+    ...     def network(self, a):
+    ...         return torch.nn.Linear(a.dim, a.dim, bias=a.bias, dtype=torch.float64)
+    >>> Linear(dim=2, bias=True).arguments
+    {'dim': 2, 'window': 1, 'prediction_window': 1, 'bias': True}
     """
 
+    Arguments: ClassVar[type[IntegratorArguments]] = ReversibleArguments
     name: ClassVar[str] = ""
     description: str = ""
     shift: torch.Tensor
     scale: torch.Tensor
 
-    def __init__(
-        self,
-        psi: nn.Module,
-        *,
-        dim: int,
-        window: int,
-        prediction_window: int | None,
-        arguments: dict[str, Any],
-        reversing_symmetries: Any = (),
-        periodic: Any = (),
-        shift: Any = None,
-        scale: Any = None,
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "Arguments" in cls.__dict__:
+            show_arguments(cls)
+
+    def __init__(self, psi: nn.Module | None = None, **arguments: Any) -> None:
         super().__init__()
-        dtype = as_dtype(dtype)
-        self.dim = positive("dim", dim)
-        self.window = positive("window", window)
-        if window > LARGEST_WINDOW:
-            raise InputError(f"window = {window} must be at most {LARGEST_WINDOW}")
-        self.prediction_window = window if prediction_window is None else prediction_window
-        if positive("prediction_window", self.prediction_window) > window:
-            raise InputError(
-                f"prediction_window = {prediction_window} must not be larger than window = {window}"
-            )
-        self.reversing_symmetries = as_reversing_symmetries(reversing_symmetries, dim)
-        self.periods = as_periods(periodic, dim)
+        self.arguments: dict[str, Any] = arguments.pop("arguments", {})
+        a = self.Arguments.given(type(self).__name__, arguments)
+        dtype = as_dtype(a.dtype)
+        self.dim, self.window = a.dim, a.window
+        self.prediction_window: int = a.prediction_window or a.window
+        self.arguments = a.stored() | self.arguments
+        rhos, self.periods = torch.zeros(0, a.dim, a.dim, dtype=torch.float64), {}
+        if isinstance(a, ReversibleArguments):
+            rhos, self.periods = as_reversing_symmetries(a.reversing_symmetries, a.dim), a.periods
+        self.reversing_symmetries = rhos
         for i, j in self._connected().nonzero().tolist() if self.periods else ():
             if self.periods.get(i) != self.periods.get(j):
                 raise InputError(
                     f"a reversing symmetry connects the components {i} and {j}, which are not "
                     "angles of the same period; leave out the symmetry, or periodic"
                 )
-        self.core = psi
-        if len(self.reversing_symmetries):
-            self.core = Reversible(psi, self.reversing_symmetries[0], dtype=dtype)
-        self.arguments: dict[str, Any] = {
-            "dim": dim,
-            "window": window,
-            "prediction_window": self.prediction_window,
-            **arguments,
-        }
-        if len(self.reversing_symmetries):
-            self.arguments["reversing_symmetries"] = self.reversing_symmetries.tolist()
+        self.core = self.network(a) if psi is None else psi
+        if len(rhos):
+            self.core = Reversible(self.core, rhos[0])
+            self.arguments["reversing_symmetries"] = rhos.tolist()
         if self.periods:
             self.arguments["periodic"] = [list(pair) for pair in self.periods.items()]
         self.metadata: dict[str, str] = {}
-        self.register_buffer("shift", torch.zeros(dim, dtype=dtype))
-        self.register_buffer("scale", torch.ones(dim, dtype=dtype))
-        if shift is not None or scale is not None or self.periods:
+        self.choices: list[str] = []
+        self.register_buffer("shift", torch.zeros(a.dim, dtype=torch.float64))
+        self.register_buffer("scale", torch.ones(a.dim, dtype=torch.float64))
+        if a.shift is not None or a.scale is not None or self.periods:
             self.set_normalisation(
-                torch.zeros(dim) if shift is None else shift,
-                torch.ones(dim) if scale is None else scale,
+                torch.zeros(a.dim) if a.shift is None else a.shift,
+                torch.ones(a.dim) if a.scale is None else a.scale,
             )
+        self.to(dtype)
+
+    def network(self, a: Any) -> nn.Module:
+        """The network on normalised windows, in float64, from the checked arguments of this class.
+
+        It may set ``description`` and other attributes, and put what it chose into ``arguments``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} builds no network, and none was given")
 
     @property
     def volume_preserving(self) -> bool:
@@ -227,22 +247,3 @@ class Integrator(nn.Module):
             f"volume_preserving={self.volume_preserving}, "
             f"reversing_symmetries={len(self.reversing_symmetries)}"
         )
-
-
-def as_periods(periodic: Any, dim: int) -> dict[int, float]:
-    """Periods of the components that are angles, by number, from pairs (component, period)."""
-    pairs = periodic.items() if isinstance(periodic, Mapping) else periodic
-    periods: dict[int, float] = {}
-    for pair in pairs if isinstance(pairs, Iterable) else [pairs]:
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise InputError(f"periodic must hold pairs (component, period), not {pair!r}")
-        component = plain("a component of periodic", pair[0], (int,))
-        period = plain("a period of periodic", pair[1], (float,))
-        if not 0 <= component < dim or component in periods:
-            raise InputError(
-                f"periodic must name components 0 ... {dim - 1}, each once, not {component}"
-            )
-        if period <= 0:
-            raise InputError(f"periodic: a period must be positive, not {period}")
-        periods[component] = period
-    return periods

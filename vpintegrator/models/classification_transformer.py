@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import nn
 
-from vpintegrator.models.arguments import checked_arguments
-from vpintegrator.nn.checks import as_dtype, divisible, last_size, one_of, positive
+from vpintegrator.argument_values import divisible
+from vpintegrator.models.arguments import Arguments as _Arguments
+from vpintegrator.models.arguments import argument
+from vpintegrator.models.signature import show_arguments
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.encoder import Norm
+from vpintegrator.nn.encoder import NORMS, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
 from vpintegrator.nn.multihead import MultiHeadAttention
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 def image_patches(images: torch.Tensor, patch: int) -> torch.Tensor:
@@ -32,31 +38,9 @@ def image_patches(images: torch.Tensor, patch: int) -> torch.Tensor:
     return cut.transpose(-2, -3).flatten(-2).flatten(-3, -2)
 
 
+@show_arguments
 class ClassificationTransformer(nn.Module):
     """Images cut into patches, ``depth`` units of attention and residual layer, softmax read-out.
-
-    Parameters
-    ----------
-    height, width, patch : int
-        Size of an image and of its square patches; patches must fill the image.
-    classes : int
-    depth : int
-        Number of units: multihead attention, then a residual layer.
-    heads : int
-        Must divide the components inside.
-    inside : int, optional
-        Components of the vectors inside; by default patch * patch, without an embedding.
-    residual : bool
-        Add the input of each attention to its output.
-    positions : bool
-        Add a learned vector per patch.
-    stiefel : bool
-        Keep the projections of the heads on the Stiefel manifold.
-    norm : {"none", "layer", "batch"}
-        Normalise after each attention and each residual layer.
-    readout : {"mean", "first"}
-        Classify the mean over the sequence, or its first vector.
-    activation : str
 
     Raises
     ------
@@ -70,47 +54,63 @@ class ClassificationTransformer(nn.Module):
 
     volume_preserving = False
 
-    @checked_arguments
-    def __init__(
-        self,
-        *,
-        height: int,
-        width: int,
-        patch: int,
-        classes: int,
-        depth: int = 2,
-        heads: int = 2,
-        inside: int | None = None,
-        residual: bool = True,
-        positions: bool = True,
-        stiefel: bool = False,
-        norm: str = "none",
-        readout: str = "mean",
-        activation: str = "tanh",
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Arguments(_Arguments):
+        """See the class."""
+
+        height: int = argument(help="Of an image.")
+        width: int = argument(help="Of an image.")
+        patch: int = argument(help="Size of its square patches, which must fill the image.")
+        classes: int = argument(help="How many there are.", least=1)
+        depth: int = argument(
+            2, "Number of units: multihead attention, then a residual layer.", least=1
+        )
+        heads: int = argument(2, "Must divide the components inside.")
+        inside: int | None = argument(
+            None,
+            "Components of the vectors inside; by default patch * patch, without an embedding.",
+            least=1,
+        )
+        residual: bool = argument(True, "Add the input of each attention to its output.")
+        positions: bool = argument(True, "Add a learned vector per patch.")
+        stiefel: bool = argument(
+            False, "Keep the projections of the heads on the Stiefel manifold."
+        )
+        norm: str = argument(
+            "none", "Normalise after each attention and each residual layer.", choices=NORMS
+        )
+        readout: str = argument(
+            "mean",
+            "Classify the mean over the sequence, or its first vector.",
+            choices=["mean", "first"],
+        )
+        activation: str = argument("tanh", "Of the residual layers.")
+        dtype: Any = argument("float64", "Weights are drawn in float64.", kind="torch.dtype or str")
+
+    def __init__(self, **arguments: Any) -> None:
         super().__init__()
-        dtype = as_dtype(dtype)
-        self.height, self.width, self.patch = height, width, patch
-        length = divisible("height", height, "patch", patch) * divisible(
-            "width", width, "patch", patch
-        )
-        self.readout = one_of("readout", readout, ["mean", "first"])
-        inside_ = patch * patch if inside is None else positive("inside", inside)
-        self.embedding = None if inside is None else nn.Linear(patch * patch, inside_, dtype=dtype)
-        self.positions = (
-            nn.Parameter(1e-2 * torch.randn(length, inside_, dtype=dtype)) if positions else None
-        )
+        a = self.Arguments.given(type(self).__name__, arguments)
+        self.height, self.width, self.patch, self.readout = a.height, a.width, a.patch, a.readout
+        length = divisible("height", a.height, "patch", a.patch)
+        length *= divisible("width", a.width, "patch", a.patch)
+        size = a.patch * a.patch
+        inside = size if a.inside is None else a.inside
+        self.embedding = None if a.inside is None else nn.Linear(size, inside, dtype=torch.float64)
+        self.positions = None
+        if a.positions:
+            vectors = 1e-2 * torch.randn(length, inside, dtype=torch.float64)
+            self.positions = nn.Parameter(vectors)
         layers: list[nn.Module] = []
-        for _ in range(positive("depth", depth)):
+        for _ in range(a.depth):
             layers += [
-                MultiHeadAttention(inside_, heads, residual=residual, stiefel=stiefel, dtype=dtype),
-                Norm(inside_, norm, dtype),
-                ResidualLayer(inside_, activation=activation, dtype=dtype),
-                Norm(inside_, norm, dtype),
+                MultiHeadAttention(inside, a.heads, residual=a.residual, stiefel=a.stiefel),
+                Norm(inside, a.norm),
+                ResidualLayer(inside, activation=a.activation),
+                Norm(inside, a.norm),
             ]
         self.layers = Composition(*layers)
-        self.output = nn.Linear(inside_, positive("classes", classes), dtype=dtype)
+        self.output = nn.Linear(inside, a.classes, dtype=torch.float64)
+        self.to(as_dtype(a.dtype))
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Scores (..., classes) of images (..., height, width), for cross-entropy losses."""

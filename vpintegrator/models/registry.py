@@ -1,23 +1,189 @@
-"""The architectures by their names on the command line."""
+"""The architectures by their names, imported when they are asked for.
+
+A class of one's own joins them by ``register``, or as an entry point of an installed package::
+
+    [project.entry-points."vpintegrator.models"]
+    mine = "my_package.my_module:MyModel"
+"""
 
 from __future__ import annotations
 
-from vpintegrator.models.base import Integrator
-from vpintegrator.models.residual_network import ResidualNetwork
-from vpintegrator.models.standard_transformer import StandardTransformer
-from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
-from vpintegrator.models.volume_preserving_multihead_transformer import (
-    VolumePreservingMultiheadTransformer,
-)
-from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-ARCHITECTURES: dict[str, type[Integrator]] = {
-    architecture.name: architecture
-    for architecture in (
-        VolumePreservingTransformer,
-        VolumePreservingFeedForward,
-        VolumePreservingMultiheadTransformer,
-        StandardTransformer,
-        ResidualNetwork,
-    )
+from vpintegrator.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from vpintegrator.models.base import Integrator
+
+Model = TypeVar("Model", bound="type[Integrator]")
+
+ENTRY_POINTS = "vpintegrator.models"
+
+
+class BuiltIn(NamedTuple):
+    """Where an architecture of this package stands, and a line about it."""
+
+    module: str
+    class_name: str
+    description: str
+
+
+BUILT_IN = {
+    "vpt": BuiltIn(
+        "volume_preserving_transformer",
+        "VolumePreservingTransformer",
+        "volume-preserving transformer: attention by rotations, then couplings",
+    ),
+    "vpff": BuiltIn(
+        "volume_preserving_feed_forward",
+        "VolumePreservingFeedForward",
+        "volume-preserving feed-forward network: one step by couplings or triangular layers",
+    ),
+    "vpmt": BuiltIn(
+        "volume_preserving_multihead_transformer",
+        "VolumePreservingMultiheadTransformer",
+        "volume-preserving multihead transformer: softmax attention inside couplings",
+    ),
+    "transformer": BuiltIn(
+        "standard_transformer",
+        "StandardTransformer",
+        "standard transformer: multihead attention and residual layers, no structure",
+    ),
+    "resnet": BuiltIn(
+        "residual_network",
+        "ResidualNetwork",
+        "residual network: the plain baseline, no structure",
+    ),
 }
+
+
+class Architectures(Mapping[str, "type[Integrator]"]):
+    """The classes of models by their names: of this package, registered, and of entry points."""
+
+    def __init__(self) -> None:
+        self._registered: dict[str, type[Integrator]] = {}
+
+    def __getitem__(self, name: str) -> type[Integrator]:
+        if name in self._registered:
+            return self._registered[name]
+        if name in BUILT_IN:
+            where = BUILT_IN[name]
+            module = importlib.import_module(f"vpintegrator.models.{where.module}")
+            return getattr(module, where.class_name)
+        return self._of_entry_point(_entry_points()[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**BUILT_IN, **self._registered, **_entry_points()})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in BUILT_IN or name in self._registered or name in _entry_points()
+
+    def descriptions(self) -> dict[str, str]:
+        """A line about each, by its name; of an entry point where it comes from."""
+        lines = {name: where.description for name, where in BUILT_IN.items()}
+        lines |= {name: f"from {entry.value}" for name, entry in _entry_points().items()}
+        return lines | {name: own.description for name, own in self._registered.items()}
+
+    def find(self, name: str) -> type[Integrator]:
+        """The class of this name.
+
+        Raises
+        ------
+        InputError
+            If there is none, or its entry point does not give one.
+        """
+        if name not in self:
+            hint = nearest(name, self) or f"; there are {', '.join(self)}"
+            raise InputError(f"there is no model '{name}'{hint}")
+        return self[name]
+
+    def add(self, architecture: type[Integrator]) -> None:
+        """See :func:`register`."""
+        from vpintegrator.models.base import Integrator
+
+        if not (isinstance(architecture, type) and issubclass(architecture, Integrator)):
+            raise InputError(f"{architecture!r} is no class of vpintegrator.models.Integrator")
+        shown, name = architecture.__name__, architecture.name
+        if not name or not isinstance(name, str) or not name.isprintable():
+            raise InputError(f"{shown} has no name to be found by; give it a class attribute name")
+        if "__init__" in architecture.__dict__ and "Arguments" not in architecture.__dict__:
+            raise InputError(
+                f"{shown} cannot be built again from a file: declare its arguments in a dataclass "
+                "Arguments and build the network of them in its method network"
+            )
+        if architecture.network is Integrator.network:
+            raise InputError(f"{shown} has no method network, which builds it")
+        taken = self._registered.get(name)
+        same = taken is not None and (taken.__module__, taken.__qualname__) == (
+            architecture.__module__,
+            architecture.__qualname__,
+        )
+        if name in BUILT_IN or (taken is not None and not same):
+            raise InputError(f"there is a model '{name}' already; give {shown} another name")
+        self._registered[name] = architecture
+
+    def _of_entry_point(self, entry: EntryPoint) -> type[Integrator]:
+        found = entry.load()
+        if getattr(found, "name", None) != entry.name:
+            raise InputError(f"the entry point {entry.value} gives no model named '{entry.name}'")
+        self.add(found)
+        return found
+
+
+ARCHITECTURES = Architectures()
+
+
+def register(architecture: Model) -> Model:
+    """Make a class of models known by its name: a decorator.
+
+    It is trained, compiled, saved and loaded like those of this package. A file says its name, not
+    where it is defined: import the module before a file is loaded, or make the class an entry point
+    of an installed package, in the group ``vpintegrator.models``; then vp-train knows it, too.
+
+    Parameters
+    ----------
+    architecture
+        A subclass of ``Integrator`` with a ``name``, a ``description``, its ``Arguments`` and a
+        method ``network``.
+
+    Raises
+    ------
+    InputError
+        If it lacks one of these, or the name is taken.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import vpintegrator as vp
+    >>> @vp.models.register
+    ... class Kicks(vp.models.Integrator):
+    ...     name = "kicks"
+    ...     description = "additive couplings, one after the other"
+    ...
+    ...     @dataclass(frozen=True, kw_only=True)
+    ...     class Arguments(vp.models.ReversibleArguments):
+    ...         count: int = vp.models.argument(2, "How many couplings.", least=1)
+    ...
+    ...     def network(self, a):
+    ...         layers = [vp.nn.AdditiveCoupling(a.dim, symmetries=a.group) for _ in range(a.count)]
+    ...         return vp.nn.Composition(*layers)
+    >>> model = vp.models.ARCHITECTURES["kicks"](dim=3, count=4)
+    >>> model.volume_preserving, model.arguments["count"]
+    (True, 4)
+    """
+    ARCHITECTURES.add(architecture)
+    return architecture
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    """Those of installed packages; names of this package stay its own."""
+    found = entry_points(group=ENTRY_POINTS)
+    return {entry.name: entry for entry in found if entry.name not in BUILT_IN}

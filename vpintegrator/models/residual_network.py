@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-import torch
 from torch import nn
 
-from vpintegrator.models.arguments import checked_arguments
+from vpintegrator.models.arguments import StackArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.nn.checks import positive
+from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.feed_forward import ResidualLayer
 
 
 class ResidualNetwork(Integrator):
     """``depth`` residual layers on a window taken as one vector; no structure is preserved.
-
-    Parameters
-    ----------
-    dim : int
-        Components of a state.
-    window, prediction_window : int
-        Time steps read and predicted; by default 1, a one-step map.
-    depth : int
-        Number of nonlinear layers.
-    width : int or None
-        Hidden units of z -> z + V activation(W z + b). None takes the published stack:
-        z -> z + activation(W z + b), and a last layer without activation.
-    activation : str
-    shift, scale : (dim,), optional
-        Normalisation, see ``Integrator``.
 
     Raises
     ------
@@ -43,36 +27,24 @@ class ResidualNetwork(Integrator):
     """
 
     name = "resnet"
-    description = "residual network: the plain baseline, no structure"
+    description = BUILT_IN[name].description
 
-    @checked_arguments
-    def __init__(
-        self,
-        *,
-        dim: int,
-        window: int = 1,
-        prediction_window: int | None = None,
-        depth: int = 4,
-        width: int | None = 32,
-        activation: str = "tanh",
-        shift: Any = None,
-        scale: Any = None,
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
-        size = positive("dim", dim) * positive("window", window)
-        layers = [
-            ResidualLayer(size, width, activation=activation, dtype=dtype)
-            for _ in range(positive("depth", depth))
-        ]
-        if width is None:
-            layers.append(ResidualLayer(size, activation="identity", dtype=dtype))
-        super().__init__(
-            Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (window, dim))),
-            dim=dim,
-            window=window,
-            prediction_window=prediction_window,
-            arguments={"depth": depth, "width": width, "activation": activation},
-            shift=shift,
-            scale=scale,
-            dtype=dtype,
+    @dataclass(frozen=True, kw_only=True)
+    class Arguments(StackArguments):
+        """See the class."""
+
+        depth: int = argument(4, "Number of nonlinear layers.", least=1)
+        width: int | None = argument(
+            32,
+            "Hidden units of z -> z + V activation(W z + b). None takes the published stack: "
+            "z -> z + activation(W z + b), and a last layer without activation.",
         )
+        activation: str = argument("tanh", "Of the nonlinear layers.")
+
+    def network(self, a: Arguments) -> nn.Module:
+        """Residual layers between a window and a vector."""
+        size = a.dim * a.window
+        layers = [ResidualLayer(size, a.width, activation=a.activation) for _ in range(a.depth)]
+        if a.width is None:
+            layers.append(ResidualLayer(size, activation="identity"))
+        return Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (a.window, a.dim)))

@@ -19,11 +19,10 @@ import torch
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_version
-from vpintegrator.models.arguments import argument_kinds
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.nn.checks import as_dtype
+from vpintegrator.nn.tensor_arguments import as_dtype
 from vpintegrator.reading import read_json
 from vpintegrator.tensors import write_tensors
 
@@ -54,7 +53,8 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     if ARCHITECTURES.get(getattr(model, "name", "")) is not type(model):
         raise InputError(
             f"only the architectures {', '.join(ARCHITECTURES)} can be saved, not a "
-            f"{type(model).__name__}; take the state_dict() of another model"
+            f"{type(model).__name__}, which could not be found again; make it known by "
+            "vpintegrator.models.register, or take the state_dict() of it"
         )
     if not all(isinstance(part, str) for pair in model.metadata.items() for part in pair):
         raise InputError("the metadata of a model must be texts; write others as JSON")
@@ -100,7 +100,8 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
     if name not in ARCHITECTURES:
         raise InputError(
             f"{path} holds a model of the architecture {name!r}, which this vpintegrator does not "
-            f"know (it knows {', '.join(ARCHITECTURES)}); update vpintegrator"
+            f"know (it knows {', '.join(ARCHITECTURES)}); update vpintegrator, or import the "
+            "module that registers it"
         )
     model = _build(path, ARCHITECTURES[name], header, tensors)
     _fill(path, model, tensors)
@@ -148,7 +149,7 @@ def _build(
 ) -> Integrator:
     where = f"the header of {path} does not describe a {architecture.name} model"
     arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
-    known = set(argument_kinds(architecture)) - {"dtype", "shift", "scale"}
+    known = set(architecture.Arguments.declared()) - {"dtype", "shift", "scale"}
     if not set(arguments) <= known:
         raise InputError(f"{where}: arguments must be among {', '.join(sorted(known))}")
     if "dim" not in arguments:

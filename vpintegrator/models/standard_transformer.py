@@ -1,66 +1,44 @@
-"""The standard transformer as an integrator: multihead attention and residual layers."""
+"""The standard transformer as an integrator: attention and feed-forward layers, no structure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from vpintegrator.models.arguments import checked_arguments
+from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import StackArguments, argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.nn.checks import as_dtype, positive
+from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.encoder import Norm
+from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
-from vpintegrator.nn.multihead import MultiHeadAttention
+from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
+from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 
 
 class Positions(nn.Module):
     """X -> X + P with a learned vector per time step."""
 
-    def __init__(self, window: int, dim: int, dtype: torch.dtype | str = torch.float64) -> None:
+    def __init__(self, window: int, dim: int) -> None:
         super().__init__()
-        self.vectors = nn.Parameter(1e-2 * torch.randn(window, dim, dtype=as_dtype(dtype)))
+        self.vectors = nn.Parameter(1e-2 * torch.randn(window, dim, dtype=torch.float64))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         return X + self.vectors
 
 
 class StandardTransformer(Integrator):
-    """``depth`` units of multihead attention and residual layers: no structure is preserved.
+    """``depth`` units of attention and feed-forward layers: no structure is preserved.
 
-    The baseline that volume-preserving transformers are measured against. Each unit is multihead
-    attention, ``blocks`` residual layers with the activation and a linear one. If ``width`` differs
-    from dim, linear layers lead there and back.
-
-    Parameters
-    ----------
-    dim : int
-        Components of a state.
-    window, prediction_window : int
-        Time steps read and predicted (window by default).
-    depth : int
-        Number of units.
-    width : int, optional
-        Components inside; by default dim. Divisible by ``heads``.
-    heads : int, optional
-        By default one for each component inside, as published.
-    blocks : int
-        Nonlinear residual layers in a unit.
-    residual : bool
-        Add the input of each attention to its output.
-    positions : bool
-        Add a learned vector per time step; without, attention cannot tell the time steps apart.
-    norm : {"none", "layer", "batch"}
-        Normalise after attention and after the residual layers of each unit.
-    stiefel : bool
-        Keep the projections of the heads on the Stiefel manifold.
-    attention_scale : float, optional
-        Factor of the scores; by default 1/sqrt(width/heads).
-    activation : str
-    shift, scale : (dim,), optional
-        Normalisation, see ``Integrator``.
+    The baseline that volume-preserving transformers are measured against. Each unit is attention,
+    ``blocks`` residual layers with the activation and a linear one; or the encoder block of the
+    literature, attention and a pointwise feed-forward network with a norm after each, which is
+    block = "encoder", attention = "general", activation = "relu". If ``width`` differs from dim,
+    linear layers lead there and back.
 
     Raises
     ------
@@ -74,80 +52,110 @@ class StandardTransformer(Integrator):
     """
 
     name = "transformer"
-    description = "standard transformer: multihead attention and residual layers, no structure"
+    description = BUILT_IN[name].description
 
-    @checked_arguments
-    def __init__(
-        self,
-        *,
-        dim: int,
-        window: int = 3,
-        prediction_window: int | None = None,
-        depth: int = 2,
-        width: int | None = None,
-        heads: int | None = None,
-        blocks: int = 1,
-        residual: bool = True,
-        positions: bool = False,
-        norm: str = "none",
-        stiefel: bool = False,
-        attention_scale: float | None = None,
-        activation: str = "tanh",
-        shift: Any = None,
-        scale: Any = None,
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
-        positive("dim", dim)
-        positive("window", window)
-        positive("blocks", blocks, 0)
-        inside = dim if width is None else positive("width", width)
-        heads_ = inside if heads is None else positive("heads", heads)
-        layers: list[nn.Module] = []
-        if inside != dim:
-            layers.append(nn.Linear(dim, inside, dtype=as_dtype(dtype)))
-        if positions:
-            layers.append(Positions(window, inside, dtype))
-        for _ in range(positive("depth", depth)):
-            layers.append(
-                MultiHeadAttention(
-                    inside,
-                    heads_,
-                    residual=residual,
-                    stiefel=stiefel,
-                    scale=attention_scale,
-                    dtype=dtype,
-                )
-            )
-            if norm != "none":
-                layers.append(Norm(inside, norm, dtype))
-            layers += [
-                ResidualLayer(
-                    inside, activation=activation if block < blocks else "identity", dtype=dtype
-                )
-                for block in range(blocks + 1)
-            ]
-            if norm != "none":
-                layers.append(Norm(inside, norm, dtype))
-        if inside != dim:
-            layers.append(nn.Linear(inside, dim, dtype=as_dtype(dtype)))
-        super().__init__(
-            Composition(*layers),
-            dim=dim,
-            window=window,
-            prediction_window=prediction_window,
-            arguments={
-                "depth": depth,
-                "width": width,
-                "heads": heads,
-                "blocks": blocks,
-                "residual": residual,
-                "positions": positions,
-                "norm": norm,
-                "stiefel": stiefel,
-                "attention_scale": attention_scale,
-                "activation": activation,
-            },
-            shift=shift,
-            scale=scale,
-            dtype=dtype,
+    @dataclass(frozen=True, kw_only=True)
+    class Arguments(StackArguments):
+        """See the class; ``norm`` becomes the one that "auto" stands for."""
+
+        window: int = argument(3, "Time steps read.", least=1)
+        width: int | None = argument(
+            None, "Components inside; by default dim. Divisible by ``heads``.", least=1
         )
+        heads: int | None = argument(
+            None, "By default one for each component inside, as published.", least=1
+        )
+        blocks: int = argument(1, "Nonlinear residual layers in a unit.", least=0)
+        residual: bool = argument(True, "Add the input of each attention to its output.")
+        positions: bool = argument(
+            False,
+            "Add a learned vector per time step; without, attention cannot tell the time steps "
+            "apart.",
+        )
+        norm: str = argument(
+            "auto",
+            'Normalise after attention and after the feed-forward layers of each unit; "auto" is '
+            '"layer" for encoder blocks, else "none".',
+            choices=["auto", *NORMS],
+        )
+        stiefel: bool = argument(
+            False, "Keep the projections of the heads on the Stiefel manifold."
+        )
+        attention_scale: float | None = argument(
+            None, "Factor of the scores; by default 1/sqrt(width/heads)."
+        )
+        activation: str = argument("tanh", "Of the feed-forward layers.")
+        block: str = argument(
+            "residual",
+            "What follows attention: residual layers, or the pointwise feed-forward network of an "
+            "encoder block.",
+            choices=["residual", "encoder"],
+            omitted=True,
+        )
+        attention: str = argument(
+            "multihead",
+            "Multihead attention by projections; the general one, with biases and a projection of "
+            "its output; or attention of one head with multiplicative or additive scores.",
+            choices=["multihead", "general", "multiplicative", "additive"],
+            omitted=True,
+        )
+        inner: int | None = argument(
+            None,
+            "Hidden units of the pointwise networks of encoder blocks; by default 4 width.",
+            least=1,
+            omitted=True,
+        )
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            encoder = self.block == "encoder"
+            if self.norm == "auto":
+                self._set("norm", "layer" if encoder else "none")
+            if self.attention != "multihead" and (self.stiefel or self.attention_scale is not None):
+                raise InputError("stiefel and attention_scale are for attention = multihead")
+            if encoder and not self.residual:
+                raise InputError("residual = false is for block = residual")
+
+    def network(self, a: Arguments) -> nn.Module:
+        """Units of attention and feed-forward layers, between linear layers if need be."""
+        inside = a.dim if a.width is None else a.width
+        if a.block == "encoder":
+            self.description = f"standard transformer: {a.attention} attention in encoder blocks"
+        elif a.attention != "multihead":
+            self.description = f"standard transformer: {a.attention} attention and residual layers"
+        layers: list[nn.Module] = []
+        if inside != a.dim:
+            layers.append(nn.Linear(a.dim, inside, dtype=torch.float64))
+        if a.positions:
+            layers.append(Positions(a.window, inside))
+        for _ in range(a.depth):
+            layers += _encoder(a, inside) if a.block == "encoder" else _residual(a, inside)
+        if inside != a.dim:
+            layers.append(nn.Linear(inside, a.dim, dtype=torch.float64))
+        return Composition(*layers)
+
+
+def _attention(a: Any, inside: int, residual: bool) -> nn.Module:
+    heads = inside if a.heads is None else a.heads
+    kinds: dict[str, Callable[[], nn.Module]] = {
+        "multihead": lambda: MultiHeadAttention(
+            inside, heads, residual=residual, stiefel=a.stiefel, scale=a.attention_scale
+        ),
+        "general": lambda: GeneralMultiHeadAttention(inside, heads, residual=residual),
+        "multiplicative": lambda: MultiplicativeAttention(inside, residual=residual),
+        "additive": lambda: AdditiveAttention(inside, residual=residual),
+    }
+    return kinds[a.attention]()
+
+
+def _encoder(a: Any, inside: int) -> list[nn.Module]:
+    attention = _attention(a, inside, residual=False)  # the block adds the input itself
+    sizes = {"inner": a.inner, "norm": a.norm, "activation": a.activation}
+    return [EncoderBlock(inside, attention=attention, **sizes)]
+
+
+def _residual(a: Any, inside: int) -> list[nn.Module]:
+    layers = [_attention(a, inside, a.residual), Norm(inside, a.norm)]
+    layers += [ResidualLayer(inside, activation=a.activation) for _ in range(a.blocks)]
+    layers += [ResidualLayer(inside, activation="identity"), Norm(inside, a.norm)]
+    return layers if a.norm != "none" else [each for each in layers if not isinstance(each, Norm)]

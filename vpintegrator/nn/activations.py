@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from vpintegrator.nn.checks import one_of
+from vpintegrator.argument_values import one_of
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import one_of, positive
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import (
     cayley,
@@ -15,9 +16,9 @@ from vpintegrator.nn.cayley import (
     skew_correlations,
     skew_matrix,
 )
-from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class VolumePreservingAttention(nn.Module):

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.nn.checks import as_dtype, last_size, positive
+from vpintegrator.argument_values import positive
 from vpintegrator.nn.couplings import Coupling
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.split import Blocks, as_blocks
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class WindowAttention(nn.Module):

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import plain, positive
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
     LARGEST_DEGREE,
+    SignedPermutations,
     chebyshev,
     equivariant_coefficients,
     harmonics,
@@ -18,11 +20,11 @@ from vpintegrator.nn.basis import (
     restricted,
     terms,
 )
-from vpintegrator.nn.checks import as_dtype, last_size, plain, positive
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group, signed_permutations
 from vpintegrator.nn.taper import tapered
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class BasisCoupling(nn.Module):
@@ -112,51 +114,54 @@ class BasisCoupling(nn.Module):
         self.formulas = [Formulas((), dim) for _ in self.blocks]
         if len(expressions):
             self._place_formulas(Formulas(expressions, dim), group, dtype)
-        counts: list[int] = []
-        sizes: list[torch.Tensor] = []
-        for a, block in enumerate(self.blocks):
-            rest = others(block, dim)
-            variables = restricted(moves, rest)
-            angles = [self.periodic[index] for index in rest]
-            if len(self.formulas[a]):
-                places, signs = self._moves[a]
-                variables = (
-                    torch.cat([variables[0], places + len(rest)], 1),
-                    torch.cat([variables[1], signs], 1),
-                )
-                angles += [False] * len(self.formulas[a])
-            indices = terms(degree, angles)
-            sources, factors, count = equivariant_coefficients(
-                indices, angles, variables, restricted(moves, block)
-            )
-            used = (factors != 0).any(1)
-            chosen = torch.tensor(indices)[used]
-            size = torch.tensor(
-                [
-                    sum(orders(degree, angle)[i] for i, angle in zip(e, angles, strict=True))
-                    for e in chosen.tolist()
-                ]
-            )
-            sources, factors = sources[used], factors[used]
-            # of each parameter, the degree of its first term
-            first = torch.zeros(count).index_put(
-                (sources[factors != 0],), size.unsqueeze(1).expand_as(sources)[factors != 0].float()
-            )
-            self._constant(f"block_{a}", torch.tensor(block))
-            self._constant(f"chosen_{a}", chosen)
-            self._constant(f"sources_{a}", sources + sum(counts))
-            placed = torch.zeros(len(chosen), dim, dtype=torch.float64)
-            placed[:, block] = factors
-            self._constant(f"factors_{a}", placed.to(dtype))
-            counts.append(count)
-            sizes.append(first.clamp(min=1))
-        if not sum(counts):
+        sizes = torch.zeros(0)  # of each parameter, the degree of its first term
+        for a in range(len(self.blocks)):
+            sizes = torch.cat([sizes, self._place_terms(a, moves, len(sizes), dtype)])
+        if not len(sizes):
             raise InputError(
                 f"no function of degree {degree} is allowed by the {len(group)} symmetries; take a "
                 "higher degree"
             )
-        scales = initial_scale / torch.cat(sizes) ** 2
+        scales = initial_scale / sizes**2
         self.coefficients = nn.Parameter((scales * torch.randn(len(scales))).to(dtype))
+
+    def _place_terms(
+        self, a: int, moves: SignedPermutations, first: int, dtype: torch.dtype
+    ) -> torch.Tensor:
+        """Give a block its terms, whose parameters begin at ``first``, and say of what degrees."""
+        block, rest = self.blocks[a], others(self.blocks[a], self.dim)
+        variables = restricted(moves, rest)
+        angles = [self.periodic[index] for index in rest]
+        if len(self.formulas[a]):
+            places, signs = self._moves[a]
+            variables = (
+                torch.cat([variables[0], places + len(rest)], 1),
+                torch.cat([variables[1], signs], 1),
+            )
+            angles += [False] * len(self.formulas[a])
+        indices = terms(self.degree, angles)
+        sources, factors, count = equivariant_coefficients(
+            indices, angles, variables, restricted(moves, block)
+        )
+        used = (factors != 0).any(1)
+        chosen = torch.tensor(indices)[used]
+        size = torch.tensor(
+            [
+                sum(orders(self.degree, angle)[i] for i, angle in zip(e, angles, strict=True))
+                for e in chosen.tolist()
+            ]
+        )
+        sources, factors = sources[used], factors[used]
+        self._constant(f"block_{a}", torch.tensor(block))
+        self._constant(f"chosen_{a}", chosen)
+        self._constant(f"sources_{a}", sources + first)
+        placed = torch.zeros(len(chosen), self.dim, dtype=torch.float64)
+        placed[:, block] = factors
+        self._constant(f"factors_{a}", placed.to(dtype))
+        degrees = torch.zeros(count).index_put(
+            (sources[factors != 0],), size.unsqueeze(1).expand_as(sources)[factors != 0].float()
+        )
+        return degrees.clamp(min=1)
 
     def _place_formulas(self, formulas: Formulas, group: torch.Tensor, dtype: torch.dtype) -> None:
         """Give each block the formulas that it can use."""

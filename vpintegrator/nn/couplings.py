@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import positive
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.checks import as_dtype, last_size, positive
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class AdditiveCoupling(nn.Module):

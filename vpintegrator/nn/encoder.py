@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.nn.checks import as_dtype, one_of
+from vpintegrator.argument_values import one_of
 from vpintegrator.nn.feed_forward import PointwiseFeedForward
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
+from vpintegrator.nn.tensor_arguments import as_dtype
 
 NORMS = ["layer", "batch", "none"]
 
@@ -52,13 +53,16 @@ def uses_batch_statistics(module: nn.Module) -> bool:
 
 
 class EncoderBlock(nn.Module):
-    """z* = Norm(z + MHA(z)), y* = Norm(z* + PFF(z*)): an encoder block with the norm last.
+    """z* = Norm(z + A(z)), y* = Norm(z* + PFF(z*)): an encoder block with the norm last.
 
     Parameters
     ----------
     dim : int
         Components of the vectors of a sequence (..., length, dim), divisible by ``heads``.
     heads : int
+        Of the attention A, if none is given: by default one.
+    attention : Module, optional
+        A, without a residual connection; by default general multihead attention.
     inner : int, optional
         Hidden units of the pointwise network; by default 4 dim.
     norm : {"layer", "batch", "none"}
@@ -82,8 +86,9 @@ class EncoderBlock(nn.Module):
     def __init__(
         self,
         dim: int,
-        heads: int,
+        heads: int = 1,
         *,
+        attention: nn.Module | None = None,
         inner: int | None = None,
         norm: str = "layer",
         stiefel: bool = False,
@@ -91,11 +96,11 @@ class EncoderBlock(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.attention: nn.Module
-        if stiefel:
-            self.attention = MultiHeadAttention(dim, heads, stiefel=True, dtype=dtype)
-        else:
-            self.attention = GeneralMultiHeadAttention(dim, heads, dtype=dtype)
+        if attention is None and stiefel:
+            attention = MultiHeadAttention(dim, heads, stiefel=True, dtype=dtype)
+        elif attention is None:
+            attention = GeneralMultiHeadAttention(dim, heads, dtype=dtype)
+        self.attention = attention
         self.feed_forward = PointwiseFeedForward(dim, inner, activation=activation, dtype=dtype)
         self.attention_norm = Norm(dim, norm, dtype)
         self.feed_forward_norm = Norm(dim, norm, dtype)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import positive
 from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.checks import as_dtype, positive
+from vpintegrator.nn.tensor_arguments import as_dtype
 
 
 class PointwiseFeedForward(nn.Module):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.nn.checks import as_dtype, divisible, last_size, positive
+from vpintegrator.argument_values import divisible, positive
 from vpintegrator.nn.stiefel import stiefel as on_stiefel
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class MultiHeadAttention(nn.Module):
@@ -111,6 +112,8 @@ class GeneralMultiHeadAttention(nn.Module):
         d_o; by default c_q.
     bias : bool
         Whether the projections of queries, keys, values and output have biases.
+    residual : bool
+        Add the queries' sequence to the output, which must be as wide.
 
     Raises
     ------
@@ -140,6 +143,7 @@ class GeneralMultiHeadAttention(nn.Module):
         value_width: int | None = None,
         output_dim: int | None = None,
         bias: bool = True,
+        residual: bool = False,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
@@ -154,6 +158,7 @@ class GeneralMultiHeadAttention(nn.Module):
         stacked_keys = heads * positive("key_width", key_width)
         stacked_values = heads * positive("value_width", value_width)
         output_dim = positive("output_dim", query_dim if output_dim is None else output_dim)
+        self.residual = residual
         self.query = nn.Linear(query_dim, stacked_keys, bias=bias, dtype=dtype)
         self.key = nn.Linear(self.key_dim, stacked_keys, bias=bias, dtype=dtype)
         self.value = nn.Linear(self.value_dim, stacked_values, bias=bias, dtype=dtype)
@@ -202,7 +207,8 @@ class GeneralMultiHeadAttention(nn.Module):
 
         Without keys the queries' sequence is used, without values that of the keys.
         """
-        return self.output(self.heads_of(query, key, value).transpose(-2, -3).flatten(-2))
+        output = self.output(self.heads_of(query, key, value).transpose(-2, -3).flatten(-2))
+        return query + output if self.residual else output
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}"

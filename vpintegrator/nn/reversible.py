@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.checks import as_dtype
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.symmetry import as_reversing_symmetries, is_diagonal
+from vpintegrator.nn.tensor_arguments import as_dtype
 
 
 class Reflection(nn.Module):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import one_of, positive
 from vpintegrator.nn.cayley import cayley, cayley_increment
-from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class _SelfAttention(nn.Module):

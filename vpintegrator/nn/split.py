@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from vpintegrator.argument_values import plain, positive
 from vpintegrator.errors import InputError
-from vpintegrator.nn.checks import plain, positive
 from vpintegrator.nn.symmetry import TOLERANCE
 
 Blocks = str | Sequence[Sequence[int]]
@@ -74,11 +74,6 @@ def parse_split(text: str) -> Blocks:
         ranges = [(int(m[1]), int(m[2] or m[1])) for m in matches if m is not None]
         blocks.append([index for first, last in ranges for index in range(first, last + 1)])
     return blocks
-
-
-def as_argument(split: Blocks, dim: int) -> Blocks:
-    """A split as it can be stored as JSON: its name, or lists of integers."""
-    return split if isinstance(split, str) else as_blocks(split, dim)
 
 
 def _given_blocks(split: Any, dim: int) -> list[list[int]]:

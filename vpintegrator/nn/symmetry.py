@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import one_of, positive
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import lower_places, skew_matrix
-from vpintegrator.nn.checks import as_dtype, one_of, positive
+from vpintegrator.nn.tensor_arguments import as_dtype
 
 LARGEST_GROUP = 128  # elements; coordinate sign flips and permutations stay far below
 TOLERANCE = 1e-9

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import positive
 from vpintegrator.nn.cayley import cayley_increment, lower_places, skew_matrix
-from vpintegrator.nn.checks import as_dtype, last_size, positive
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class TimeMixing(nn.Module):

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import one_of, positive
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.cayley import lower_matrix, lower_places
-from vpintegrator.nn.checks import as_dtype, last_size, one_of, positive
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.symmetry import TOLERANCE, generated_group, is_diagonal
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class TriangularLayer(nn.Module):

@@ -1,13 +1,10 @@
-"""Checks of constructor arguments, so that every layer complains in the same words."""
+"""Values of arguments: what they must be, in the same words everywhere."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
 from typing import Any
-
-import numpy as np
-import torch
 
 from vpintegrator.errors import InputError
 
@@ -25,8 +22,7 @@ def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
     InputError
         If it is of none of these kinds, or a number that is not finite.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = _of_python(value)
     kind = type(value)
     if kind is int and int not in kinds and float in kinds and abs(value) < 2**1023:
         return float(value)
@@ -39,8 +35,7 @@ def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
 
 def positive(argument: str, value: int, least: int = 1) -> int:
     """The integer ``value`` if it is at least ``least``, else InputError naming the argument."""
-    if isinstance(value, np.integer):
-        value = int(value)
+    value = _of_python(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{argument} must be an integer of at least {least}, not {value!r}")
     return value
@@ -63,17 +58,8 @@ def divisible(argument: str, value: int, by: str, divisor: int) -> int:
     return value // divisor
 
 
-def last_size(argument: str, x: torch.Tensor, sizes: dict[str, int]) -> None:
-    """InputError unless the last axes of ``x`` have the given sizes (names in order of axes)."""
-    expected = tuple(sizes.values())
-    if x.ndim < len(expected) or tuple(x.shape[-len(expected) :]) != expected:
-        axes = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise InputError(f"{argument} must end in axes ({axes}), but has shape {tuple(x.shape)}")
+def _of_python(value: Any) -> Any:
+    """A scalar of NumPy as that of Python."""
+    import numpy as np  # not at the top: command lines are read without it
 
-
-def as_dtype(dtype: Any) -> torch.dtype:
-    """A floating-point torch dtype from itself or its name ("float32", "float64")."""
-    value = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not isinstance(value, torch.dtype) or not value.is_floating_point:
-        raise InputError(f"dtype must be float32 or float64, not {dtype!r}")
-    return value
+    return value.item() if isinstance(value, np.generic) else value

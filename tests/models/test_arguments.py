@@ -1,0 +1,85 @@
+"""Arguments of models are declared once: check, signature, docstring and options come of them."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator.errors import InputError
+from vpintegrator.models import ARCHITECTURES, ClassificationTransformer
+from vpintegrator.models.arguments import flagged
+
+CLASSES = [*ARCHITECTURES.values(), ClassificationTransformer]
+
+
+@pytest.mark.parametrize("architecture", CLASSES)
+def test_every_argument_says_what_it_is(architecture):
+    parameters = inspect.signature(architecture).parameters
+    declared = architecture.Arguments.declared()
+    assert list(parameters) == list(declared)
+    for name, each in declared.items():
+        assert each.metadata["help"], name
+        assert f"\n{name} : " in architecture.__doc__
+        assert each.default == parameters[name].default or each.default is not None
+    assert inspect.signature(architecture.forward).parameters.keys() >= {"self"}
+
+
+def test_an_unknown_argument_is_one_sentence_with_the_nearest_name():
+    with pytest.raises(InputError, match="has no argument 'depht'; did you mean 'depth'"):
+        vp.models.VolumePreservingFeedForward(dim=3, depht=2)
+    with pytest.raises(InputError, match="VolumePreservingFeedForward needs dim"):
+        vp.models.VolumePreservingFeedForward(depth=2)
+
+
+def test_single_precision_begins_with_the_weights_of_double_precision():
+    models = []
+    for dtype in (torch.float64, "float32"):
+        torch.manual_seed(3)
+        models.append(vp.models.StandardTransformer(dim=3, norm="batch", dtype=dtype))
+    for double, single in zip(*(model.state_dict().values() for model in models), strict=True):
+        assert torch.equal(double.to(single.dtype), single)
+    assert all(p.dtype == torch.float32 for p in models[1].parameters())
+
+
+def test_flags_are_of_some_model():
+    for name in flagged():
+        assert any(name in model.Arguments.declared() for model in ARCHITECTURES.values())
+
+
+def test_declarations_need_no_torch():
+    code = (
+        "import sys\nfrom vpintegrator.cli.architecture import FLAGS\n"
+        "from vpintegrator.models.registry import ARCHITECTURES\nARCHITECTURES.descriptions()\n"
+        "heavy = {'torch', 'numpy', 'scipy', 'sympy'} & sys.modules.keys()\nassert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("system", "arguments", "name"),
+    [
+        ("duffing", {}, "vpff"),
+        ("duffing", {"window": 2}, "vpt"),
+        ("duffing", {"time_mixing": True, "window": 2}, "vpt"),
+        ("lotka-volterra-2d", {}, "resnet"),
+    ],
+)
+def test_what_suits_a_system(system, arguments, name):
+    model = vp.models.build(vp.load_system(system), **arguments)
+    assert model.name == name
+    assert model.choices == []
+
+
+def test_what_is_chosen_for_a_system_is_said():
+    body = vp.load_system("rigid-body")
+    model = vp.models.build(body, "vpt", weighting="skew", depth=1)
+    assert len(model.reversing_symmetries) == 2
+    assert "2 of the system's 3 reversing symmetries are built in" in model.choices[0]
+    with pytest.raises(InputError, match="no skew weighting"):
+        vp.models.build(body, "vpt", weighting="skew", reversible=True)
+    assert len(vp.models.build(body, reversible=False).reversing_symmetries) == 0
+    with pytest.raises(InputError, match="there is no model 'vptt'; did you mean 'vpt'"):
+        vp.models.build(body, "vptt")

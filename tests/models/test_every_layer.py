@@ -1,0 +1,77 @@
+"""Every layer of vpintegrator.nn is in some model that vp-train can be asked for."""
+
+import inspect
+
+import pytest
+import torch
+
+import vpintegrator as vp
+from tests.nn.laws import SIGN_FLIPS, assert_close, sample
+from vpintegrator import nn
+from vpintegrator.compiled import compile_model
+from vpintegrator.errors import InputError
+from vpintegrator.models import ARCHITECTURES, StandardTransformer
+
+ASKED = [
+    ("vpff", {"reversing_symmetries": SIGN_FLIPS[:1]}),
+    ("vpff", {"functions": "polynomial"}),
+    ("vpt", {"time_mixing": True, "feed_forward": "triangular"}),
+    ("vpt", {"weighting": "coupled"}),
+    ("vpmt", {}),
+    ("resnet", {}),
+    ("transformer", {}),
+    ("transformer", {"block": "encoder", "attention": "general"}),
+    ("transformer", {"attention": "multiplicative"}),
+    ("transformer", {"attention": "additive"}),
+]
+TRANSFORMERS = [
+    {"block": block, "attention": attention}
+    for block in ("residual", "encoder")
+    for attention in ("multihead", "general", "multiplicative", "additive")
+]
+
+
+def test_every_layer_is_in_a_model():
+    layers = {
+        value
+        for name in nn.__all__
+        if inspect.isclass(value := getattr(nn, name)) and issubclass(value, torch.nn.Module)
+    }
+    for name, arguments in ASKED:
+        model = ARCHITECTURES[name](dim=3, depth=1, **arguments)
+        layers -= {kind for module in model.modules() for kind in type(module).__mro__}
+    assert layers == set()
+
+
+@pytest.mark.parametrize("arguments", TRANSFORMERS)
+def test_transformers_are_saved_and_compiled(arguments, tmp_path):
+    torch.manual_seed(0)
+    model = StandardTransformer(dim=2, width=4, heads=2, depth=1, window=3, **arguments).eval()
+    assert model.arguments["norm"] == ("layer" if arguments["block"] == "encoder" else "none")
+    X = sample(5, 3, 2)
+    vp.save(model, tmp_path / "a.safetensors")
+    assert_close(vp.load(tmp_path / "a.safetensors")(X), model(X), 0)
+    states, _ = compile_model(model, 5).advance(X.numpy(), 1)
+    assert_close(torch.from_numpy(states), model.predict(X), 1e-11)
+
+
+def test_the_published_block_has_the_sizes_of_torch():
+    model = StandardTransformer(
+        dim=6, heads=2, depth=1, block="encoder", attention="general", activation="relu", inner=9
+    )
+    theirs = torch.nn.TransformerEncoderLayer(6, 2, 9, 0.0)
+    count = [sum(p.numel() for p in module.parameters()) for module in (model, theirs)]
+    assert count[0] == count[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"attention": "additive", "stiefel": True}, "are for attention = multihead"),
+        ({"block": "encoder", "residual": False}, "is for block = residual"),
+        ({"block": "decoder"}, "block must be one of residual, encoder"),
+    ],
+)
+def test_what_does_not_go_together(arguments, message):
+    with pytest.raises(InputError, match=message):
+        StandardTransformer(dim=2, **arguments)

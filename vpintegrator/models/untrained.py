@@ -1,0 +1,158 @@
+"""The untrained model that suits a system: what vp-train builds where nothing else is asked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from vpintegrator.errors import InputError
+from vpintegrator.models.base import Integrator
+from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.nn.triangular import IdleComponents
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics import System
+
+
+def suited(system: System, arguments: Mapping[str, Any] | None = None) -> str:
+    """The name of the architecture that "auto" stands for.
+
+    The one-step map of volume-preserving couplings: after equal seconds of training it stays closer
+    to true orbits than windows do on most systems of the catalogue (docs/catalogue.md), and it
+    preserves the volume of phase space itself. A network without structure where that volume
+    changes, and the transformer where a window is given, or another argument of its own.
+
+    Parameters
+    ----------
+    system : System
+    arguments : mapping, optional
+        That the model is to have, by name.
+
+    Examples
+    --------
+    >>> import vpintegrator as vp
+    >>> vp.models.suited(vp.load_system("rigid-body"))
+    'vpff'
+    >>> vp.models.suited(vp.load_system("rigid-body"), {"window": 3})
+    'vpt'
+    """
+    if system.dim < 2 or not (system.divergence_free or system.is_measured):
+        return "resnet"
+    given = arguments or {}
+    own = {*_known(ARCHITECTURES["vpt"])} - {*_known(ARCHITECTURES["vpff"])}
+    return "vpt" if given.get("window") not in (None, 1) or own.intersection(given) else "vpff"
+
+
+def build(
+    system: System,
+    model: str = "auto",
+    *,
+    reversible: bool | None = None,
+    seed: int = 0,
+    dtype: str = "float64",
+    **arguments: Any,
+) -> Integrator:
+    """An untrained model for a system, with its symmetries, its angles and a split that suits it.
+
+    Parameters
+    ----------
+    system : System
+    model : str
+        The name of an architecture; "auto" takes what is suited.
+    reversible : bool, optional
+        Whether the system's reversing symmetries are built in; None for as many of them as the
+        model asked for can respect.
+    seed : int
+        Of torch's random numbers, which the weights are.
+    dtype : str
+        "float64" or "float32".
+    arguments
+        Of the architecture. ``functions="system"`` stands for polynomials that take the functions
+        which the system's equations are made of.
+
+    Returns
+    -------
+    Integrator
+        Its attribute ``choices`` says, a sentence each, what was chosen that was not asked for.
+
+    Raises
+    ------
+    InputError
+        If the arguments do not fit together, or the network does not fit into memory.
+
+    Examples
+    --------
+    >>> import vpintegrator as vp
+    >>> model = vp.models.build(vp.load_system("pendulum"), functions="polynomial", degree=3)
+    >>> model.name, model.arguments["split"], model.arguments["periodic"]
+    ('vpff', 'halves', [[0, 6.283185307179586]])
+    """
+    architecture = ARCHITECTURES.find(suited(system, arguments) if model == "auto" else model)
+    known = _known(architecture)
+    if "split" in known and system.is_hamiltonian:
+        arguments.setdefault("split", "halves")  # positions and momenta
+    if arguments.get("functions") == "system":
+        arguments |= {"functions": "polynomial", "expressions": _functions(system)}
+    if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
+        arguments["periodic"] = system.periods
+    symmetries: list[Any] = []
+    if "reversing_symmetries" in known and reversible is not False:
+        symmetries = list(system.reversing_symmetries)
+    refusal = ""
+    for count in range(len(symmetries), -1, -1):
+        given = {"reversing_symmetries": symmetries[:count]} if symmetries else {}
+        try:
+            built = _untrained(architecture, seed, arguments | given, dim=system.dim, dtype=dtype)
+            break
+        except InputError as error:
+            refusal = refusal or str(error)
+            if count == 0:
+                raise
+    if refusal and reversible:
+        raise InputError(f"{refusal}; or leave out --reversible")
+    if refusal:
+        kept = f"{count or 'none'} of the system's {len(symmetries)} reversing symmetries"
+        built.choices.append(f"{kept} are built in: {refusal}")
+    if (
+        arguments.get("weighting", "auto") == "auto"
+        and len(symmetries) > 1
+        and getattr(built, "weighting", "skew") != "skew"
+    ):
+        built.choices.append(
+            f"the {built.weighting} weighting was chosen: the reversing symmetries leave no skew "
+            "one but zero"
+        )
+    return built
+
+
+def _known(architecture: type[Integrator]) -> Iterable[str]:
+    return architecture.Arguments.declared()
+
+
+def _functions(system: System) -> list[str]:
+    if not system.functions:
+        raise InputError(
+            f"functions = system: the vector field of {system.name} is not known, or made of "
+            "polynomials and of sines and cosines of its angles alone; take functions = polynomial"
+        )
+    return system.functions
+
+
+def _untrained(
+    architecture: type[Integrator], seed: int, arguments: dict[str, Any], **sizes: Any
+) -> Integrator:
+    torch.manual_seed(seed)
+    try:
+        with warnings.catch_warnings():
+            # components that never move are a reason to choose otherwise
+            warnings.simplefilter("error", IdleComponents)
+            return architecture(**sizes, **arguments)
+    except IdleComponents as warning:
+        raise InputError(warning) from None
+    except (MemoryError, OverflowError, RuntimeError):  # what torch cannot allocate
+        raise InputError(
+            f"a {architecture.name} of these sizes does not fit into memory; make it smaller"
+        ) from None
