@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 
@@ -50,68 +50,96 @@ def adjoints(
 
 def partial_derivatives(graph: ScalarGraph, n: int) -> Iterator[tuple[int, int]]:
     """The arguments of a node, each with the derivative with respect to it."""
-    g, (operation, *arguments) = graph, graph.nodes[n]
-    if not graph.arguments(n):
-        return
-    a, b = arguments[0], arguments[-1]
-    one = g.constant(1.0)
-    if operation == "add":
-        yield from ((a, one), (b, one))
-    elif operation == "sub":
-        yield from ((a, one), (b, g.constant(-1.0)))
-    elif operation == "mul":
-        yield from ((a, b), (b, a))
-    elif operation == "div":
-        inverse = g.div(one, b)
-        yield from ((a, inverse), (b, g.negative(g.mul(n, inverse))))
-    elif operation == "neg":
-        yield a, g.constant(-1.0)
-    elif operation == "max":
-        # PyTorch's convention for relu: where both are equal, the constant counts
-        first = g.sub(one, g.greater(b, a)) if g.value(a) is not None else g.greater(a, b)
-        yield from ((a, first), (b, g.sub(one, first)))
-    elif operation == "larger":
-        # one where it is the larger one, a half where both are equal
-        first = g.mul(g.constant(0.5), g.sub(g.add(one, g.greater(a, b)), g.greater(b, a)))
-        yield from ((a, first), (b, g.sub(one, first)))
-    elif operation == "where":
-        yield from ((arguments[1], a), (b, g.sub(one, a)))
-    elif operation == "abs":
-        yield a, g.sub(g.greater(a, g.constant(0.0)), g.greater(g.constant(0.0), a))
+    operation, *arguments = graph.nodes[n]
+    if operation in _OF_ONE:
+        yield arguments[0], _OF_ONE[operation](graph, n, arguments[0])
+    elif operation in _OF_TWO:
+        a, b = arguments
+        yield from zip((a, b), _OF_TWO[operation](graph, n, a, b), strict=True)
     elif operation == "pow":
-        yield from _of_power(g, n, a, b)
-    elif operation == "atan2":
-        size = g.add(g.mul(a, a), g.mul(b, b))
-        yield from ((a, g.div(b, size)), (b, g.negative(g.div(a, size))))
-    elif operation == "tanh":
-        yield a, g.sub(one, g.mul(n, n))
-    elif operation == "exp":
-        yield a, n
-    elif operation == "expm1":
-        yield a, g.apply("exp", a)  # n + 1 is nothing but rounding where n is near -1
-    elif operation == "log":
-        yield a, g.div(one, a)
-    elif operation == "log1p":
-        yield a, g.div(one, g.add(one, a))
-    elif operation == "sqrt":
-        yield a, g.div(g.constant(0.5), n)
-    elif operation == "sin":
-        yield a, g.apply("cos", a)
-    elif operation == "cos":
-        yield a, g.negative(g.apply("sin", a))
-    elif operation == "tan":
-        yield a, g.add(one, g.mul(n, n))
-    elif operation in ("asin", "acos"):
-        slope = g.div(one, g.apply("sqrt", g.sub(one, g.mul(a, a))))
-        yield a, slope if operation == "asin" else g.negative(slope)
-    elif operation == "atan":
-        yield a, g.div(one, g.add(one, g.mul(a, a)))
-    elif operation in ("sinh", "cosh"):
-        yield a, g.apply("cosh" if operation == "sinh" else "sinh", a)
-    elif operation == "erf":
-        gauss = g.apply("exp", g.negative(g.mul(a, a)))
-        yield a, g.mul(g.constant(2 / math.sqrt(math.pi)), gauss)
+        yield from _of_power(graph, n, *arguments)
+    elif operation == "where":
+        choice, a, b = arguments
+        yield from ((a, choice), (b, _less_than_one(graph, choice)))
     # the derivatives of "greater", "equal", "bound" and "fixed" are zero
+
+
+def _less_than_one(g: ScalarGraph, n: int) -> int:
+    return g.sub(g.constant(1.0), n)
+
+
+def _reciprocal(g: ScalarGraph, n: int) -> int:
+    return g.div(g.constant(1.0), n)
+
+
+def _one_plus_square(g: ScalarGraph, n: int) -> int:
+    return g.add(g.constant(1.0), g.mul(n, n))
+
+
+def _of_arcsine(g: ScalarGraph, a: int) -> int:
+    return _reciprocal(g, g.apply("sqrt", _less_than_one(g, g.mul(a, a))))
+
+
+def _of_erf(g: ScalarGraph, a: int) -> int:
+    gauss = g.apply("exp", g.negative(g.mul(a, a)))
+    return g.mul(g.constant(2 / math.sqrt(math.pi)), gauss)
+
+
+# of a node n with the argument a
+_OF_ONE: dict[str, Callable[[ScalarGraph, int, int], int]] = {
+    "neg": lambda g, n, a: g.constant(-1.0),
+    "abs": lambda g, n, a: g.sub(g.greater(a, g.constant(0.0)), g.greater(g.constant(0.0), a)),
+    "tanh": lambda g, n, a: _less_than_one(g, g.mul(n, n)),
+    "exp": lambda g, n, a: n,
+    "expm1": lambda g, n, a: g.apply("exp", a),  # n + 1 is nothing but rounding where n is near -1
+    "log": lambda g, n, a: _reciprocal(g, a),
+    "log1p": lambda g, n, a: _reciprocal(g, g.add(g.constant(1.0), a)),
+    "sqrt": lambda g, n, a: g.div(g.constant(0.5), n),
+    "sin": lambda g, n, a: g.apply("cos", a),
+    "cos": lambda g, n, a: g.negative(g.apply("sin", a)),
+    "tan": lambda g, n, a: _one_plus_square(g, n),
+    "asin": lambda g, n, a: _of_arcsine(g, a),
+    "acos": lambda g, n, a: g.negative(_of_arcsine(g, a)),
+    "atan": lambda g, n, a: _reciprocal(g, _one_plus_square(g, a)),
+    "sinh": lambda g, n, a: g.apply("cosh", a),
+    "cosh": lambda g, n, a: g.apply("sinh", a),
+    "erf": lambda g, n, a: _of_erf(g, a),
+}
+
+
+def _of_quotient(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
+    inverse = _reciprocal(g, b)
+    return inverse, g.negative(g.mul(n, inverse))
+
+
+def _of_maximum(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
+    """PyTorch's convention for relu: where both are equal, the constant counts."""
+    first = _less_than_one(g, g.greater(b, a)) if g.value(a) is not None else g.greater(a, b)
+    return first, _less_than_one(g, first)
+
+
+def _of_larger(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
+    """One where it is the larger one, a half where both are equal."""
+    difference = g.sub(g.add(g.constant(1.0), g.greater(a, b)), g.greater(b, a))
+    first = g.mul(g.constant(0.5), difference)
+    return first, _less_than_one(g, first)
+
+
+def _of_atan2(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
+    size = g.add(g.mul(a, a), g.mul(b, b))
+    return g.div(b, size), g.negative(g.div(a, size))
+
+
+# of a node n with the arguments a and b
+_OF_TWO: dict[str, Callable[[ScalarGraph, int, int, int], tuple[int, int]]] = {
+    "add": lambda g, n, a, b: (g.constant(1.0), g.constant(1.0)),
+    "sub": lambda g, n, a, b: (g.constant(1.0), g.constant(-1.0)),
+    "mul": lambda g, n, a, b: (b, a),
+    "div": _of_quotient,
+    "max": _of_maximum,
+    "larger": _of_larger,
+    "atan2": _of_atan2,
+}
 
 
 def _of_power(g: ScalarGraph, n: int, a: int, b: int) -> Iterator[tuple[int, int]]:
