@@ -24,9 +24,10 @@ import vpintegrator as vp
 from vpintegrator.catalogue import SystemSummary, system_summaries
 from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.typeset import equations_latex, invariants_latex
-from vpintegrator.plotting.looks import ORBIT_COLOURS, Look
+from vpintegrator.plotting.looks import ORBIT_COLOURS
 from vpintegrator.plotting.plane import pair_of_section, planes_of
-from vpintegrator.plotting.sphere import draw_sphere
+from vpintegrator.plotting.portraits import draw_orbits
+from vpintegrator.plotting.sphere import Sphere
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout.diagnostics.poincare import SectionObserver
 
@@ -123,7 +124,9 @@ def sphere(count: int, factor: float = 1) -> Picture:
         for orbit, colour in zip(orbits, itertools.cycle(ORBIT_COLOURS), strict=False):
             part = orbit[None, :, chosen]
             radius = float(np.linalg.norm(part[0, 0]))
-            draw_sphere(axes, part, Look(colour, "-", "o", 0.8), radius, tuple(names), PAPER)
+            sphere = Sphere(range(3), names, radius, PAPER)
+            sphere.frame(axes)
+            draw_orbits(axes, sphere, part, [colour], [False], PAPER)
         axes.set_aspect("equal")
         axes.axis("off")
 

@@ -19,7 +19,7 @@ from vpintegrator.models import (
     VolumePreservingFeedForward,
     VolumePreservingTransformer,
 )
-from vpintegrator.plotting.phase import draw_portrait
+from vpintegrator.plotting.portraits import draw_portrait
 from vpintegrator.plotting.scene import Scene
 
 # Data, step, window and the standard transformer are those of the tutorial

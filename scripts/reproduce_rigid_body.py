@@ -26,10 +26,10 @@ from vpintegrator.models import (
     VolumePreservingFeedForward,
     VolumePreservingTransformer,
 )
-from vpintegrator.plotting.looks import Look
-from vpintegrator.plotting.phase import draw_portrait
+from vpintegrator.plotting.orbits import stroke
+from vpintegrator.plotting.portraits import draw_portrait
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.sphere import draw_sphere
+from vpintegrator.plotting.sphere import Sphere
 
 # Sizes are those of the tutorial "volume_preserving_transformer_rigid_body" of
 # GeometricMachineLearning.jl, whose names for them are in brackets: three transformer units (L),
@@ -86,9 +86,11 @@ def draw(scene: Scene) -> Figure:
     style, report = scene.style, scene.report
     figure = Figure(figsize=(style.page, 9.2), layout="constrained")
     upper, lower = figure.subfigures(2, 1, height_ratios=(1.15, 1))
-    grey = Look(style.reference, "-", "")
     for axes, name in zip(upper.subplots(2, 3).flat, [*STUDY.networks, STUDY.beside], strict=True):
-        draw_sphere(axes, report.reference, grey, 1.0, scene.components, style)
+        sphere = Sphere(range(3), scene.components, 1.0, style)
+        sphere.frame(axes)
+        for orbit in report.reference:
+            sphere.draw(axes, sphere.points(orbit), color=style.reference, **stroke(style, False))
         draw_portrait(axes, scene, name)
         axes.set_title(panel_title(scene, name), color=scene.looks[name].colour)
     draw_orbits(lower, scene, STUDY, scene.components)

@@ -281,7 +281,8 @@ def _rollouts(folder: Path) -> list[Path]:
 @reader("rollouts", ".h5", _rollouts, m.mutate_hdf5)
 def _read_rollout(path: Path) -> None:
     from vpintegrator.plotting import tables
-    from vpintegrator.plotting.captions import latex_captions
+    from vpintegrator.plotting.captions import caption, latex_environments
+    from vpintegrator.plotting.figures import FIGURES
     from vpintegrator.plotting.scene import Scene
 
     report = vp.open_rollout(path)
@@ -290,7 +291,13 @@ def _read_rollout(path: Path) -> None:
         for render in (tables.csv_table, tables.markdown_table, tables.latex_table):
             render(report)
         tables.terminal_table(report)
-        latex_captions(Scene(report), ["overview", "phase", "coordinates", "errors", "invariants"])
+        scene = Scene(report)
+        texts = {
+            name: caption(scene, figure)
+            for name, figure in FIGURES.items()
+            if figure.applies(scene)
+        }
+        latex_environments(texts, scene.name, dict.fromkeys(texts, scene.style.wide))
 
 
 _TRAININGS = (("levenberg-marquardt", "float64"), ("adam", "float32"), ("l-bfgs", "float64"))

@@ -7,7 +7,8 @@ import torch
 from tests.rollout.systems import system
 from vpintegrator import models
 from vpintegrator.dynamics import load_system
-from vpintegrator.plotting.draw import FIGURES
+from vpintegrator.plotting.captions import caption
+from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.rollout import compare
 
 
@@ -15,6 +16,11 @@ def only(monkeypatch, *names):
     """Draw these figures alone."""
     for name in set(FIGURES) - set(names):
         monkeypatch.delitem(FIGURES, name)
+
+
+def captions(scene, names=tuple(FIGURES)):
+    """Of the figures that apply."""
+    return {name: caption(scene, FIGURES[name]) for name in names if FIGURES[name].applies(scene)}
 
 
 def untrained(dim, step, system):

@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from tests.plotting.conftest import only
-from vpintegrator.plotting.captions import caption, latex_captions, markdown_captions
-from vpintegrator.plotting.draw import FIGURES, draw
+from tests.plotting.conftest import captions, only
+from vpintegrator.plotting.captions import caption, latex_environments, markdown_paragraphs
+from vpintegrator.plotting.draw import draw
+from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.latex import latex
 from vpintegrator.plotting.scene import Scene
 
@@ -17,7 +18,7 @@ from vpintegrator.plotting.scene import Scene
     "figure", ["overview", "phase", "coordinates", "errors", "invariants", "volume"]
 )
 def test_every_caption_names_system_orbits_time_step_methods_and_reference(body, figure):
-    text = caption(Scene(body), figure)
+    text = caption(Scene(body), FIGURES[figure])
     assert text.startswith(
         "Free rigid body: 3 orbits from random initial states (seed 0) to t = 12 with step 0.2 "
         "(60 steps)."
@@ -32,18 +33,20 @@ def test_numbers_are_those_of_the_report(body):
     scene = Scene(body)
     for name, run in body.runs.items():
         summary = body.summary(name)
-        assert f"{summary.final_error:.1e} ({run.title})" in caption(scene, "errors")
+        assert f"{summary.final_error:.1e} ({run.title})" in caption(scene, FIGURES["errors"])
         for invariant in body.system.invariants:
-            text = caption(scene, "invariants")
+            text = caption(scene, FIGURES["invariants"])
             assert f"{summary.invariants[invariant]:.1e} ({run.title})" in text
             drift, uncertainty = summary.drifts[invariant], summary.drift_errors[invariant]
             assert f"{drift:+.1e} ± {uncertainty:.0e} ({run.title})" in text
         for kind in ("step", "phase-space"):
-            assert f"{run.volume[kind].largest:.1e} ({run.title})" in caption(scene, "volume")
+            assert f"{run.volume[kind].largest:.1e} ({run.title})" in caption(
+                scene, FIGURES["volume"]
+            )
 
 
 def test_divergence_is_told(oscillators):
-    text = caption(Scene(oscillators), "errors")
+    text = caption(Scene(oscillators), FIGURES["errors"])
     times = oscillators.divergence_time("explicit-euler")
     assert f"Explicit Euler on {(times > 0).sum()} of 4 orbits, first at t = " in text
     assert f"{times.min():.4g}" in text
@@ -51,22 +54,23 @@ def test_divergence_is_told(oscillators):
 
 
 def test_what_is_left_out_is_told(thinned, oscillators):
-    assert "one in 20 stored" in caption(Scene(thinned), "errors")
-    assert "ends at t = 60" in caption(Scene(thinned), "errors")
-    assert "as dots" in caption(Scene(thinned), "phase")
-    assert "the first orbit, to t = 372.5" in caption(Scene(oscillators), "phase")
+    assert "one in 20 stored" in caption(Scene(thinned), FIGURES["errors"])
+    assert "ends at t = 60" in caption(Scene(thinned), FIGURES["errors"])
+    assert "as dots" in caption(Scene(thinned), FIGURES["phase"])
+    assert "the first orbit, to t = 372.5" in caption(Scene(oscillators), FIGURES["phase"])
     assert "q[0] = 0, crossed upwards, in the plane (q[1], p[1])" in caption(
-        Scene(oscillators), "poincare"
+        Scene(oscillators), FIGURES["poincare"]
     )
-    assert "order" in caption(Scene(thinned), "work-precision")
+    assert "order" in caption(Scene(thinned), FIGURES["work-precision"])
 
 
 def test_documents_hold_all_captions(body):
     scene = Scene(body)
-    names = [name for name, make in FIGURES.items() if make(scene) is not None]
-    markdown = markdown_captions(scene, names)
+    texts, name = captions(scene), scene.name
+    names, widths = list(texts), dict.fromkeys(texts, scene.style.wide)
+    markdown = markdown_paragraphs(texts)
     assert re.findall("## (.*)", markdown) == names
-    text = latex_captions(scene, names)
+    text = latex_environments(texts, name, widths)
     assert len(re.findall(r"\\begin\{figure\*?\}", text)) == len(names)
     assert text.count(r"\begin{figure*}") == text.count(r"\end{figure*}")
     assert text.count("{") == text.count("}")
@@ -75,8 +79,8 @@ def test_documents_hold_all_captions(body):
     )
     assert [name for _, name in whole] == names
     assert all(0.3 <= float(share) < 1 for share, _ in whole)
-    assert r"\resizebox{\linewidth}{!}{\input{errors.pgf}}" in latex_captions(
-        scene, names, as_pgf=True
+    assert r"\resizebox{\linewidth}{!}{\input{errors.pgf}}" in latex_environments(
+        texts, name, widths, as_pgf=True
     )
     assert not re.search(r"\d[eE][-+]\d", text)  # powers of ten instead
 
@@ -90,9 +94,8 @@ def test_plain_text_as_latex():
 
 
 def test_a_wide_figure_spans_both_columns(body):
-    text = latex_captions(
-        Scene(body), ["overview", "errors"], widths={"overview": 7, "errors": 3.4}
-    )
+    texts = captions(Scene(body), ["overview", "errors"])
+    text = latex_environments(texts, "body", {"overview": 7, "errors": 3.4})
     assert re.findall(r"begin\{(.*)\}", text) == ["figure*", "figure"]
     assert text.startswith("% \\usepackage{graphicx}\n")
 

@@ -5,12 +5,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from vpintegrator.dynamics import load_system, solve
-from vpintegrator.plotting.coordinates import coordinates, draw_component, stretches
 from vpintegrator.plotting.dense import COARSE, between, refinement, turning
 from vpintegrator.plotting.fates import early_and_late
-from vpintegrator.plotting.phase import draw_portrait, phase
+from vpintegrator.plotting.figures import FIGURES
+from vpintegrator.plotting.figures.coordinates import draw_component, stretches
+from vpintegrator.plotting.figures.volume_errors import draw_volume_error
+from vpintegrator.plotting.portraits import draw_portrait
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.volume import draw_volume_error
 from vpintegrator.rollout import compare
 
 
@@ -61,7 +62,7 @@ def test_only_what_is_known_is_drawn_between_long_steps():
 def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
     scene = Scene(long_steps)
     assert scene.pieces > 5
-    reference, method = phase(scene).axes
+    reference, method = FIGURES["phase"].draw(scene).axes
     assert {line.get_marker() for line in reference.lines if len(line.get_xdata()) == 61} == set()
     dots = [line for line in method.lines if line.get_marker() == "o"]
     assert {len(line.get_xdata()) for line in dots} == {61}
@@ -77,7 +78,7 @@ def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
     np.testing.assert_array_equal(
         states.get_ydata(), long_steps.runs["implicit-midpoint"].states[0, 10:21, 1]
     )
-    handles = coordinates(scene).legends[0].legend_handles
+    handles = FIGURES["coordinates"].draw(scene).legends[0].legend_handles
     assert [handle.get_linestyle() for handle in handles] == ["-", "None"]
 
 

@@ -10,26 +10,24 @@ from matplotlib.figure import Figure
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
-from vpintegrator.plotting.coordinates import coordinates, stretches
 from vpintegrator.plotting.curves import CROSS, cut
-from vpintegrator.plotting.draw import FIGURES
-from vpintegrator.plotting.errors import draw_error_growth, errors
-from vpintegrator.plotting.invariants import draw_largest_so_far, invariants
-from vpintegrator.plotting.phase import phase, portrait_kind
-from vpintegrator.plotting.plane import draw_plane, planes
-from vpintegrator.plotting.poincare import (
+from vpintegrator.plotting.figures import FIGURES
+from vpintegrator.plotting.figures.coordinates import stretches
+from vpintegrator.plotting.figures.error_curves import draw_error_growth
+from vpintegrator.plotting.figures.invariant_curves import draw_largest_so_far
+from vpintegrator.plotting.figures.poincare_sections import (
     orbit_colours,
     plane_of_section,
-    poincare,
     reference_section,
 )
+from vpintegrator.plotting.figures.work_precision import fitted_order
+from vpintegrator.plotting.plane import Plane, planes
+from vpintegrator.plotting.portraits import draw_orbits, portrait_kind
 from vpintegrator.plotting.scene import Scene, _jumps
 from vpintegrator.plotting.series import SMALLEST, floored, largest_between, thinned
 from vpintegrator.plotting.sphere import on_sphere
 from vpintegrator.plotting.style import PAPER, find_style, luminance
 from vpintegrator.plotting.tables import markdown_table
-from vpintegrator.plotting.volume import volume
-from vpintegrator.plotting.work_precision import fitted_order, work_precision
 from vpintegrator.rollout import compare
 
 ALWAYS = {"overview", "phase", "coordinates", "errors", "volume"}
@@ -98,10 +96,10 @@ def test_no_label_is_cut_off_and_no_title_meets_another(oscillators, style, widt
     """Every text lies inside the figure; legend and titles do not overlap."""
     scene = Scene(oscillators, find_style(style, width))
     with scene.style.applied(), np.errstate(all="ignore"):
-        for name, make in FIGURES.items():
-            figure = make(scene)
-            if figure is None:
+        for name, declared in FIGURES.items():
+            if not declared.applies(scene):
                 continue
+            figure = declared.draw(scene)
             figure.draw_without_rendering()
             inside = figure.bbox
             legends = [legend.get_window_extent() for legend in figure.legends]
@@ -136,8 +134,8 @@ def test_a_method_that_diverges_leaves_its_mark(oscillators):
     scene = Scene(oscillators)
     failed = {name for name in oscillators.runs if oscillators.diverged(name)}
     assert failed == {"explicit-euler", "stoermer-verlet"}
-    for make in (errors, invariants, volume):
-        figure = make(scene)
+    for name in ("errors", "invariants", "volume"):
+        figure = FIGURES[name].draw(scene)
         marks = crosses(figure.axes[0])
         colours = {scene.looks[name].colour for name in failed}
         assert {mark.get_color() for mark in marks} == colours
@@ -145,7 +143,7 @@ def test_a_method_that_diverges_leaves_its_mark(oscillators):
         assert {float(mark.get_xdata()[0]) for mark in marks} == times
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         assert sum("diverged" in label for label in labels) == 2
-    titles = [axes.get_title() for axes in phase(scene).axes]
+    titles = [axes.get_title() for axes in FIGURES["phase"].draw(scene).axes]
     assert sum("diverged" in title for title in titles) == 4  # in both planes
 
 
@@ -173,26 +171,28 @@ def test_the_running_maximum_never_falls(body):
 
 
 def test_error_curves_end_with_the_reference(thinned):
-    axes = errors(Scene(thinned)).axes[0]
+    axes = FIGURES["errors"].draw(Scene(thinned)).axes[0]
     ends = [line.get_xdata()[-1] for line in axes.lines if len(line.get_xdata()) > 2]
     assert ends == [60.0, 60.0]
-    axes = invariants(Scene(thinned)).axes[0]
+    axes = FIGURES["invariants"].draw(Scene(thinned)).axes[0]
     assert all(line.get_xdata()[-1] == thinned.times[-1] for line in axes.lines)
 
 
 def test_states_far_apart_are_drawn_as_dots(thinned, body):
-    for make in (phase, coordinates):
-        lines = [line for axes in make(Scene(thinned)).axes for line in axes.lines]
+    for name in ("phase", "coordinates"):
+        lines = [line for axes in FIGURES[name].draw(Scene(thinned)).axes for line in axes.lines]
         assert lines
         assert all(line.get_linestyle() == "None" for line in lines)
-    assert any(line.get_linestyle() != "None" for line in phase(Scene(body)).axes[0].lines)
+    assert any(
+        line.get_linestyle() != "None" for line in FIGURES["phase"].draw(Scene(body)).axes[0].lines
+    )
 
 
 def test_portraits_suit_the_system(body, oscillators, flow):
     assert portrait_kind(Scene(body)) == "sphere"
     assert portrait_kind(Scene(oscillators)) == "plane"
     assert portrait_kind(Scene(flow)) == "space"
-    figure = phase(Scene(flow))
+    figure = FIGURES["phase"].draw(Scene(flow))
     assert [axes.name for axes in figure.axes] == ["3d", "3d"]  # reference and RK4
     drawn = np.array(figure.axes[1].lines[0].get_data_3d()).T
     np.testing.assert_array_equal(drawn, flow.runs["rk4"].states[0])
@@ -202,17 +202,17 @@ def test_a_section_shows_the_other_plane(oscillators, body):
     scene = Scene(oscillators)
     assert oscillators.section_plane[0] == "q[0]"
     assert plane_of_section(scene) == (1, 3)
-    figure = poincare(scene)
+    figure = FIGURES["poincare"].draw(scene)
     assert figure.axes[0].get_title() == "reference"
     assert len(figure.axes) == 4
     assert figure.get_suptitle() == "section $q_{0}$ = 0, upwards"
     points = figure.axes[3].collections[0].get_offsets()
     np.testing.assert_array_equal(points, oscillators.runs["rk4"].section.points[:, [1, 3]])
-    assert poincare(Scene(body)) is None
+    assert not FIGURES["poincare"].applies(Scene(body))
 
 
 def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
-    figure = work_precision(Scene(thinned))
+    figure = FIGURES["work-precision"].draw(Scene(thinned))
     assert len(figure.axes) == 2  # evaluations and seconds
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     for name, label in zip(thinned.runs, labels, strict=True):
@@ -223,7 +223,7 @@ def test_work_precision_diagrams_give_the_fitted_orders(thinned, body):
     line = figure.axes[0].lines[1]
     assert sorted(line.get_xdata()) == sorted(study.evaluations)
     assert sorted(line.get_ydata()) == sorted(study.error)
-    assert work_precision(Scene(body)) is None
+    assert not FIGURES["work-precision"].applies(Scene(body))
 
 
 def test_long_runs_show_their_beginning_and_their_end(oscillators, body):
@@ -233,18 +233,19 @@ def test_long_runs_show_their_beginning_and_their_end(oscillators, body):
 
 
 def test_what_ran_away_does_not_cross_the_others(oscillators):
-    axes = coordinates(Scene(oscillators)).axes[0]
+    axes = FIGURES["coordinates"].draw(Scene(oscillators)).axes[0]
     low, high = axes.get_ylim()
     euler = axes.lines[1].get_ydata()
     assert np.isfinite(euler).sum() < 20
     assert np.nanmax(np.abs(euler[:-1][np.isfinite(euler[1:])])) < 2 * (high - low)
 
 
-def test_a_runaway_does_not_push_the_rest_into_a_corner(body):
+def test_a_runaway_does_not_push_the_rest_into_a_corner():
     circle = np.stack([np.cos(np.arange(99)), np.sin(np.arange(99))], -1)[None]
     axes = Figure().subplots()
-    look = Scene(body).looks["rk4"]
-    draw_plane(axes, 1e6 * circle, circle, circle, look, (0, 1), ("q", "p"), PAPER)
+    plane = Plane(circle, (0, 1), ("q", "p"))
+    plane.frame(axes)
+    draw_orbits(axes, plane, 1e6 * circle, ["blue"], [False], PAPER)
     assert max(np.abs(axes.get_xlim())) < 2
 
 
@@ -330,7 +331,7 @@ def test_a_section_that_is_never_crossed(tmp_path):
 
 def test_orbits_keep_their_colours_and_the_axes_fit_the_points_of_the_reference(oscillators):
     scene = Scene(oscillators)
-    figure = poincare(scene)
+    figure = FIGURES["poincare"].draw(scene)
     points = reference_section(scene)
     drawn = figure.axes[0].collections[0]
     np.testing.assert_array_equal(drawn.get_offsets(), points.points[:, [1, 3]])

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from vpintegrator.dynamics import load_system
 from vpintegrator.plotting.fates import draw_fate, early_and_late, ranked, typical_and_worst
-from vpintegrator.plotting.overview import overview
-from vpintegrator.plotting.phase import portrait_kind, sphere_of
+from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.plane import pair_of_section, planes_of
+from vpintegrator.plotting.portraits import portrait_kind, sphere_of
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import compare
 
@@ -29,7 +29,7 @@ def test_the_worst_orbit_is_the_first_to_diverge_or_that_of_the_largest_error(os
 
 def test_panels_show_the_worst_orbit_early_and_late_and_say_what_diverged(oscillators):
     scene = Scene(oscillators)
-    figure = overview(scene)
+    figure = FIGURES["overview"].draw(scene)
     name = "explicit-euler"
     place = list(scene.looks).index(name)
     typical, worst = figure.axes[place], figure.axes[place + len(scene.looks)]
@@ -81,7 +81,7 @@ def test_a_top_is_drawn_on_its_sphere_and_field_lines_in_a_half_plane():
     assert sphere_of(top)[0] == [3, 4, 5]
     lines = Scene(compare(None, ["rk4"], system="tokamak", steps=20, trajectories=2))
     assert portrait_kind(lines) == "plane"
-    axes = overview(lines).axes[0]
+    axes = FIGURES["overview"].draw(lines).axes[0]
     assert axes.get_xlabel() == ""  # the panel below has it
     states = lines.report.runs["rk4"].states[typical_and_worst(lines, "rk4")[0]]
     drawn = np.concatenate([line.get_xdata() for line in axes.lines[-2:]])

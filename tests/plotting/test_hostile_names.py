@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from tests.plotting.conftest import captions
 from vpintegrator.dynamics import load_system
 from vpintegrator.plotting import csv_table, draw, latex_table, markdown_table, terminal_table
-from vpintegrator.plotting.captions import latex_captions, markdown_captions
-from vpintegrator.plotting.draw import FIGURES
+from vpintegrator.plotting.captions import latex_environments, markdown_paragraphs
+from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER
 from vpintegrator.rollout import compare
@@ -61,6 +62,7 @@ KNOWN = """
     usepackage resizebox ifdim width linewidth textheight else fi
 """
 CAPTIONS = ["overview", "phase", "errors", "invariants", "volume"]
+WIDTHS = dict.fromkeys(CAPTIONS, 7.0)
 names = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=8), max_size=4).map("".join)
 
 
@@ -110,7 +112,7 @@ def test_no_tex_is_obeyed(rename, title):
     report = rename(title)
     for text in (
         latex_table(report),
-        latex_captions(Scene(report), CAPTIONS),
+        latex_environments(captions(Scene(report), CAPTIONS), title, WIDTHS),
         Scene(report, latex=True).text(title) + Scene(report, latex=True).titles["rk4"],
     ):
         assert obeyed(text) == []
@@ -131,7 +133,7 @@ def test_the_test_sees_tex():
 def test_other_tables_and_captions(rename, title):
     report = rename(title)
     assert len(markdown_table(report).splitlines()) == len(markdown_table(rename()).splitlines())
-    text = markdown_table(report) + markdown_captions(Scene(report), CAPTIONS)
+    text = markdown_table(report) + markdown_paragraphs(captions(Scene(report), CAPTIONS))
     assert not re.search(r"(?<!\\)[<`]|\]\(", text)
     assert text.isprintable() or {c for c in text if not c.isprintable()} == {"\n"}
     text.encode()
@@ -148,11 +150,11 @@ def test_figures_show_the_names_as_they_are(rename, title):
     scene = Scene(rename(title))
     with PAPER.applied():
         for name in ("overview", "errors"):
-            FIGURES[name](scene).draw_without_rendering()
+            FIGURES[name].draw(scene).draw_without_rendering()
 
 
 def test_methods_whose_names_begin_with_an_underscore_are_in_the_legend(thinned):
-    figure = FIGURES["errors"](Scene(renamed(thinned, "_net")))
+    figure = FIGURES["errors"].draw(Scene(renamed(thinned, "_net")))
     assert [text.get_text().strip() for text in figure.legends[0].get_texts()] == ["_net"] * 2
 
 

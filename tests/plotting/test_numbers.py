@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vpintegrator.plotting.coordinates import draw_component
-from vpintegrator.plotting.errors import draw_all_errors
-from vpintegrator.plotting.invariants import draw_invariant
-from vpintegrator.plotting.poincare import draw_section, plane_of_section
+from vpintegrator.plotting.figures.coordinates import draw_component
+from vpintegrator.plotting.figures.error_curves import draw_all_errors
+from vpintegrator.plotting.figures.invariant_curves import draw_invariant
+from vpintegrator.plotting.figures.poincare_sections import draw_section, plane_of_section
+from vpintegrator.plotting.figures.volume_errors import draw_volume_error
+from vpintegrator.plotting.figures.work_precision import COSTS, draw_work_precision
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.volume import draw_volume_error
-from vpintegrator.plotting.work_precision import COSTS, draw_work_precision
 from vpintegrator.rollout import compare
 
 
@@ -88,7 +88,7 @@ def test_points_of_a_section():
     name = "stoermer-verlet"
     report = compare(None, [name], system="coupled-oscillators", steps=80, trajectories=3)
     scene = Scene(report)
-    axes, _ = drawn(draw_section, scene, name, plane_of_section(scene))
+    axes, _ = drawn(draw_section, scene, name, plane_of_section(scene), report.runs[name].section)
     points = report.runs[name].section.points
     assert len(points) > 3
     expected = points[:, list(plane_of_section(scene))]

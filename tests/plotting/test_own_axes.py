@@ -1,5 +1,7 @@
 """Single panels in Axes of one's own show what the figures show, and follow the Axes' looks."""
 
+import inspect
+
 import matplotlib
 import numpy as np
 import pytest
@@ -8,11 +10,11 @@ from matplotlib.figure import Figure
 import vpintegrator as vp
 from vpintegrator import plotting
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.errors import draw_all_errors
-from vpintegrator.plotting.invariants import draw_invariant
-from vpintegrator.plotting.poincare import reference_section
+from vpintegrator.plotting.figures.error_curves import draw_all_errors
+from vpintegrator.plotting.figures.invariant_curves import draw_invariant
+from vpintegrator.plotting.figures.poincare_sections import reference_section
+from vpintegrator.plotting.figures.volume_errors import draw_volume_error
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.volume import draw_volume_error
 
 
 def drawn_by(draw, *arguments):
@@ -101,12 +103,12 @@ def test_without_axes_a_figure_is_made_from_a_file(body, tmp_path):
     pyplot.close(axes.figure)
 
 
-def test_the_functions_are_not_hidden_by_modules_of_their_names():
-    import vpintegrator.plotting.errors
-    import vpintegrator.plotting.volume
-
-    assert callable(vpintegrator.plotting.errors)
-    assert callable(vpintegrator.plotting.volume)
+def test_the_functions_say_all_of_their_arguments():
+    for name in ("errors", "invariant", "volume", "portrait", "section", "training"):
+        function = getattr(plotting, name)
+        assert "{" not in function.__doc__.replace("{q", "")
+        for argument in inspect.signature(function).parameters:
+            assert f"\n    {argument}\n        " in function.__doc__
 
 
 @pytest.mark.parametrize(

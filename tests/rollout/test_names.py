@@ -15,8 +15,7 @@ from tests.rollout.test_compare import same
 from tests.rollout.test_interruptions import Stop, stopping_at, without_cost
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.captions import caption
-from vpintegrator.plotting.invariants import invariants
-from vpintegrator.plotting.overview import overview
+from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout.diagnostics import series_names
 
@@ -82,13 +81,14 @@ def test_every_table_has_all_columns():
 
 def test_every_figure_and_caption_has_all_of_them():
     scene = Scene(report())
-    titles = [axes.get_title() for axes in invariants(scene).axes if axes.axison]
+    titles = [axes.get_title() for axes in FIGURES["invariants"].draw(scene).axes if axes.axison]
     assert len(set(titles)) == len(NASTY) + 1
     for label in scene.labels.values():
-        assert f"{label[:1].upper()}{label[1:]} (" in caption(scene, "invariants")
+        assert f"{label[:1].upper()}{label[1:]} (" in caption(scene, FIGURES["invariants"])
     values = '[invariants]\ntrajectory = "q**2 + p**2"\n[vector_field]\nq = "p"\np = "-q"\n'
     system = vp.System(f'state = ["q", "p"]\n{values}', "one")
-    titles = [axes.get_title() for axes in overview(Scene(compare(system))).axes]
+    figure = FIGURES["overview"].draw(Scene(compare(system)))
+    titles = [axes.get_title() for axes in figure.axes]
     assert titles.count("trajectory") == 2
 
 

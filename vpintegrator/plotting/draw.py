@@ -4,48 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import matplotlib.figure
 import numpy as np
 
-from vpintegrator.errors import InputError, printable
+from vpintegrator.errors import InputError
 from vpintegrator.files import check_output, filling
 from vpintegrator.plotting.captions import caption, latex_environments, markdown_paragraphs
-from vpintegrator.plotting.coordinates import coordinates
-from vpintegrator.plotting.errors import errors
-from vpintegrator.plotting.invariants import invariants
-from vpintegrator.plotting.overview import overview
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
+from vpintegrator.plotting.model_scene import model_scene, read_training
 from vpintegrator.plotting.pgf import find_engine, write_pgf
-from vpintegrator.plotting.phase import phase
-from vpintegrator.plotting.poincare import poincare
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
-from vpintegrator.plotting.training import (
-    Training,
-    read_training,
-    training_caption,
-    training_figure,
-)
-from vpintegrator.plotting.volume import volume
-from vpintegrator.plotting.work_precision import work_precision
 from vpintegrator.rollout import Report, open_rollout
 
 FORMATS = ("png", "pdf", "svg", "pgf")
 USUAL_FORMATS = ("png", "pdf")
-FIGURES: dict[str, Callable[[Scene], matplotlib.figure.Figure | None]] = {
-    "overview": overview,
-    "phase": phase,
-    "coordinates": coordinates,
-    "errors": errors,
-    "invariants": invariants,
-    "volume": volume,
-    "poincare": poincare,
-    "work-precision": work_precision,
-}
 _UNDATED: dict[str, dict[str, str | None]] = {  # equal figures are equal files
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
@@ -105,28 +84,40 @@ def draw(
             raise InputError(f"formats: '{name}' is none of {', '.join(FORMATS)}")
     look = find_style(style, width)
     engine = find_engine() if "pgf" in formats else None
-    subject = _opened(report)
+    scenes, figures, tables = _opened(report, look)
     folder = Path(folder)
-    figures = FIGURES if isinstance(subject, Report) else ("training",)
     names = [f"{figure}.{suffix}" for figure in figures for suffix in formats]
-    tables = _TABLES if isinstance(subject, Report) else {}
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
         for name in [*names, *tables, *_CAPTIONS]:
             check_output(folder / name, overwrite)
-        canvas = _Canvas(place, look, list(dict.fromkeys(formats)), engine, progress)
-        if isinstance(subject, Report):
-            _write_rollout(canvas, subject)
-        else:
-            _write_training(canvas, subject)
+        canvas = _Canvas(place, list(dict.fromkeys(formats)), engine)
+        with look.applied(), np.errstate(all="ignore"):
+            for done, (name, figure) in enumerate(figures.items()):
+                if progress is not None:
+                    progress(name, done, len(figures))
+                canvas.draw(figure, scenes)
+        if progress is not None:
+            progress("", len(figures), len(figures))
+        canvas.write(tables)
+        scene = scenes(False)
+        texts = {name: caption(scene, figures[name]) for name in canvas.widths}
+        canvas.write_captions(texts, scene.name)
     return [folder / path.name for path in canvas.paths]
 
 
-def _opened(source: Report | str | os.PathLike[str]) -> Report | Training:
-    if isinstance(source, Report):
-        return source
-    is_model = Path(source).suffix == ".safetensors"
-    return read_training(source) if is_model else open_rollout(source)
+def _opened(
+    source: Report | str | os.PathLike[str], style: Style
+) -> tuple[Any, Any, dict[str, str]]:
+    """The scene for Matplotlib's letters (False) or LaTeX's (True), its figures, and its tables."""
+    if not isinstance(source, Report) and Path(source).suffix == ".safetensors":
+        model = model_scene(source, style)
+        if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
+            read_training(source)  # which says why there is nothing to draw
+        return lambda latex: replace(model, latex=latex), MODEL_FIGURES, {}
+    report = source if isinstance(source, Report) else open_rollout(source)
+    scenes = cache(lambda latex: Scene(report, style, latex))
+    return scenes, FIGURES, {name: render(report) for name, render in _TABLES.items()}
 
 
 @dataclass
@@ -137,43 +128,30 @@ class _Canvas:
     """
 
     folder: Path
-    style: Style
     formats: list[str]
     engine: str | None
-    progress: Callable[[str, int, int], None] | None
     paths: list[Path] = field(default_factory=list)
     widths: dict[str, float] = field(default_factory=dict)
     heights: dict[str, float] = field(default_factory=dict)
 
-    def draw(
-        self, figures: Mapping[str, Callable[[bool], matplotlib.figure.Figure | None]]
-    ) -> None:
-        """Write figures; each is made for Matplotlib's letters (False) or LaTeX's (True)."""
-        with self.style.applied(), np.errstate(all="ignore"):
-            for done, (name, make) in enumerate(figures.items()):
-                if self.progress is not None:
-                    self.progress(name, done, len(figures))
-                self._draw(name, make)
-        if self.progress is not None:
-            self.progress("", len(figures), len(figures))
-
-    def _draw(self, name: str, make: Callable[[bool], matplotlib.figure.Figure | None]) -> None:
-        suffixes = [suffix for suffix in self.formats if suffix != "pgf"]
-        figure = make(False) if suffixes else None
-        for suffix in suffixes if figure is not None else []:
-            self.paths.append(self.folder / f"{name}.{suffix}")
-            metadata = _UNDATED.get(suffix)
-            figure.savefig(self.paths[-1], format=suffix, metadata=metadata)  # type: ignore[union-attr]
-            figure.set_layout_engine("none")  # type: ignore[union-attr]  # it is laid out now
+    def draw(self, declared: FigureDeclaration[Any], scenes: Callable[[bool], Any]) -> None:
+        """Write a figure if it applies."""
+        if not declared.applies(scenes(False)):
+            return
+        name, suffixes = declared.name, [suffix for suffix in self.formats if suffix != "pgf"]
+        if suffixes:
+            figure = declared.draw(scenes(False))
+            for suffix in suffixes:
+                self.paths.append(self.folder / f"{name}.{suffix}")
+                figure.savefig(self.paths[-1], format=suffix, metadata=_UNDATED.get(suffix))
+                figure.set_layout_engine("none")  # it is laid out now
         if self.engine is not None:
-            figure = make(True)
-            if figure is not None:
-                write_pgf(figure, self.folder / f"{name}.pgf", self.engine)
-                self.paths.append(self.folder / f"{name}.pgf")
-                self.paths += sorted(self.folder.glob(f"{name}-img*.png"))
-        if figure is not None:
-            self.widths[name] = float(figure.get_figwidth())
-            self.heights[name] = float(figure.get_figheight())
+            figure = declared.draw(scenes(True))
+            write_pgf(figure, self.folder / f"{name}.pgf", self.engine)
+            self.paths.append(self.folder / f"{name}.pgf")
+            self.paths += sorted(self.folder.glob(f"{name}-img*.png"))
+        self.widths[name] = float(figure.get_figwidth())
+        self.heights[name] = float(figure.get_figheight())
 
     def write(self, texts: Mapping[str, str]) -> None:
         """Write files of text."""
@@ -189,20 +167,3 @@ class _Canvas:
             latex_environments(texts, subject, self.widths, self.heights, as_pgf),
         )
         self.write(dict(zip(_CAPTIONS, written, strict=True)))
-
-
-def _write_rollout(canvas: _Canvas, report: Report) -> None:
-    scene = Scene(report, canvas.style)
-
-    def maker(make: Callable[[Scene], matplotlib.figure.Figure | None]) -> Any:
-        return lambda latex: make(Scene(report, canvas.style, latex=True) if latex else scene)
-
-    canvas.draw({name: maker(make) for name, make in FIGURES.items()})
-    canvas.write({name: render(report) for name, render in _TABLES.items()})
-    texts = {name: caption(scene, name) for name in canvas.widths}
-    canvas.write_captions(texts, scene.system.name)
-
-
-def _write_training(canvas: _Canvas, training: Training) -> None:
-    canvas.draw({"training": lambda latex: training_figure(training, canvas.style, latex)})
-    canvas.write_captions({"training": printable(training_caption(training))}, training.name)

@@ -9,14 +9,12 @@ from matplotlib.colors import to_rgb
 
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.orbits import points_shown, shown, stroke
-from vpintegrator.plotting.phase import portrait_kind, sphere_of
-from vpintegrator.plotting.plane import PROJECTED, box_of_plane, frame_plane, planes_of
+from vpintegrator.plotting.plane import PROJECTED
+from vpintegrator.plotting.portraits import portrait_kind, view_of
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.space import box_of, draw_in_box, frame_space
-from vpintegrator.plotting.sphere import draw_on_sphere, frame_sphere, on_view
+from vpintegrator.plotting.sphere import Sphere
 from vpintegrator.plotting.style import Style
 
-_FAR = 0.45  # an orbit alone is seen through the sphere too
 _PALE = 0.6  # part of the background in the colour of what is early
 
 
@@ -70,22 +68,27 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None
     """
     style, look = scene.style, scene.looks[name]
     early, late = early_and_late(scene, name, orbit)
-    states = _points(scene, scene.runs[name].states[orbit])
-    draw, inside = _frame(axes, scene, orbit)
+    scale = scene.scale[orbit] if portrait_kind(scene) == "space" else scene.scale
+    view = view_of(scene, scale, alone=True)
+    view.frame(axes)
+
+    def draw(states: np.ndarray, dots: bool, width: float, **colour: Any) -> None:
+        strokes = stroke(style, dots, width, len(states))
+        view.draw(axes, view.points(scene.located(states)), **colour, **strokes)
+
     if scene.referenced:
         for part in (early, late):
             curve = scene.curve(shown(scene.report.reference[orbit, part], scene.dots))
-            strokes = stroke(style, scene.dots_of_reference, 2.2, len(curve))
-            draw(_points(scene, curve), color=style.reference, alpha=0.35, **strokes)
+            draw(curve, scene.dots_of_reference, 2.2, color=style.reference, alpha=0.35)
     for part, colour, width in ((early, pale(look.colour, style), 1.0), (late, look.colour, 0.75)):
         own = shown(scene.runs[name].states[orbit, part], scene.dots)
-        strokes = stroke(style, scene.dotted(own), width, len(own))
-        draw(_points(scene, own), color=colour, **strokes)
+        draw(own, scene.dotted(own), width, color=colour)
+    inside = view.holds(view.points(scene.located(scene.runs[name].states[orbit])))
     text = f"{rank}: orbit {orbit + 1}" if len(scene.report.reference) > 1 else ""
-    text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside(states), late)]))
+    text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside, late)]))
     if text:
         write = getattr(axes, "text2D", axes.text)
-        below = sphere_of(scene) is not None  # above stands the name of an axis
+        below = isinstance(view, Sphere)  # above stands the name of an axis
         write(
             0.03,
             0.0 if below else 0.97,
@@ -109,56 +112,6 @@ def _ending(scene: Scene, name: str, orbit: int, inside: np.ndarray, late: slice
     seen = np.flatnonzero(inside)
     last = scene.report.times[seen[-1]] if len(seen) else 0.0
     return f"out of sight from $t$ = {last:.4g}"
-
-
-def _points(scene: Scene, orbit: np.ndarray) -> np.ndarray:
-    """Of an orbit (time, dim) what a portrait draws, (time, 2 or 3)."""
-    sphere = sphere_of(scene)
-    if sphere is not None:
-        return orbit[:, sphere[0]]
-    if portrait_kind(scene) == "space":
-        return orbit
-    return scene.located(orbit)[:, planes_of(scene.system)[0]]
-
-
-def _frame(axes: Any, scene: Scene, orbit: int) -> tuple[Any, Any]:
-    """An empty portrait; what draws points (time, 2 or 3) into it, and tells those inside.
-
-    In space it fits the one orbit, as those of an ensemble may lie far apart.
-    """
-    style, sphere = scene.style, sphere_of(scene)
-    if sphere is not None:
-        indices, radius = sphere
-        frame_sphere(axes, radius, tuple(scene.components[k] for k in indices), style)
-
-        def draw_round(points: np.ndarray, **strokes: Any) -> None:
-            near = on_view(points, radius)
-            seen = np.where(near[:, None], points, np.nan)
-            draw_on_sphere(axes, seen, radius, far=_FAR, **strokes)
-
-        return draw_round, lambda points: on_view(points, radius)
-    if portrait_kind(scene) == "space":
-        box = box_of(scene.scale[orbit])
-        frame_space(axes, box, scene.components, style)
-
-        def draw_solid(points: np.ndarray, **strokes: Any) -> None:
-            draw_in_box(axes, points, box, **strokes)
-
-        return draw_solid, lambda points: _within(points, box)
-    pair = planes_of(scene.system)[0]
-    scale = scene.located(scene.scale)
-    frame_plane(axes, scale, pair, scene.coordinates, scene.system.plot.equal)
-    box = box_of_plane(scale, pair, scene.system.plot.equal)
-
-    def draw_flat(points: np.ndarray, **strokes: Any) -> None:
-        axes.plot(points[:, 0], points[:, 1], **strokes)
-
-    return draw_flat, lambda points: _within(points, box)
-
-
-def _within(points: np.ndarray, box: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.asarray(((points >= box[:, 0]) & (points <= box[:, 1])).all(axis=-1))
 
 
 def time_of_stretches(scene: Scene, name: str) -> str:

@@ -16,7 +16,7 @@ _HANDLE = 4.3  # em: the piece of line beside a title, and the space around both
 _LETTER = 0.55  # em: mean width of a letter in a legend
 _ROW = 1.55  # em: height of a legend's row
 _MARKS = 4  # on a line
-_PORTRAIT = 12.5  # em: least width
+_PORTRAIT, _CURVES = 12.5, 24  # em: least widths of panels
 PORTRAIT_COLUMNS, _MANY = 4, 12
 
 
@@ -31,6 +31,19 @@ def grid_of_portraits(scene: Scene, count: int) -> tuple[int, int]:
     columns = min(count, most, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
     rows = -(-count // columns)
     return -(-count // rows), rows
+
+
+def panels_of_curves(
+    scene: Scene, count: int, height: float, legend: Sequence[Line2D]
+) -> tuple[matplotlib.figure.Figure, list[Axes]]:
+    """A figure of so many panels ``height`` em high, two beside one another where they fit."""
+    width = scene.style.narrow if count == 1 else scene.style.wide
+    columns = min(count, 2, columns_that_fit(scene, width, _CURVES))
+    rows = -(-count // columns)
+    figure = new_figure(scene, width, height * rows, legend)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    hide_unused(panels, count)
+    return figure, panels[:count]
 
 
 def new_figure(

@@ -44,3 +44,8 @@ def grouped(number: float) -> str:
 def spoken(name: str) -> str:
     """``squared_momentum`` as words."""
     return name.replace("_", " ")
+
+
+def orbits(count: int) -> str:
+    """``1 orbit`` or ``4 orbits``."""
+    return f"{count} orbit" if count == 1 else f"{count} orbits"

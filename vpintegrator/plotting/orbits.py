@@ -63,3 +63,9 @@ def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:
     size = max(abs(low), abs(high), 1.0)
     space = margin * max(high - low, 1e-12 * size)
     return low - space, high + space
+
+
+def within(points: np.ndarray, box: np.ndarray) -> np.ndarray:
+    """Which of the points (..., component) lie in a box (component, low or high)."""
+    with np.errstate(all="ignore"):
+        return np.asarray(((points >= box[:, 0]) & (points <= box[:, 1])).all(axis=-1))

@@ -1,18 +1,18 @@
-"""Orbits in the plane of two components, over those of the reference."""
+"""Orbits in the plane of two components."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.dynamics import System
-from vpintegrator.plotting.layout import rasterized_beyond
-from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import ORBITS, limits, shown, stroke
-from vpintegrator.plotting.style import Style
+from vpintegrator.plotting.orbits import ORBITS, limits, shown, within
 
 _MARGIN, _EQUAL_MARGIN = 0.25, 0.15
 PROJECTED = 150  # points of a line that is the projection of an orbit in more than two dimensions
@@ -51,40 +51,6 @@ def pair_of_section(system: System, component: str) -> tuple[int, int]:
     return first, second
 
 
-def draw_plane(
-    axes: Axes,
-    states: np.ndarray,
-    reference: np.ndarray | None,
-    scale: np.ndarray,
-    look: Look,
-    pair: tuple[int, int],
-    components: tuple[str, ...],
-    style: Style,
-    dotted: Sequence[bool] = (),
-    dots_of_reference: bool = False,
-    equal: bool = False,
-) -> None:
-    """Orbits (trajectory, time, dim) in the plane of two components, over the reference.
-
-    The axes are those of the states ``scale``; ``equal`` gives both one scale. ``dotted`` says of
-    each orbit whether it is drawn as dots.
-    """
-    i, j = pair
-    rasterized = rasterized_beyond(len(states) * states.shape[1])
-    if reference is not None:
-        strokes = stroke(style, dots_of_reference, 1.8, reference.shape[1])
-        for orbit in reference:
-            colour = style.reference
-            axes.plot(
-                orbit[:, i], orbit[:, j], c=colour, alpha=0.35, rasterized=rasterized, **strokes
-            )
-    for orbit, dots in zip(states, dotted or [False] * len(states), strict=True):
-        strokes = stroke(style, dots, count=len(orbit))
-        colour = look.colour
-        axes.plot(orbit[:, i], orbit[:, j], c=colour, alpha=0.9, rasterized=rasterized, **strokes)
-    frame_plane(axes, scale, pair, components, equal)
-
-
 def drawn_in_plane(states: np.ndarray, dim: int, dots: bool) -> np.ndarray:
     """Of states (trajectory, time, dim) the orbits and times that a plane shows.
 
@@ -95,26 +61,51 @@ def drawn_in_plane(states: np.ndarray, dim: int, dots: bool) -> np.ndarray:
     return shown(states[:1], dots) if dots else states[:1, :PROJECTED]
 
 
-def frame_plane(
-    axes: Axes,
-    scale: np.ndarray,
-    pair: tuple[int, int],
-    components: tuple[str, ...],
-    equal: bool = False,
-) -> None:
-    """Limits that hold the states ``scale`` (..., dim), and labels."""
-    box = box_of_plane(scale, pair, equal)
-    axes.set(xlim=box[0], ylim=box[1])
-    axes.set(xlabel=mathtext(components[pair[0]]), ylabel=mathtext(components[pair[1]]))
-    if equal:
-        axes.set_box_aspect(1)
+@dataclass(frozen=True)
+class Plane:
+    """The plane of two components, with axes that hold the states ``scale`` (..., dim).
 
+    Attributes
+    ----------
+    pair, names
+        The components on the axes by their numbers among all; the names of all.
+    equal
+        Whether both axes have one scale.
+    """
 
-def box_of_plane(scale: np.ndarray, pair: tuple[int, int], equal: bool) -> np.ndarray:
-    """Limits that hold states (..., dim): (component, low or high), of one length if ``equal``."""
-    box = np.array([limits(scale[..., k], _EQUAL_MARGIN if equal else _MARGIN) for k in pair])
-    if equal:
-        half = (box[:, 1] - box[:, 0]).max() / 2
-        middle = box.mean(axis=1)
-        box = np.stack([middle - half, middle + half], axis=1)
-    return box
+    scale: np.ndarray
+    pair: tuple[int, int]
+    names: Sequence[str]
+    equal: bool = False
+    projection = None
+    width, alpha = 0.75, 0.9
+
+    def points(self, states: np.ndarray) -> np.ndarray:
+        """Of states (..., dim) the components on the axes, (..., 2)."""
+        return states[..., list(self.pair)]
+
+    @cached_property
+    def box(self) -> np.ndarray:
+        """Limits of the axes: (component, low or high)."""
+        margin = _EQUAL_MARGIN if self.equal else _MARGIN
+        box = np.array([limits(self.scale[..., k], margin) for k in self.pair])
+        if self.equal:
+            half = (box[:, 1] - box[:, 0]).max() / 2
+            middle = box.mean(axis=1)
+            box = np.stack([middle - half, middle + half], axis=1)
+        return box
+
+    def holds(self, points: np.ndarray) -> np.ndarray:
+        """Which of the points (..., 2) the axes show."""
+        return within(points, self.box)
+
+    def draw(self, axes: Axes, points: np.ndarray, **strokes: Any) -> None:
+        """An orbit (time, 2)."""
+        axes.plot(points[:, 0], points[:, 1], **strokes)
+
+    def frame(self, axes: Axes) -> None:
+        """Limits and labels."""
+        x, y = (mathtext(self.names[k]) for k in self.pair)
+        axes.set(xlim=self.box[0], ylim=self.box[1], xlabel=x, ylabel=y)
+        if self.equal:
+            axes.set_box_aspect(1)

@@ -18,10 +18,11 @@ from vpintegrator.files import replacing
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
 from vpintegrator.plotting.orbits import ORBITS, orbit_colours, shown
-from vpintegrator.plotting.plane import draw_plane, drawn_in_plane, planes
+from vpintegrator.plotting.plane import Plane, drawn_in_plane, planes
+from vpintegrator.plotting.portraits import View, draw_orbits
 from vpintegrator.plotting.series import floored
-from vpintegrator.plotting.space import draw_space
-from vpintegrator.plotting.sphere import draw_sphere, on_sphere
+from vpintegrator.plotting.space import Space
+from vpintegrator.plotting.sphere import Sphere, on_sphere
 from vpintegrator.plotting.style import Style, find_style
 
 _COLOURS = {"train": "#0072B2", "validation": "#E69F00", "test": "#D55E00"}
@@ -117,19 +118,21 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
         return
     if dots:
         states = known[None]
+    part = shown(states, dots)
+    colours = [look.colour] * len(states)
     radius = on_sphere(known)
-    part, dotted = shown(states, dots), [dots] * len(states)
+    view: View
     if radius is not None:
-        draw_sphere(figure.add_subplot(place), part, look, radius, components, style, dotted)
+        view = Sphere(range(3), components, radius, style)
     elif len(components) == 3:
-        axes = figure.add_subplot(place, projection="3d")
-        colours = [look.colour] if dots else orbit_colours(len(states), style)
-        draw_space(axes, part, states, colours, components, style, dotted)
+        view = Space(states, components, style)
+        colours = colours if dots else orbit_colours(len(states), style)
     else:
-        pair = planes(components, dataset.system.is_hamiltonian)[0]
-        axes = figure.add_subplot(place)
         part = drawn_in_plane(states, dataset.dim, dots)
-        draw_plane(axes, part, None, part, look, pair, components, style, dotted[: len(part)])
+        view = Plane(part, planes(components, dataset.system.is_hamiltonian)[0], components)
+    axes = figure.add_subplot(place, projection=view.projection)
+    view.frame(axes)
+    draw_orbits(axes, view, part, colours[: len(part)], [dots] * len(part), style)
 
 
 def _is_observed(dataset: Dataset) -> bool:

@@ -30,8 +30,8 @@ class Scene:
 
     Attributes
     ----------
-    report, system, style, components
-        As given.
+    report, system, name, style, components
+        As given; the name is that of the system.
     coordinates
         Names of the components, and of the further coordinates of the system's pictures.
     runs, looks, titles
@@ -60,7 +60,7 @@ class Scene:
 
     def __init__(self, report: Report, style: Style = PAPER, latex: bool = False) -> None:
         self.report, self.system, self.style = report, report.system, style
-        self.components = report.system.components
+        self.name, self.components = report.system.name, report.system.components
         self.coordinates = (*self.components, *self.system.coordinates)
         self.runs: dict[str, Run] = report.runs
         given = looks((name, run.kind, run.method) for name, run in report.runs.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
 
-from vpintegrator.plotting.layout import rasterized_beyond
-from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import stroke
 from vpintegrator.plotting.style import Style
 
 _NEAR = 1.4  # radii: farther out nothing is drawn
+_FAR, _FAR_ALONE = 0.17, 0.45  # factors on the opacity of the far side
 _VIEW = np.array([1.0, 0.55, 0.42])  # from where the sphere is seen, in the order of components
 
 
@@ -29,85 +28,92 @@ def on_sphere(states: np.ndarray) -> float | None:
     return float(radius.mean()) if spread < 1e-6 * radius.mean() else None
 
 
-def draw_sphere(
-    axes: Axes,
-    states: np.ndarray,
-    look: Look,
-    radius: float,
-    components: tuple[str, ...],
-    style: Style,
-    dotted: Sequence[bool] = (),
-) -> None:
-    """Orbits (trajectory, time, 3) on a shaded sphere, those on its far side drawn faint.
+@dataclass(frozen=True)
+class Sphere:
+    """A shaded sphere about the origin, seen from outside.
 
     The projection is orthographic and done here, in the plane: each point knows which side it is
-    on, which three-dimensional axes, sorting whole lines by their distance, would get wrong. What
-    leaves the sphere's neighbourhood is not drawn. ``dotted`` says of each orbit whether it is
-    drawn as dots.
+    on, which three-dimensional axes, sorting whole lines by their distance, would get wrong.
+
+    Attributes
+    ----------
+    components
+        The three on the axes, by number.
+    names
+        Of these.
+    radius
+        Of the sphere.
+    style
+        Its greys, lines and letters.
+    alone
+        Whether one orbit is drawn, which then is seen through the sphere too; of many, the far side
+        is faint, and one that has left the sphere's neighbourhood does not come back.
     """
-    frame_sphere(axes, radius, components, style)
-    rasterized = rasterized_beyond(len(states) * states.shape[1])
-    for orbit, dots in zip(states, dotted or [False] * len(states), strict=True):
-        gone = ~on_view(orbit, radius)
-        strokes = stroke(style, dots, count=len(orbit))
-        part = orbit[: int(gone.argmax()) if gone.any() else len(orbit)]
-        draw_on_sphere(axes, part, radius, color=look.colour, rasterized=rasterized, **strokes)
 
+    components: Sequence[int]
+    names: Sequence[str]
+    radius: float
+    style: Style
+    alone: bool = False
+    projection = None
+    width, alpha = 0.75, 0.95
 
-def on_view(points: np.ndarray, radius: float) -> np.ndarray:
-    """Which of the points (..., 3) are so near to the sphere that they are drawn."""
-    with np.errstate(all="ignore"):
-        return np.asarray(np.linalg.norm(points, axis=-1) < _NEAR * radius)
+    def points(self, states: np.ndarray) -> np.ndarray:
+        """Of states (..., dim) the components on the axes, (..., 3)."""
+        return states[..., list(self.components)]
 
+    def holds(self, points: np.ndarray) -> np.ndarray:
+        """Which of the points (..., 3) are so near to the sphere that they are drawn."""
+        with np.errstate(all="ignore"):
+            return np.asarray(np.linalg.norm(points, axis=-1) < _NEAR * self.radius)
 
-def draw_on_sphere(
-    axes: Axes,
-    orbit: np.ndarray,
-    radius: float,
-    alpha: float = 0.95,
-    far: float = 0.17,
-    **strokes: Any,
-) -> None:
-    """An orbit (time, 3), fainter on the far side by the factor ``far``."""
-    if not len(orbit):
-        return
-    right, up, toward = _camera()
-    x, y, depth = orbit @ right, orbit @ up, orbit @ toward
-    front = depth >= -0.02 * radius
-    near = front
-    if strokes.get("ls") != "none":
-        # a point of the other side is kept at each end, so that the parts meet
-        near = front | np.roll(front, 1) | np.roll(front, -1)
-    for visible, opacity, order in ((~front, far * alpha, 1), (near, alpha, 3)):
-        axes.plot(
-            np.where(visible, x, np.nan),
-            np.where(visible, y, np.nan),
-            alpha=opacity,
-            zorder=order,
-            **strokes,
-        )
+    def draw(self, axes: Axes, points: np.ndarray, alpha: float = alpha, **strokes: Any) -> None:
+        """An orbit (time, 3), fainter on the far side, without what is not near to the sphere."""
+        near = self.holds(points)
+        if self.alone:
+            points = np.where(near[:, None], points, np.nan)
+        elif not near.all():
+            points = points[: int(near.argmin())]
+        if not len(points):
+            return
+        right, up, toward = _camera()
+        x, y, depth = points @ right, points @ up, points @ toward
+        front = depth >= -0.02 * self.radius
+        near = front
+        if strokes.get("ls") != "none":
+            # a point of the other side is kept at each end, so that the parts meet
+            near = front | np.roll(front, 1) | np.roll(front, -1)
+        far = _FAR_ALONE if self.alone else _FAR
+        for visible, opacity, order in ((~front, far * alpha, 1), (near, alpha, 3)):
+            axes.plot(
+                np.where(visible, x, np.nan),
+                np.where(visible, y, np.nan),
+                alpha=opacity,
+                zorder=order,
+                **strokes,
+            )
 
-
-def frame_sphere(axes: Axes, radius: float, components: tuple[str, ...], style: Style) -> None:
-    """The shaded sphere and the three axes."""
-    right, up, toward = _camera()
-    _ball(axes, radius, right, up, toward, style)
-    for name, axis in zip(components, np.eye(3), strict=True):
-        foot, tip = radius * axis, 1.28 * radius * axis
-        axes.plot(
-            [foot @ right, tip @ right],
-            [foot @ up, tip @ up],
-            color=style.foreground,
-            lw=0.7 * style.line,
-            zorder=2,
-        )
-        direction = np.array([tip @ right, tip @ up])
-        x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
-        label = axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
-        label.set_path_effects([withStroke(linewidth=2, foreground=style.background)])
-    axes.set(xlim=(-1.2 * radius, 1.45 * radius), ylim=(-1.1 * radius, 1.55 * radius))
-    axes.set_aspect("equal")
-    axes.axis("off")
+    def frame(self, axes: Axes) -> None:
+        """The shaded sphere and the three axes."""
+        right, up, toward = _camera()
+        radius, style = self.radius, self.style
+        _ball(axes, radius, right, up, toward, style)
+        for name, axis in zip(self.names, np.eye(3), strict=True):
+            foot, tip = radius * axis, 1.28 * radius * axis
+            axes.plot(
+                [foot @ right, tip @ right],
+                [foot @ up, tip @ up],
+                color=style.foreground,
+                lw=0.7 * style.line,
+                zorder=2,
+            )
+            direction = np.array([tip @ right, tip @ up])
+            x, y = direction + 0.14 * radius * direction / np.linalg.norm(direction)
+            label = axes.text(x, y, mathtext(name), ha="center", va="center", zorder=5)
+            label.set_path_effects([withStroke(linewidth=2, foreground=style.background)])
+        axes.set(xlim=(-1.2 * radius, 1.45 * radius), ylim=(-1.1 * radius, 1.55 * radius))
+        axes.set_aspect("equal")
+        axes.axis("off")
 
 
 def _camera() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

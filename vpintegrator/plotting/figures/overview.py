@@ -10,19 +10,26 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from vpintegrator.plotting.errors import draw_all_errors, has_errors
-from vpintegrator.plotting.fates import draw_fate, pale, typical_and_worst
-from vpintegrator.plotting.invariants import draw_invariant
+from vpintegrator.plotting.captions import closing, listed, long_steps
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.fates import draw_fate, pale, time_of_stretches, typical_and_worst
+from vpintegrator.plotting.figures import error_curves, invariant_curves
+from vpintegrator.plotting.figures.error_curves import draw_all_errors, has_errors
+from vpintegrator.plotting.figures.invariant_curves import draw_invariant
+from vpintegrator.plotting.figures.volume_errors import (
+    draw_volume_error,
+    volume_numbers,
+    volumes_measured,
+)
 from vpintegrator.plotting.layout import (
     columns_that_fit,
     hide_inner_labels,
     legend_lines,
     new_figure,
 )
-from vpintegrator.plotting.names import grouped, shortened
-from vpintegrator.plotting.phase import panel_title, portrait_kind
+from vpintegrator.plotting.names import grouped, orbits, shortened
+from vpintegrator.plotting.portraits import panel_title, portrait_kind
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.volume import draw_volume_error, volumes_measured
 
 _PORTRAITS = 5
 _FEW = 3  # portraits that would be stretched if they filled the width
@@ -50,8 +57,7 @@ def panels_shown(scene: Scene) -> list[tuple[str, Callable[[Axes], None]]]:
     return panels
 
 
-def overview(scene: Scene) -> matplotlib.figure.Figure:
-    """For the first methods a typical orbit and the worst one; errors of all of them."""
+def _draw(scene: Scene) -> matplotlib.figure.Figure:
     report, style = scene.report, scene.style
     names, panels = portraits_shown(scene), panels_shown(scene)
     columns = min(len(panels), columns_that_fit(scene, style.wide, _PANEL))
@@ -84,8 +90,7 @@ def overview(scene: Scene) -> matplotlib.figure.Figure:
             axes = figure.add_subplot(lower[place])
             draw_panel(axes)
             axes.set_title(title)
-    orbits = "orbit" if len(report.reference) == 1 else "orbits"
-    title = f"{scene.text(report.system.title)}: {len(report.reference)} {orbits}"
+    title = f"{scene.text(report.system.title)}: {orbits(len(report.reference))}"
     setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
     short = len(title) + len(setting) < _TITLE * width
     figure.suptitle(
@@ -104,3 +109,38 @@ def _stretches(scene: Scene) -> list[Line2D]:
         Line2D([], [], color=colour, lw=1.2 * style.line, label=label)
         for label, colour in colours.items()
     ]
+
+
+def _caption(scene: Scene) -> list[str]:
+    names = [scene.runs[name].title for name in portraits_shown(scene)]
+    errors = error_curves.curves_shown(scene)
+    about, drawn = [], [error_curves.numbers_drawn(scene)]
+    first = next(iter(scene.system.invariants), None)
+    if first is not None:
+        about = [invariant_curves.CURVES, invariant_curves.invariant_numbers(scene, first)]
+        drawn.append(invariant_curves.numbers_drawn(scene, first))
+    return [
+        f"Above: {_fates(scene)} of {listed(names)}.",
+        *([f"Below: {errors}."] if has_errors(scene) else []),
+        *error_curves.error_numbers(scene),
+        *about,
+        *(text for kind in volumes_measured(scene) for text in volume_numbers(scene, kind)),
+        *closing(scene, *drawn),
+    ]
+
+
+def _fates(scene: Scene) -> str:
+    """What the portraits show."""
+    name = portraits_shown(scene)[0]
+    span = (
+        f"pale to t = {time_of_stretches(scene, name)}, in full colour at the end or before it "
+        f"diverges{', with the reference in grey at these times' if scene.referenced else ''}"
+        f"{long_steps(scene)}"
+    )
+    if len(scene.report.reference) == 1:
+        return f"the orbit ({span})"
+    by = "error" if has_errors(scene) else "change of the first invariant"
+    return f"an orbit of median {by} and, below, the worst one ({span})"
+
+
+OVERVIEW = FigureDeclaration("overview", _draw, _caption)

@@ -8,6 +8,8 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
+from vpintegrator.plotting.captions import closing, long_steps
+from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.dense import turning
 from vpintegrator.plotting.layout import (
     columns_that_fit,
@@ -16,11 +18,11 @@ from vpintegrator.plotting.layout import (
     new_figure,
     reference_line,
 )
-from vpintegrator.plotting.names import mathtext
+from vpintegrator.plotting.names import grouped, mathtext
 from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.scene import Scene
 
-COMPONENTS = 6  # more do not fit on a page
+_COMPONENTS = 6  # more do not fit on a page
 _STRETCH = 150  # stored times that a panel shows well
 _TURNS = 12  # of an orbit, the same
 _LEAST = 24  # stored times
@@ -84,9 +86,8 @@ def _dotted(scene: Scene, parts: list[slice]) -> list[bool]:
     return [all(scene.dotted(run.states[0, part]) for part in parts) for run in scene.runs.values()]
 
 
-def coordinates(scene: Scene) -> matplotlib.figure.Figure:
-    """The first trajectory, component by component."""
-    names, parts = scene.components[:COMPONENTS], stretches(scene)
+def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    names, parts = scene.components[:_COMPONENTS], stretches(scene)
     lines = [*reference_line(scene), *legend_lines(scene, marked=False)]
     dotted = [*([scene.dots_of_reference] if scene.referenced else []), *_dotted(scene, parts)]
     for line, dots in zip(lines, dotted, strict=True):
@@ -102,3 +103,23 @@ def coordinates(scene: Scene) -> matplotlib.figure.Figure:
         axes.set_xlabel("time $t$")
     figure.align_ylabels(grid[:, 0])
     return figure
+
+
+def _caption(scene: Scene) -> list[str]:
+    times = scene.report.times
+    spans = [
+        f"from t = {grouped(times[part][0])} to {grouped(times[part][-1])}"
+        for part in stretches(scene)
+    ]
+    shown = min(len(scene.components), _COMPONENTS)
+    which = "Components" if shown == len(scene.components) else f"The first {shown} components"
+    dots = " as dots, at the stored times" if scene.dots else long_steps(scene, ",")
+    return [
+        f"{which} of the first orbit{dots}, {' and '.join(spans)}"
+        f"{'; the reference in grey' if scene.referenced else ''}. A method is drawn until it has "
+        "left the axes.",
+        *closing(scene, mark=""),
+    ]
+
+
+COORDINATES = FigureDeclaration("coordinates", _draw, _caption)

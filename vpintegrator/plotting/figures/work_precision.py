@@ -8,45 +8,19 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
+from vpintegrator.plotting.captions import by_method
 from vpintegrator.plotting.curves import readable_decades
-from vpintegrator.plotting.layout import (
-    columns_that_fit,
-    legend_lines,
-    marker_size,
-    new_figure,
-)
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.layout import legend_lines, marker_size, panels_of_curves
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.series import SMALLEST
+from vpintegrator.plotting.tables import duration
 
-_PANEL = 24  # em: least width of a panel
 _CONVERGES = 4.0  # least ratio of errors from which an order is read
 COSTS = {
     "evaluations": "vector field evaluations per unit of time",
     "seconds": "seconds per unit of time",
 }
-
-
-def work_precision(scene: Scene) -> matplotlib.figure.Figure | None:
-    """Error against evaluations of the vector field and against seconds, if it was measured."""
-    studies = scene.report.work_precision
-    costs = [cost for cost in COSTS if any(_points(scene, n, cost)[0].size for n in studies)]
-    if not costs:
-        return None
-    width = scene.style.narrow if len(costs) == 1 else scene.style.wide
-    columns = min(len(costs), columns_that_fit(scene, width, _PANEL))
-    rows = -(-len(costs) // columns)
-    lines = []
-    for name, line in zip(scene.looks, legend_lines(scene), strict=True):
-        if name in studies:
-            order = fitted_order(studies[name])
-            if order is not None:
-                line.set_label(f"{scene.titles[name]}, order {order:.2f}")
-            lines.append(line)
-    figure = new_figure(scene, width, 22 * rows, lines)
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, cost in zip(panels, costs, strict=True):
-        draw_work_precision(axes, scene, cost)
-    return figure
 
 
 def draw_work_precision(axes: Axes, scene: Scene, cost: str) -> None:
@@ -137,3 +111,51 @@ def _guides(axes: Axes, scene: Scene) -> None:
         fontsize=0.85 * style.letters,
     )
     axes.set(xlim=(left, right), ylim=(low, high))
+
+
+def _costs(scene: Scene) -> list[str]:
+    """The costs that were measured."""
+    studies = scene.report.work_precision
+    return [cost for cost in COSTS if any(_points(scene, n, cost)[0].size for n in studies)]
+
+
+def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    studies, costs, lines = scene.report.work_precision, _costs(scene), []
+    for name, line in zip(scene.looks, legend_lines(scene), strict=True):
+        if name in studies:
+            order = fitted_order(studies[name])
+            if order is not None:
+                line.set_label(f"{scene.titles[name]}, order {order:.2f}")
+            lines.append(line)
+    figure, panels = panels_of_curves(scene, len(costs), 22, lines)
+    for axes, cost in zip(panels, costs, strict=True):
+        draw_work_precision(axes, scene, cost)
+    return figure
+
+
+def _caption(scene: Scene) -> list[str]:
+    studies = scene.report.work_precision
+    orders, least, cost = {}, {}, {}
+    for name, study in studies.items():
+        order = fitted_order(study)
+        if order is not None:
+            orders[name] = order
+        known = study.error[np.isfinite(study.error)]
+        if known.size:
+            least[name] = float(known.min())
+            cost[name] = float(study.seconds[np.nanargmin(study.error)])
+    steps = np.concatenate([np.atleast_1d(study.step) for study in studies.values()])
+    sentences = [
+        f"Error at the end of a short run against its cost, per unit of simulated time and orbit, "
+        f"for steps from {steps.min():.3g} to {steps.max():.3g}; dotted: slopes of whole orders.",
+        f"Least error: {by_method(scene, least)}, for {by_method(scene, cost, duration)}.",
+    ]
+    if orders:
+        fitted = by_method(scene, orders, "{:.2f}".format)
+        sentences.append(f"Fitted orders, as in the legend: {fitted}.")
+    return sentences
+
+
+WORK_PRECISION = FigureDeclaration(
+    "work-precision", _draw, _caption, lambda scene: bool(_costs(scene))
+)

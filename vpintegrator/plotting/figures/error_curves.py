@@ -1,0 +1,151 @@
+"""Growth of the error of trajectories in time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.captions import by_method, capital, closing
+from vpintegrator.plotting.curves import cut, draw_curve, time_axis
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.layout import legend_lines, panels_of_curves
+from vpintegrator.plotting.names import grouped
+from vpintegrator.plotting.own_axes import drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.series import floored, largest_between, thinned
+from vpintegrator.rollout import Report
+
+
+def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
+    """Median over trajectories of a method's error, in a band from least to largest.
+
+    A trajectory that has diverged counts as infinitely wrong. The curve ends with the reference.
+    """
+    report, look, start = scene.report, scene.looks[name], scene.start[name]
+    end = report.reference.shape[1]
+    if not report.is_compared(name):
+        return
+    chosen = thinned(end - start, logarithmic=True) + start
+    values = largest_between(report.errors(name), chosen)
+    # a measured reference may lack the states of some orbits, but not of all at each of its times
+    missing = np.isnan(values).all(axis=0)
+    chosen, values = chosen[~missing], values[:, ~missing]
+    times = report.times[chosen]
+    with np.errstate(all="ignore"):
+        middle = np.nanmedian(values, axis=0)
+        low, high = floored(np.nanmin(values, axis=0)), floored(np.nanmax(values, axis=0))
+    if scene.bands:
+        axes.fill_between(times, low, high, color=look.colour, alpha=0.12, lw=0)
+    draw_curve(axes, scene, name, times, middle)
+
+
+def has_errors(scene: Scene) -> bool:
+    """Whether any method can be compared with the reference."""
+    return any(scene.report.is_compared(name) for name in scene.looks)
+
+
+def draw_all_errors(axes: Axes, scene: Scene) -> None:
+    """The growth of every method's error, and the error that counts as a failure."""
+    for name in scene.looks:
+        draw_error_growth(axes, scene, name)
+    style = scene.style
+    axes.axhline(scene.report.threshold, color=style.reference, lw=0.7 * style.line, ls=(0, (1, 2)))
+    time_axis(axes)
+    axes.set(yscale="log", ylabel="error of the trajectory")
+    cut(axes)
+
+
+@takes_axes
+def errors(report: Report | str | os.PathLike[str], ax: Any = None) -> Any:
+    """Growth of the distance from the reference: the median over the orbits, in a band of all.
+
+    Parameters
+    ----------
+    {report}
+    {ax}
+
+    Raises
+    ------
+    InputError
+        If the file is no rollout, or there is no reference.
+
+    Examples
+    --------
+    ::
+
+        figure, (left, right) = plt.subplots(1, 2, figsize=(7, 2.5), layout="constrained")
+        vp.plotting.errors("rigid-body-rollout.h5", ax=left)
+        vp.plotting.invariant("rigid-body-rollout.h5", "energy", ax=right)
+        right.legend()
+    """
+    scene = own_scene(report, ax)
+    if not has_errors(scene):
+        raise InputError("errors: this rollout has no reference to measure them against")
+    return drawn_into(ax, draw_all_errors, scene)
+
+
+def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    figure, (axes,) = panels_of_curves(scene, 1, 20, legend_lines(scene))
+    draw_all_errors(axes, scene)
+    return figure
+
+
+def _caption(scene: Scene) -> list[str]:
+    curves = capital(curves_shown(scene))
+    return [f"{curves}.", *error_numbers(scene), *closing(scene, numbers_drawn(scene))]
+
+
+ERRORS = FigureDeclaration("errors", _draw, _caption, has_errors)
+
+
+def curves_shown(scene: Scene) -> str:
+    """What the curves of the errors are, in words."""
+    band = ", in a band from the smallest to the largest" if scene.bands else ""
+    if len(scene.report.reference) == 1:
+        return "distance from the reference"
+    return f"distance from the reference, the median over the orbits{band}"
+
+
+def error_numbers(scene: Scene) -> list[str]:
+    """The largest and final errors of every method, and when half of the orbits have failed."""
+    report = scene.report
+    largest, final, failure = {}, {}, {}
+    for name in scene.runs:
+        if not report.is_compared(name):
+            continue
+        summary = report.summary(name)
+        known = report.errors(name)[:, : report.reference.shape[1]]
+        largest[name] = float(np.nanmax(known, initial=0.0))
+        if not np.isnan(summary.final_error):  # the reference is known at its end
+            final[name] = summary.final_error
+        if np.isfinite(summary.threshold_time):
+            failure[name] = summary.threshold_time
+    if not largest:
+        return []
+    sentences = [f"Largest error of any orbit: {by_method(scene, largest)}."]
+    if final:
+        end = grouped(report.reference_time)
+        sentences.append(f"Median over the orbits at t = {end}: {by_method(scene, final)}.")
+    line = (
+        f"An error of {report.threshold:.2g} (dotted line) counts as failure; half of the orbits "
+    )
+    if failure:
+        times = by_method(scene, failure, "{:.4g}".format)
+        sentences.append(f"{line}have reached it by t = {times}.")
+    else:
+        sentences.append(f"{line}reach it with no method.")
+    return sentences
+
+
+def numbers_drawn(scene: Scene) -> Iterator[np.ndarray]:
+    """The numbers behind the curves of the errors."""
+    for name, run in scene.runs.items():
+        with np.errstate(all="ignore"):
+            known = run.error[:, scene.start[name] :]
+            yield np.nanmedian(known[:, ~np.isnan(known).all(axis=0)], axis=0)

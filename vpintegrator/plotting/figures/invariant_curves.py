@@ -1,0 +1,135 @@
+"""Errors of the invariants in time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.captions import by_method, capital, closing
+from vpintegrator.plotting.curves import cut, draw_curve, time_axis
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.layout import legend_lines, panels_of_curves
+from vpintegrator.plotting.names import shortened
+from vpintegrator.plotting.own_axes import drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.series import thinned
+from vpintegrator.rollout import Report
+
+CURVES = "Largest change of the invariants on any orbit up to each time."
+
+
+def draw_largest_so_far(axes: Axes, scene: Scene, name: str, invariant: str) -> None:
+    """Largest error of an invariant on any trajectory of a method up to each time.
+
+    The raw error of a bounded oscillation falls to zero twice a period; its running maximum is flat
+    where there is no drift and rises where there is one.
+    """
+    report, start = scene.report, scene.start[name]
+    with np.errstate(all="ignore"):
+        size = np.abs(report.invariant_errors(name)[invariant].error).max(axis=0)
+        envelope = np.maximum.accumulate(np.where(np.isnan(size), np.inf, size))
+    chosen = thinned(len(report.times) - start, logarithmic=True) + start
+    draw_curve(axes, scene, name, report.times[chosen], envelope[chosen])
+
+
+def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:
+    """The error of one invariant for every method."""
+    kinds = set()
+    for name in scene.looks:
+        draw_largest_so_far(axes, scene, name, invariant)
+        kinds.add(scene.report.invariant_errors(name)[invariant].kind)
+    kind = kinds.pop() if len(kinds) == 1 else "mixed"
+    label = {"relative": "largest relative change", "absolute": "largest change"}
+    time_axis(axes)
+    axes.set(yscale="log", ylabel=label.get(kind, "largest change"))
+    axes.set_title(scene.text(shortened(scene.labels[invariant])))
+    cut(axes)
+
+
+@takes_axes
+def invariant(
+    report: Report | str | os.PathLike[str], name: str | None = None, ax: Any = None
+) -> Any:
+    """Largest change of an invariant on any orbit up to each time, for every method.
+
+    Parameters
+    ----------
+    {report}
+    name
+        One of the system's invariants; the first if None.
+    {ax}
+
+    Raises
+    ------
+    InputError
+        If the file is no rollout, or the system has no such invariant.
+
+    Examples
+    --------
+    ::
+
+        ax = vp.plotting.invariant(report, "energy")
+        ax.legend()
+        ax.figure.savefig("energy.pdf")
+    """
+    scene = own_scene(report, ax)
+    there = list(scene.system.invariants)
+    chosen = there[0] if name is None and there else str(name)
+    if chosen not in there:
+        known = f"it has {', '.join(there)}" if there else "it has none"
+        raise InputError(f"invariant: {scene.system.name} has no '{name or 'invariant'}'; {known}")
+    return drawn_into(ax, draw_invariant, scene, chosen)
+
+
+def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    names = list(scene.system.invariants)
+    figure, panels = panels_of_curves(scene, len(names), 21, legend_lines(scene))
+    for axes, name in zip(panels, names, strict=True):
+        draw_invariant(axes, scene, name)
+    return figure
+
+
+def _caption(scene: Scene) -> list[str]:
+    names = list(scene.system.invariants)
+    return [
+        CURVES,
+        *(invariant_numbers(scene, name) for name in names),
+        "Drift: the slope of a straight line fitted to the error at every step, with its standard "
+        "error; the largest over the orbits.",
+        *closing(scene, *(numbers_drawn(scene, name) for name in names)),
+    ]
+
+
+INVARIANTS = FigureDeclaration(
+    "invariants", _draw, _caption, lambda scene: bool(scene.system.invariants)
+)
+
+
+def invariant_numbers(scene: Scene, invariant: str) -> str:
+    """The largest change of an invariant and its drift, for every method."""
+    largest, drift, rates, kinds = {}, {}, {}, set()
+    for name in scene.runs:
+        summary = scene.report.summary(name)
+        kinds.add(summary.invariant_kinds[invariant])
+        largest[name] = summary.invariants[invariant]
+        slope = summary.drifts[invariant]
+        if np.isfinite(slope) and not summary.diverged:
+            drift[name] = slope
+            rates[name] = f"{slope:+.1e} ± {summary.drift_errors[invariant]:.0e}"
+    kind = kinds.pop() if len(kinds) == 1 else "mixed"
+    kind = {"mixed": "relative, or absolute on orbits where it vanishes"}.get(kind, kind)
+    drifts = f"; drift per unit of time {by_method(scene, drift, rates)}" if drift else ""
+    return f"{capital(scene.labels[invariant])} ({kind}): {by_method(scene, largest)}{drifts}."
+
+
+def numbers_drawn(scene: Scene, invariant: str) -> Iterator[np.ndarray]:
+    """The numbers behind the curves of an invariant."""
+    for name, run in scene.runs.items():
+        start = scene.start[name]
+        yield np.abs(run.invariants[invariant].error[:, : start + 1]).max(axis=0)[start:]

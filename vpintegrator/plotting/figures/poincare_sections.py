@@ -1,0 +1,182 @@
+"""Poincare sections: where orbits pass through a hyperplane."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.captions import by_method, divergence
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.layout import (
+    grid_of_portraits,
+    hide_inner_labels,
+    hide_unused,
+    new_figure,
+)
+from vpintegrator.plotting.names import mathtext
+from vpintegrator.plotting.orbits import limits, orbit_colours
+from vpintegrator.plotting.own_axes import choose, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.plane import pair_of_section
+from vpintegrator.plotting.portraits import REFERENCE, panel_title
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.rollout import Report
+from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
+
+_POINTS = 30_000  # of one method; more make no clearer picture
+
+
+def plane_of_section(scene: Scene) -> tuple[int, int] | None:
+    """Components on the axes, or None where there is no section that fills a plane.
+
+    A pair that the section's own component is not part of, conjugate if there is one.
+    """
+    plane = scene.report.section_plane
+    if plane is None or len(scene.components) < 3:
+        return None
+    return pair_of_section(scene.system, plane[0])
+
+
+def reference_section(scene: Scene) -> Section | None:
+    """The reference's points, where its states lie close enough in time to find them."""
+    report = scene.report
+    if report.section_plane is None or report.every > 1 or not scene.referenced:
+        return None
+    component, value, direction = report.section_plane
+    cut = scene.components.index(component)
+    known = np.isfinite(report.reference).all(axis=(1, 2))
+    found = poincare_section(report.reference[known], report.step, cut, value, direction)
+    return replace(found, trajectory=np.flatnonzero(known)[found.trajectory])
+
+
+def _sections(scene: Scene) -> dict[str, Section]:
+    """Of the reference and of every method, where there are points."""
+    found = {REFERENCE: reference_section(scene)}
+    found |= {name: run.section for name, run in scene.runs.items()}
+    return {name: section for name, section in found.items() if section and len(section.points)}
+
+
+def section_title(scene: Scene) -> str:
+    """``section q[0] = 0, upwards`` with the component as on an axis."""
+    assert scene.report.section_plane is not None
+    component, value, direction = scene.report.section_plane
+    way = {1: ", upwards", -1: ", downwards"}.get(int(direction), "")
+    return f"section {mathtext(component)} = {value:g}{way}"
+
+
+def draw_section(
+    axes: Axes, scene: Scene, name: str, pair: tuple[int, int], found: Section
+) -> None:
+    """The points of a method or of the reference; an orbit has one colour in all panels."""
+    style = scene.style
+    colours = np.array([to_rgb(c) for c in orbit_colours(len(scene.report.reference), style)])
+    chosen = slice(None, None, -(-len(found.points) // _POINTS))
+    points = found.points[chosen]
+    axes.scatter(
+        points[:, pair[0]],
+        points[:, pair[1]],
+        s=np.clip(900 / len(points), 0.4, 4.0) * style.line**2,
+        c=colours[found.trajectory[chosen]],
+        linewidths=0,
+        rasterized=True,
+    )
+    axes.set(xlabel=mathtext(scene.components[pair[0]]), ylabel=mathtext(scene.components[pair[1]]))
+    colour = scene.looks[name].colour if name in scene.looks else style.foreground
+    axes.set_title(panel_title(scene, name), color=colour)
+
+
+@takes_axes
+def section(
+    report: Report | str | os.PathLike[str], method: str = REFERENCE, ax: Any = None
+) -> Any:
+    """The Poincare section of a method, a colour an orbit.
+
+    Parameters
+    ----------
+    {report}
+    method
+        One of its methods, or ``"reference"``.
+    {ax}
+
+    Raises
+    ------
+    InputError
+        If the file is no rollout, has no such method, or no section with points of it.
+
+    Examples
+    --------
+    ::
+
+        vp.plotting.section("henon-heiles-rollout.h5", "rk4", ax=ax)
+    """
+    scene = own_scene(report, ax)
+    choose("method", method, [REFERENCE, *scene.runs])
+    pair, found = plane_of_section(scene), _sections(scene).get(method)
+    if pair is None or found is None:
+        raise InputError(f"section: this rollout has no Poincare section with points of '{method}'")
+    return drawn_into(ax, draw_section, scene, method, pair, found)
+
+
+def _applies(scene: Scene) -> bool:
+    sections = [run.section for run in scene.runs.values()]
+    return plane_of_section(scene) is not None and any(s and len(s.points) for s in sections)
+
+
+def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    """The sections of the reference and of every method that has one.
+
+    The axes fit the reference's points; where there are none, those of the method whose points
+    stay nearest together.
+    """
+    pair, drawn = plane_of_section(scene), _sections(scene)
+    assert pair is not None
+    width = scene.style.wide
+    columns, rows = grid_of_portraits(scene, len(drawn))
+    if columns < 3 and scene.style.width is None:
+        width *= max(columns / 3, 0.5)
+    side = width / scene.style.em / columns
+    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 2)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    boxes = {name: _box(found.points, pair) for name, found in drawn.items()}
+    narrowest = min(boxes, key=lambda name: float(np.ptp(boxes[name], axis=1).prod()))
+    box = boxes.get(REFERENCE, boxes[narrowest])
+    for k, (axes, name) in enumerate(zip(panels, drawn, strict=False)):
+        draw_section(axes, scene, name, pair, drawn[name])
+        axes.set(xlim=box[0], ylim=box[1])
+        hide_inner_labels(axes, k, columns, rows)
+    hide_unused(panels, len(drawn))
+    figure.suptitle(section_title(scene), fontsize=1.05 * scene.style.letters)
+    return figure
+
+
+def _box(points: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
+    return np.array([limits(points[:, k], 0.08) for k in pair])
+
+
+def _caption(scene: Scene) -> list[str]:
+    plane, pair = scene.report.section_plane, plane_of_section(scene)
+    assert plane is not None
+    assert pair is not None
+    component, value, direction = plane
+    counts = {
+        name: len(run.section.points) for name, run in scene.runs.items() if run.section is not None
+    }
+    way = {1: ", crossed upwards", -1: ", crossed downwards"}.get(int(direction), "")
+    axes = [scene.components[k] for k in pair]
+    many = any(count > _POINTS for count in counts.values())
+    thin = f"; at most {_POINTS} of them are drawn, evenly chosen" if many else ""
+    return [
+        f"Poincare section {component} = {value:g}{way}, in the plane ({', '.join(axes)}); each "
+        "orbit in a colour of its own, the same in all panels. Number of points: "
+        f"{by_method(scene, counts, str)}{thin}.",
+        *divergence(scene),
+    ]
+
+
+POINCARE = FigureDeclaration("poincare", _draw, _caption, _applies)

@@ -1,0 +1,146 @@
+"""What the figures of a model draw from: its name and its training."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.latex import escape
+from vpintegrator.plotting.names import plain
+from vpintegrator.plotting.style import PAPER, Style
+from vpintegrator.reading import read_json
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+_CURVES = ("epoch", "seconds", "training_error", "validation_error")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a model file or a history tells of a training.
+
+    Attributes
+    ----------
+    name
+        Of the model; empty for a history.
+    optimizer, stopped_by, best_epoch, best_validation_error, test_error
+        As in :class:`vpintegrator.training.History`.
+    epoch, seconds, training_error, validation_error
+        The curves, (epoch,); those of a model file are thinned to some hundred epochs.
+    """
+
+    name: str
+    optimizer: str
+    stopped_by: str
+    best_epoch: int
+    best_validation_error: float
+    test_error: float
+    epoch: np.ndarray
+    seconds: np.ndarray
+    training_error: np.ndarray
+    validation_error: np.ndarray
+
+    @property
+    def epochs(self) -> int:
+        """The last epoch of the curves."""
+        return int(self.epoch[-1])
+
+
+@dataclass(frozen=True)
+class ModelScene:
+    """A model made ready for drawing.
+
+    Attributes
+    ----------
+    model, style
+        What is drawn, and how.
+    where, name
+        The path of its file, or ``"model"``, and how the figures call it.
+    latex
+        Whether LaTeX typesets the labels, and not Matplotlib.
+    """
+
+    model: Integrator
+    where: str = "model"
+    style: Style = PAPER
+    latex: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.model.name if self.where == "model" else Path(self.where).stem
+
+    def text(self, text: str) -> str:
+        """A plain text as a label, whatever characters are in it."""
+        return escape(text) if self.latex else plain(text)
+
+    @cached_property
+    def training(self) -> Training | None:
+        """What the model says of its training, None if it says nothing.
+
+        Raises
+        ------
+        InputError
+            If that is damaged, or ended before the first epoch.
+        """
+        text = self.model.metadata.get("training")
+        if text is None:
+            return None
+        return _training(self.name, read_json(text, self.where), self.where)
+
+
+def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
+    """Of a model, or of the path of its file.
+
+    Raises
+    ------
+    InputError
+        If the file is no model.
+    """
+    if isinstance(source, str | os.PathLike):
+        from vpintegrator.models import load
+
+        return ModelScene(load(source), os.fspath(source), style)
+    return ModelScene(source, style=style)
+
+
+def read_training(source: Any) -> Training:
+    """The training of a model, of the path of its file, or of a history.
+
+    Raises
+    ------
+    InputError
+        If the file is no model, or says nothing or nonsense of its training.
+    """
+    if hasattr(source, "summary"):
+        return _training("", source.summary(), "history")
+    scene = model_scene(source)
+    if scene.training is None:
+        raise InputError(
+            f"{scene.where} says nothing of its training; train it with vp-train or vp.train"
+        )
+    return scene.training
+
+
+def _training(name: str, told: dict[str, Any], where: str) -> Training:
+    try:
+        curves = [np.asarray(told[key], dtype=float) for key in _CURVES]
+        if curves[0].ndim != 1 or len({curve.shape for curve in curves}) != 1:
+            raise ValueError
+        if not np.isfinite(curves[:2]).all():
+            raise ValueError
+        least, test = (float(told[key]) for key in ("best_validation_error", "test_error"))
+        best, words = int(told["best_epoch"]), [str(told[k]) for k in ("optimizer", "stopped_by")]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"{where}: what it says of its training is damaged; train the model anew to draw it"
+        ) from None
+    if not len(curves[0]):
+        raise InputError(f"{where}: its training ended before the first epoch; train it for longer")
+    return Training(name, words[0], words[1], best, least, test, *curves)

@@ -1,0 +1,153 @@
+"""Orbits in a portrait: on a sphere, in space, or in the plane of two components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from vpintegrator.plotting.layout import rasterized_beyond
+from vpintegrator.plotting.looks import Look
+from vpintegrator.plotting.orbits import ORBITS, orbit_colours, shown, stroke
+from vpintegrator.plotting.plane import Plane, drawn_in_plane, planes_of
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.space import Space
+from vpintegrator.plotting.sphere import Sphere, on_sphere
+from vpintegrator.plotting.style import Style
+
+REFERENCE = "reference"
+
+
+class View(Protocol):
+    """Where orbits are drawn: a sphere, a box in space, or a plane.
+
+    Attributes
+    ----------
+    projection
+        Of the Axes that it needs: ``"3d"``, or None for flat ones.
+    width, alpha
+        Of the lines of orbits among others.
+    """
+
+    @property
+    def projection(self) -> str | None: ...
+    @property
+    def width(self) -> float: ...
+    @property
+    def alpha(self) -> float | None: ...
+
+    def points(self, states: np.ndarray) -> np.ndarray:
+        """Of states what is drawn, (..., 2 or 3)."""
+
+    def holds(self, points: np.ndarray) -> np.ndarray:
+        """Which of the points are seen."""
+
+    def frame(self, axes: Any) -> None:
+        """Prepare empty axes."""
+
+    def draw(self, axes: Any, points: np.ndarray, **strokes: Any) -> None:
+        """Draw an orbit (time, 2 or 3)."""
+
+
+def sphere_of(scene: Scene) -> tuple[list[int], float] | None:
+    """The components whose sphere orbits are drawn on, and its radius; None if there is none.
+
+    Those that the system file names, or all three, if the reference stays on a sphere.
+    """
+    named = scene.system.plot.sphere
+    indices = [scene.components.index(name) for name in named or scene.components]
+    if named is None and len(indices) != 3:
+        return None
+    radius = on_sphere(scene.scale[..., indices])
+    return None if radius is None else (indices, radius)
+
+
+def portrait_kind(scene: Scene) -> str:
+    """``sphere``, ``space`` or ``plane``."""
+    if sphere_of(scene):
+        return "sphere"
+    return "space" if len(scene.components) == 3 and not scene.system.plot.planes else "plane"
+
+
+def view_of(
+    scene: Scene,
+    scale: np.ndarray,
+    pair: tuple[int, int] | None = None,
+    alone: bool = False,
+) -> View:
+    """Where the orbits of a scene are drawn: in the plane of ``pair`` if that is given.
+
+    The axes hold the states ``scale`` (..., dim); ``alone`` as for a :class:`Sphere`.
+    """
+    sphere = None if pair else sphere_of(scene)
+    if sphere is not None:
+        indices, radius = sphere
+        names = [scene.components[k] for k in indices]
+        return Sphere(indices, names, radius, scene.style, alone)
+    if pair is None and portrait_kind(scene) == "space":
+        return Space(scale, scene.components, scene.style)
+    pair = pair or planes_of(scene.system)[0]
+    return Plane(scene.located(scale), pair, scene.coordinates, scene.system.plot.equal)
+
+
+def draw_orbits(
+    axes: Any,
+    view: View,
+    orbits: np.ndarray,
+    colours: Sequence[str],
+    dotted: Sequence[bool],
+    style: Style,
+) -> None:
+    """Orbits (trajectory, time, dim), each in its colour, as a line or as dots."""
+    rasterized = rasterized_beyond(len(orbits) * orbits.shape[1])
+    for orbit, colour, dots in zip(view.points(orbits), colours, dotted, strict=True):
+        strokes = stroke(style, dots, view.width, len(orbit)) | {"rasterized": rasterized}
+        alpha = {} if view.alpha is None else {"alpha": view.alpha}
+        view.draw(axes, orbit, color=colour, **strokes, **alpha)
+
+
+def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | None = None) -> None:
+    """Orbits of a method, or of the ``reference``, titled with its name and in its colour.
+
+    They are drawn in the plane of two coordinates if ``pair`` gives them.
+    """
+    report, style = scene.report, scene.style
+    flat = pair is not None or portrait_kind(scene) == "plane"
+
+    def drawn(orbits: np.ndarray) -> np.ndarray:
+        if flat:
+            return drawn_in_plane(orbits, len(scene.components), scene.dots)
+        return shown(orbits[:ORBITS], scene.dots)
+
+    is_reference = name == REFERENCE
+    part = drawn(report.reference if is_reference else scene.runs[name].states)
+    dotted = [scene.dots_of_reference if is_reference else scene.dotted(orbit) for orbit in part]
+    if is_reference:
+        part = scene.curve(part)
+    view = view_of(scene, drawn(scene.scale) if flat else scene.scale, pair)
+    view.frame(axes)
+    if flat and scene.referenced:
+        below = view.points(scene.located(scene.curve(drawn(report.reference))))
+        strokes = stroke(style, scene.dots_of_reference, 1.8, below.shape[1])
+        rasterized = rasterized_beyond(len(part) * part.shape[1])
+        for orbit in below:
+            view.draw(
+                axes, orbit, color=style.reference, alpha=0.35, rasterized=rasterized, **strokes
+            )
+    look = scene.looks.get(name, Look(style.reference, "-", ""))
+    colours = [look.colour] * len(part)
+    if view.projection == "3d" and len(part) > 1:
+        # orbits in space cross one another in every view: each has a colour, as in a section
+        colours = orbit_colours(len(part), style)
+    draw_orbits(axes, view, scene.located(part), colours, dotted, style)
+    colour = look.colour if name in scene.looks else style.foreground
+    axes.set_title(panel_title(scene, name), color=colour)
+
+
+def panel_title(scene: Scene, name: str) -> str:
+    """A method's title above its panel, in two lines if part of it diverged."""
+    if name not in scene.looks:
+        return name
+    title = scene.titles[name]
+    return title + scene.legend_title(name).removeprefix(title).replace(" (", "\n(")
