@@ -1,4 +1,8 @@
-"""One process at a time works towards a file."""
+"""One process at a time works towards a file, or in a folder.
+
+Locks end with their process, however it ends. File systems that know no locks, and Windows, go
+without.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,7 @@ except ImportError:  # Windows
 def claim(path: str | os.PathLike[str]) -> Iterator[None]:
     """Keep other processes from what this one does towards ``path``, as long as the block runs.
 
-    A hidden file beside it is locked, and removed in the end. The lock ends with the process,
-    however it ends. File systems that know no locks, and Windows, go without.
+    A hidden file beside it is locked, and removed in the end.
 
     Raises
     ------
@@ -31,35 +34,65 @@ def claim(path: str | os.PathLike[str]) -> Iterator[None]:
         If another process has claimed it.
     """
     path = Path(path)
+    if fcntl is None:
+        yield
+        return
     lock = path.with_name(f".{path.name[:200]}.lock")
-    handle = None
-    if fcntl is not None:
-        with disk_errors(path, but=lock):
-            handle = _locked(lock, path)
+    with disk_errors(path, but=lock):
+        while (handle := _lock(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)) is not None:
+            if _is_open(lock, handle):
+                break
+            os.close(handle)  # whoever held it has just removed it
+    if handle is None:
+        raise InputError(
+            f"another process is at work on {path}; wait for it, or choose another name"
+        )
     try:
         yield
     finally:
-        if handle is not None:
-            try:
-                with contextlib.suppress(OSError):
-                    lock.unlink(missing_ok=True)
-            finally:
-                os.close(handle)
-
-
-def _locked(lock: Path, path: Path) -> int:
-    while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                os.close(handle)
-                raise InputError(
-                    f"another process is at work on {path}; wait for it, or choose another name"
-                ) from None
-            return handle  # there are no locks here
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.fstat(handle), os.stat(lock)):
-                return handle
-        os.close(handle)  # whoever held it has just removed it
+            with contextlib.suppress(OSError):
+                lock.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def claim_folder(folder: str | os.PathLike[str], busy: str) -> Iterator[None]:
+    """Keep other processes that ask for it from a folder.
+
+    Raises
+    ------
+    InputError
+        If another process has it; ``busy`` says what for, as in "another process writes to".
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = _lock(folder, os.O_RDONLY)
+    try:
+        if handle is None or not _is_open(folder, handle):  # whoever had it has just deleted it
+            raise InputError(f"{busy} {folder}; wait for it, or stop it")
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _lock(path: str | os.PathLike[str], flags: int) -> int | None:
+    """Open and lock a file or folder; None where another process has locked it."""
+    handle = os.open(path, flags, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            os.close(handle)
+            return None
+    return handle  # where there are no locks, too
+
+
+def _is_open(path: str | os.PathLike[str], handle: int) -> bool:
+    """Whether the path still leads to what was opened."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    return False

@@ -78,6 +78,19 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
     return path
 
 
+def check_input(path: str | os.PathLike[str], expected: str) -> Path:
+    """Raise InputError unless this is a file that may be read; ``expected`` says what of."""
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"there is no file {path}")
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "a device or a pipe"
+        raise InputError(f"{path} is {what}, not {expected}")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path} may not be read")
+    return path
+
+
 def check_version(path: str | os.PathLike[str], version: Any, newest: int) -> int:
     """The version of the format of a file, a number or a text in it, if it can be read.
 
@@ -253,37 +266,6 @@ def disk_errors(path: str | os.PathLike[str], but: Path | None = None) -> Iterat
                 f"cannot write {path}: {_REFUSALS[error.errno]}; choose another path"
             ) from None
         raise
-
-
-@contextmanager
-def locked(folder: str | os.PathLike[str], busy: str) -> Iterator[None]:
-    """Keep other processes that ask for it from a folder, where the file system can.
-
-    A process that is killed gives it free.
-
-    Raises
-    ------
-    InputError
-        If another process has it; ``busy`` says what for, as in "another process writes to".
-    """
-    try:
-        import fcntl
-    except ImportError:  # on Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # not on every file system
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                gone = not os.path.samestat(os.fstat(handle), os.stat(folder))
-            except (BlockingIOError, FileNotFoundError):
-                gone = True  # whoever had it has just deleted it
-            if gone:
-                raise InputError(f"{busy} {folder}; wait for it, or stop it")
-        yield
-    finally:
-        os.close(handle)
 
 
 def safe_name(text: str, otherwise: str = "unnamed") -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import h5py
 import numpy as np
 
 from vpintegrator.files import replacing
+from vpintegrator.interrupts import held_back
 
 _CHUNK_BYTES = 1 << 20
 _PAGE_BYTES = 1 << 16
@@ -33,8 +32,10 @@ def create_hdf5(path: str | os.PathLike[str], overwrite: bool = False) -> Iterat
     InputError, OSError
         As :func:`vpintegrator.files.replacing`.
     """
-    with replacing(path, overwrite) as temporary, _Stream(temporary) as stream, _interruptions:
-        before, _writing.stream = getattr(_writing, "stream", None), stream
+    # HDF5 does not survive Ctrl-C and SIGTERM either
+    with replacing(path, overwrite) as name, _Stream(name) as stream, held_back() as held:
+        before = getattr(_writing, "current", (None, None))
+        _writing.current = stream, held
         try:
             with h5py.File(stream, "w", track_order=True) as file:
                 yield file
@@ -42,7 +43,7 @@ def create_hdf5(path: str | os.PathLike[str], overwrite: bool = False) -> Iterat
             stream.check()  # what HDF5 makes of it comes after that
             raise
         finally:
-            _writing.stream = before
+            _writing.current = before
         stream.check()
 
 
@@ -143,48 +144,14 @@ def _pages(start: int, length: int) -> Iterator[tuple[int, slice, slice]]:
         done += count
 
 
-class _Interruptions:
-    """Ctrl-C and SIGTERM wait while HDF5 writes to a stream: it does not survive those either."""
-
-    def __init__(self) -> None:
-        self._handlers: dict[int, Any] = {}
-        self._pending: list[int] = []
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread() and not self._handlers:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                handler = signal.getsignal(number)
-                if callable(handler):
-                    self._handlers[number] = handler
-                    signal.signal(number, lambda number, _frame: self._pending.append(number))
-
-    def __exit__(self, *exception: object) -> None:
-        if threading.current_thread() is threading.main_thread():
-            handlers, self._handlers = self._handlers, {}
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            self._deliver(handlers)
-
-    def let_through(self) -> None:
-        """Where HDF5 is not at work: act on one that came."""
-        if threading.current_thread() is threading.main_thread():
-            self._deliver(self._handlers)
-
-    def _deliver(self, handlers: dict[int, Any]) -> None:
-        while self._pending:
-            number = self._pending.pop(0)
-            handlers[number](number, None)
-
-
-_interruptions = _Interruptions()
-_writing = threading.local()  # the stream that this thread writes to
+_writing = threading.local()  # what this thread writes to, and what it holds back meanwhile
 
 
 def _pause() -> None:
     """Where HDF5 is not at work: raise what it must not see."""
-    _interruptions.let_through()
-    stream = getattr(_writing, "stream", None)
-    if stream is not None:
+    stream, held = getattr(_writing, "current", (None, None))
+    if stream is not None and held is not None:
+        held.let_through()
         stream.check()
 
 

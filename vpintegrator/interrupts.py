@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
@@ -16,6 +17,7 @@ class HeldBack:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.handlers: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
         return self.number is not None
@@ -23,6 +25,12 @@ class HeldBack:
     def forget(self) -> None:
         """It has been obeyed."""
         self.number = None
+
+    def let_through(self) -> None:
+        """Obey it now, before the end of the block."""
+        number, self.number = self.number, None
+        if number is not None:
+            self.handlers[number](number, None)
 
 
 @contextmanager
@@ -41,24 +49,26 @@ def held_back() -> Iterator[HeldBack]:
     def hold(number: int, frame: FrameType | None) -> None:
         held.number = number
 
-    before = {}
     try:
         for number in _NUMBERS:
             handler = signal.getsignal(number)
             if callable(handler):
-                before[number] = handler
+                held.handlers[number] = handler
                 signal.signal(number, hold)
         yield held
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for held_number, handler in held.handlers.items():
+            signal.signal(held_number, handler)
         if held.number is not None:
             signal.raise_signal(held.number)
 
 
-def terminate_as_interrupt() -> None:
-    """Let SIGTERM, a cluster's way to say that the time is over, raise KeyboardInterrupt too."""
-    signal.signal(signal.SIGTERM, _raise)
+def terminate_as_interrupt() -> Any:
+    """Let SIGTERM, a cluster's way to say that the time is over, raise KeyboardInterrupt too.
+
+    What it did before is returned.
+    """
+    return signal.signal(signal.SIGTERM, _raise)
 
 
 def _raise(number: int, frame: FrameType | None) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 from h5py import h5d, h5z
 
 from vpintegrator.errors import InputError, printable
-from vpintegrator.files import check_version
+from vpintegrator.files import check_input, check_version
 
 _LARGEST_ATTRIBUTE = 1 << 22  # bytes
 LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes of the file
@@ -298,16 +298,10 @@ def open_any(path: str | os.PathLike[str], expected: str = "a file of arrays") -
     InputError
         If there is no such file, or it cannot be opened as HDF5; ``expected`` says what was.
     """
-    path = Path(path)
     with reading(str(path)):
-        if not path.exists():
-            raise InputError(f"there is no file {path}")
-        if path.is_dir():
-            raise InputError(f"{path} is a folder, not {expected}")
-        if not path.is_file() or not h5py.is_hdf5(path):
+        path = check_input(path, expected)
+        if not h5py.is_hdf5(path):
             raise InputError(f"{path} is not an HDF5 file; expected {expected}")
-        if not os.access(path, os.R_OK):
-            raise InputError(f"{path} may not be read")
         stream = _Watched(path)
         file = h5py.File(stream, "r")
     _OPEN[id(file)] = file
@@ -359,11 +353,13 @@ class _Watched(io.FileIO):
 
 @contextmanager
 def reading(
-    where: str, errors: type[Exception] | tuple[type[Exception], ...] = Exception
+    where: str,
+    errors: type[Exception] | tuple[type[Exception], ...] = Exception,
+    said: str = "is damaged or incomplete",
 ) -> Iterator[None]:
-    """Call what h5py, and only h5py, says of ``where`` a damaged file.
+    """Call what a library, such as h5py, says of ``where`` a damaged file.
 
-    It raises almost anything about one, so the block must hold nothing but its calls.
+    Libraries raise almost anything about one, so the block must hold nothing but their calls.
     """
     try:
         yield
@@ -375,7 +371,7 @@ def reading(
         if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None  # it came while a block was read
         reason = printable(str(error.args[0] if error.args else type(error).__name__))[:200]
-        raise InputError(f"{where} is damaged or incomplete: {reason}") from None
+        raise InputError(f"{where} {said}: {reason}") from None
 
 
 def check_dataset(dataset: h5py.Dataset, where: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +12,7 @@ import click
 from vpintegrator.cli import importing
 from vpintegrator.cli.common import console, options_of, parameter_option, progress_bar
 from vpintegrator.errors import InputError, printable
+from vpintegrator.interrupts import terminate_as_interrupt
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset, Recipe
@@ -115,8 +115,7 @@ def _generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Datas
 
     from vpintegrator.data import generate
 
-    # a cluster's way to say that the time is over
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = terminate_as_interrupt()
     columns = TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.fields[rate]}")
     with progress_bar(*columns) as bar:
         task = bar.add_task(printable(recipe.system.name), total=None, rate="")
@@ -136,10 +135,6 @@ def _generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Datas
         finally:
             signal.signal(signal.SIGTERM, before)  # what is written needs no last words
     return dataset
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _say_how_to_go_on(path: Path) -> None:

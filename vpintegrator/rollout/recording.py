@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.claim import claim_folder
 from vpintegrator.errors import InputError
-from vpintegrator.files import allocate, check_version, disk_errors, locked, replacing
+from vpintegrator.files import allocate, check_version, disk_errors, replacing
 from vpintegrator.rollout.memory import check_memory, in_bytes
 
 _IDENTITY = "rollout.json"
@@ -155,7 +156,7 @@ class FolderRecording(Recording):
             except FileExistsError:
                 if not self.folder.is_dir():
                     raise InputError(f"cannot write {self.folder}: it is no folder") from None
-            self._lock.enter_context(locked(self.folder, "another rollout is at work in"))
+            self._lock.enter_context(claim_folder(self.folder, "another rollout is at work in"))
         if not self._made and not resume:
             raise InputError(
                 f"{self.folder} is what an interrupted rollout left: go on with it by --resume "

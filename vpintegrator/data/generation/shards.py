@@ -21,6 +21,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from vpintegrator.claim import claim_folder
 from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import combine
 from vpintegrator.data.generation.plan import Plan
@@ -28,7 +29,7 @@ from vpintegrator.data.generation.shard import Shard, disk_full, group_parts, ve
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.view import SHARD_FORMAT, Layout, View, shard_name
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_space, disk_errors, locked, publish, replacing
+from vpintegrator.files import check_space, disk_errors, publish, replacing
 
 _IDENTITY = "dataset.json"
 
@@ -79,7 +80,7 @@ class Shards:
         """
         with disk_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
-        with locked(self.folder, "another process is generating into"):
+        with claim_folder(self.folder, "another process is generating into"):
             found = self._prepare(resume, overwrite)
             try:
                 yield

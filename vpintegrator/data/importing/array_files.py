@@ -9,8 +9,8 @@ import io
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +21,7 @@ from vpintegrator.data.importing.arrays import Arrays, choose, with_step
 from vpintegrator.data.importing.hdf5_arrays import read_hdf5
 from vpintegrator.data.importing.tables import read_table
 from vpintegrator.errors import InputError
+from vpintegrator.files import check_input
 from vpintegrator.reading import COMPRESSION, LARGEST_UNSTORED, reading
 
 
@@ -51,13 +52,7 @@ def read_arrays(
     """
     path = Path(path)
     with reading(str(path)):
-        if not path.exists():
-            raise InputError(f"there is no file {path}")
-        if not path.is_file():
-            what = "a folder" if path.is_dir() else "a device or a pipe"
-            raise InputError(f"{path} is {what}, not a file of arrays")
-        if not os.access(path, os.R_OK):
-            raise InputError(f"{path} may not be read")
+        check_input(path, "a file of arrays")
     readers: dict[str, Callable[[Path, str | None], Arrays]] = {
         ".npz": _read_numpy,
         ".npy": _read_numpy,
@@ -86,7 +81,7 @@ def read_arrays(
 
 
 def _read_numpy(path: Path, variable: str | None) -> Arrays:
-    with _damage_told(path, "NumPy arrays"), path.open("rb") as file:
+    with _reading(path, "NumPy arrays"), path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             file.seek(0)
             _check_array(file, path.stat().st_size, str(path))
@@ -132,17 +127,8 @@ def _check_array(file: IO[bytes], size: int, where: str) -> None:
         raise InputError(f"{where}: there are not as many numbers as its shape {shape} says")
 
 
-@contextmanager
-def _damage_told(path: Path, what: str) -> Iterator[None]:
-    """Libraries raise almost anything about a damaged file; only their calls stand in the block."""
-    try:
-        yield
-    except InputError:
-        raise
-    except MemoryError:
-        raise InputError(f"{path} does not fit into the memory") from None
-    except Exception as error:
-        raise InputError(f"{path} cannot be read as {what}, it may be damaged: {error}") from None
+def _reading(path: Path, what: str) -> AbstractContextManager[None]:
+    return reading(str(path), said=f"cannot be read as {what}, it may be damaged")
 
 
 def _read_netcdf(path: Path, variable: str | None) -> Arrays:
@@ -152,7 +138,7 @@ def _read_netcdf(path: Path, variable: str | None) -> Arrays:
     from scipy.io import netcdf_file
 
     with (
-        _damage_told(path, "netCDF"),
+        _reading(path, "netCDF"),
         _Clamped(path) as stream,
         netcdf_file(stream, "r", mmap=False, maskandscale=True) as file,
     ):
