@@ -44,6 +44,18 @@ def test_single_precision_begins_with_the_weights_of_double_precision():
     assert all(p.dtype == torch.float32 for p in models[1].parameters())
 
 
+DRAWN = {"vpt": 240.74032279, "vpff": 352.175156073, "vpmt": 1039.658577979}
+DRAWN |= {"transformer": 59.653877247, "resnet": 159.715261218}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_seed_gives_the_weights_that_it_always_gave(name):
+    """Layers draw in the same order: a training that is repeated begins where it began."""
+    torch.manual_seed(5)
+    weights = ARCHITECTURES[name](dim=4).parameters()
+    assert sum(float(p.detach().abs().sum()) for p in weights) == pytest.approx(DRAWN[name])
+
+
 def test_flags_are_of_some_model():
     for name in flagged():
         assert any(name in model.Arguments.declared() for model in ARCHITECTURES.values())

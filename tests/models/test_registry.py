@@ -90,7 +90,7 @@ def test_an_entry_point_is_known_without_being_imported(tmp_path):
     [
         ({"name": ""}, "has no name"),
         ({"name": "vpt"}, "there is a model 'vpt' already"),
-        ({"network": vp.models.Integrator.network}, "has no method network"),
+        ({"network": vp.models.Integrator.network}, "build the network of them in its method"),
         ({"__init__": lambda self: None}, "declare its arguments in a dataclass"),
     ],
 )

@@ -80,24 +80,14 @@ class Activations(NodeArrays):
     def _op_clamp_max(self, a: np.ndarray, max: Any) -> np.ndarray:
         return self.where(self.greater(a, self.lift(max)), self.lift(max), a)
 
-    def _op_abs(self, a: np.ndarray) -> np.ndarray:
-        return self.absolute(a)
-
     def _op_sign(self, a: np.ndarray) -> np.ndarray:
         zero = self.number(0.0)
         return self.minus(self.greater(a, zero), self.greater(zero, a))
 
-    def _op_sgn(self, a: np.ndarray) -> np.ndarray:
-        return self._op_sign(a)
+    _op_sgn = _op_sign
 
     def _op_rsqrt(self, a: np.ndarray) -> np.ndarray:
         return self.power(a, self.number(-0.5))
 
     def _op_reciprocal(self, a: np.ndarray) -> np.ndarray:
         return self.over(self.number(1.0), a)
-
-    def _op_neg(self, a: np.ndarray) -> np.ndarray:
-        return self.negative(a)
-
-    def _op_detach(self, a: np.ndarray) -> np.ndarray:
-        return self.fixed(a)

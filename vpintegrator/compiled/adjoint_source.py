@@ -119,25 +119,12 @@ def _kept(
     Sums and products that only the way back needs it computes itself; functions and divisions are
     left to the way there, since the way back is gone once for every row of a Jacobian.
     """
-    before = [False] * len(graph.nodes)
-    waiting = list(outputs)
-    while waiting:
-        n = waiting.pop()
-        if not before[n]:
-            before[n] = True
-            waiting += graph.arguments(n)
+    before = set(graph.needed(outputs))
     backward = leads_to(graph, seeds)
-    kept: set[int] = set()
-    seen: set[int] = set()
-    waiting = list(derivatives)
-    while waiting:
-        n = waiting.pop()
-        if n in seen or not graph.varies[n]:
-            continue
-        seen.add(n)
-        operation = graph.nodes[n][0]
-        if backward[n] or not (before[n] or operation in COSTLY):
-            waiting += graph.arguments(n)
-        elif operation != "input":
-            kept.add(n)
-    return sorted(kept)
+
+    def read(n: int) -> bool:
+        return not backward[n] and (n in before or graph.nodes[n][0] in COSTLY)
+
+    passed = graph.needed(derivatives, lambda n: read(n) or not graph.varies[n])
+    ends = {*derivatives, *(a for n in passed for a in graph.arguments(n))}
+    return sorted(n for n in ends if graph.varies[n] and read(n) and graph.nodes[n][0] != "input")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
 from vpintegrator.compiled.regrouping import regrouped
 from vpintegrator.compiled.source import write_source
 from vpintegrator.compiled.tracing import trace
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _THREAD = 100_000  # numbers predicted from which on another thread pays
 _PARTS = 4  # for each thread, so that none waits long for one whose core is busy with else
-_REALS = {torch.float64: "double", torch.float32: "float"}
 
 
 class CompiledModel:
@@ -49,16 +48,15 @@ class CompiledModel:
 
     def __init__(self, model: Integrator, narrow: bool = False, windows: Any = None) -> None:
         traced = regrouped(trace(model, frozen=True))
-        like = model.scale
-        self.dtype = np.float64 if like.dtype == torch.float64 else np.float32
+        values = traced.values(model)
+        self.dtype = values.dtype.type
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
         sizes = (self.window, self.prediction_window, self.dim)
-        self.source = source = write_source(traced, sizes, _REALS[like.dtype], narrow)
+        self.source = source = write_source(traced, sizes, REALS[values.dtype], narrow)
         self._library = Compilation(source.units).library()
-        values = traced.values(model)
         self._constants = np.zeros(max(source.constants, 1), dtype=self.dtype)
-        self._library.constants(_pointer(values), _pointer(self._constants))
+        self._library.constants(pointer(values), pointer(self._constants))
         verify_model(self, model, windows)
 
     @property
@@ -88,33 +86,21 @@ class CompiledModel:
             (len(windows), calls * self.prediction_window, self.dim), dtype=self.dtype
         )
         threads = min(torch.get_num_threads(), states.size // _THREAD)
-        blocks = -(-len(windows) // self.lanes)
-        parts = min(_PARTS * threads, blocks)
-        if threads < 2 or parts < 2:
-            self._run(windows, states, calls)
-            return states, windows
-        edges = [k * blocks // parts * self.lanes for k in range(1, parts)]
-        with ThreadPoolExecutor(threads) as pool:
-            slices = zip(np.split(windows, edges), np.split(states, edges), strict=True)
-            for done in [pool.submit(self._run, *arrays, calls) for arrays in slices]:
-                done.result()
-        return states, windows
 
-    def _run(self, windows: np.ndarray, states: np.ndarray, calls: int) -> None:
-        """Iterate trajectories that lie next to one another; Python goes on meanwhile."""
-        self._library.run(
-            _pointer(windows),
-            _pointer(states),
-            _pointer(self._constants),
-            ctypes.c_long(len(windows)),
-            ctypes.c_long(calls),
-        )
+        def run(part: slice) -> None:
+            self._library.run(
+                pointer(windows[part]),
+                pointer(states[part]),
+                pointer(self._constants),
+                ctypes.c_long(part.stop - part.start),
+                ctypes.c_long(calls),
+            )
+
+        parts = _PARTS * threads if threads > 1 else 1
+        in_threads(run, parts_of(len(windows), self.lanes, parts), threads)
+        return states, windows
 
 
 def compile_model(model: Integrator, trajectories: int = 0, windows: Any = None) -> CompiledModel:
     """Compile a model for a number of trajectories (0: many), and some windows if there are any."""
     return CompiledModel(model, trajectories == 1, windows)
-
-
-def _pointer(array: np.ndarray) -> ctypes.c_void_p:
-    return array.ctypes.data_as(ctypes.c_void_p)

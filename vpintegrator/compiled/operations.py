@@ -22,6 +22,21 @@ from vpintegrator.native import NotCompilable
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 _LOGICAL = {f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "not")}
+# those that are one operation on nodes, or numbers, element by element
+_ELEMENTWISE = {
+    "abs": "absolute",
+    "atan2": "arc_tangent",
+    "detach": "fixed",
+    "div": "over",
+    "eq": "equal",
+    "ge": "not_less",
+    "gt": "greater",
+    "maximum": "larger",
+    "mul": "times",
+    "neg": "negative",
+    "pow": "power",
+    "where": "where",
+}
 # what gives true or false: nodes 1 or 0
 BOOLEAN = {*RESHAPING, *_COMPARISONS, *_LOGICAL, "_to_copy", "mul", "where"}
 
@@ -33,6 +48,9 @@ class Operations(Activations, Reductions):
         """What stands for an operator such as ``index_select``, if there is anything."""
         if name in FUNCTIONS:
             return functools.partial(self.apply, name)
+        if name in _ELEMENTWISE:
+            operation = getattr(self, _ELEMENTWISE[name])
+            return lambda *arguments: operation(*map(self.lift, arguments))
         return getattr(self, f"_op_{name}", None) or RESHAPING.get(name)
 
     @staticmethod
@@ -68,12 +86,6 @@ class Operations(Activations, Reductions):
     def _op_rsub(self, a: Any, b: Any, alpha: float = 1) -> np.ndarray:
         return self.minus(self.lift(b), self.scaled(a, alpha))
 
-    def _op_mul(self, a: Any, b: Any) -> np.ndarray:
-        return self.times(self.lift(a), self.lift(b))
-
-    def _op_div(self, a: Any, b: Any) -> np.ndarray:
-        return self.over(self.lift(a), self.lift(b))
-
     def _op_addcmul(self, a: Any, b: Any, c: Any, value: float = 1) -> np.ndarray:
         return self.plus(a, self.scaled(self.times(b, c), value))
 
@@ -83,53 +95,32 @@ class Operations(Activations, Reductions):
     def _op_lerp(self, a: Any, b: Any, weight: Any) -> np.ndarray:
         return self.plus(a, self.times(self.lift(weight), self.minus(b, a)))
 
-    def _op_pow(self, a: Any, b: Any) -> np.ndarray:
-        return self.power(self.lift(a), self.lift(b))
-
-    def _op_atan2(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.arc_tangent(a, b)
-
     def _op_hypot(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.apply("sqrt", self.plus(self.times(a, a), self.times(b, b)))
-
-    def _op_maximum(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.larger(a, b)
 
     def _op_minimum(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.negative(self.larger(self.negative(a), self.negative(b)))
 
-    def _op_where(self, condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
-        return self.where(condition, self.lift(a), self.lift(b))
-
     def _op_masked_fill(self, a: np.ndarray, mask: np.ndarray, value: Any) -> np.ndarray:
         return self.where(mask, self.lift(value), a)
 
-    def _op_eq(self, a: Any, b: Any) -> np.ndarray:
-        return self.equal(self.lift(a), self.lift(b))
-
     def _op_ne(self, a: Any, b: Any) -> np.ndarray:
-        return self.opposite(self._op_eq(a, b))
-
-    def _op_gt(self, a: Any, b: Any) -> np.ndarray:
-        return self.greater(self.lift(a), self.lift(b))
+        return self.opposite(self.equal(self.lift(a), self.lift(b)))
 
     def _op_lt(self, a: Any, b: Any) -> np.ndarray:
-        return self._op_gt(b, a)
-
-    def _op_ge(self, a: Any, b: Any) -> np.ndarray:
-        return self.not_less(self.lift(a), self.lift(b))
+        return self.greater(self.lift(b), self.lift(a))
 
     def _op_le(self, a: Any, b: Any) -> np.ndarray:
-        return self._op_ge(b, a)
+        return self.not_less(self.lift(b), self.lift(a))
 
     def _op_logical_not(self, a: np.ndarray) -> np.ndarray:
-        return self._op_eq(a, 0)
+        return self.equal(a, self.number(0.0))
 
     def _op_logical_and(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.times(self._op_ne(a, 0), self._op_ne(b, 0))
 
     def _op_logical_or(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.opposite(self.times(self._op_eq(a, 0), self._op_eq(b, 0)))
+        return self.opposite(self.times(self._op_logical_not(a), self._op_logical_not(b)))
 
     # of true and false, since other results are refused, the same
     _op_bitwise_not, _op_bitwise_and, _op_bitwise_or = (
@@ -143,8 +134,7 @@ class Operations(Activations, Reductions):
         products = self.times(a[..., :, None, :], np.swapaxes(b, -1, -2)[..., None, :, :])
         return self.fold(self.graph.add, products)
 
-    def _op_bmm(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self._op_mm(a, b)
+    _op_bmm = _op_mm
 
     def _op_mv(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self._op_mm(a, b[:, None])[:, 0]
@@ -166,8 +156,8 @@ class Operations(Activations, Reductions):
     def _op_zeros_like(self, a: np.ndarray, **_: Any) -> np.ndarray:
         return self.constants(np.zeros(a.shape))
 
-    def _op_empty_like(self, a: np.ndarray, **_: Any) -> np.ndarray:
-        return self._op_zeros_like(a)  # whatever is in it before it is filled
+    # whatever is in an empty one before it is filled
+    _op_empty_like = _op_zero = _op_zeros_like
 
     def _op_ones_like(self, a: np.ndarray, **_: Any) -> np.ndarray:
         return self.constants(np.ones(a.shape))
@@ -175,17 +165,12 @@ class Operations(Activations, Reductions):
     def _op_full_like(self, a: np.ndarray, value: Any, **_: Any) -> np.ndarray:
         return np.broadcast_to(self.lift(value), a.shape)
 
-    def _op_fill(self, a: np.ndarray, value: Any) -> np.ndarray:
-        return self._op_full_like(a, value)
-
-    def _op_zero(self, a: np.ndarray) -> np.ndarray:
-        return self._op_zeros_like(a)
+    _op_fill = _op_full_like
 
     def _op_new_zeros(self, a: np.ndarray, size: list[int], **_: Any) -> np.ndarray:
         return self.constants(np.zeros(size))
 
-    def _op_new_empty(self, a: np.ndarray, size: list[int], **_: Any) -> np.ndarray:
-        return self.constants(np.zeros(size))
+    _op_new_empty = _op_new_zeros
 
     def _op_new_ones(self, a: np.ndarray, size: list[int], **_: Any) -> np.ndarray:
         return self.constants(np.ones(size))

@@ -114,7 +114,9 @@ class Program:
         self.slots = self._round(slots)
         self.parts: list[str] = []
         self.calls: list[str] = []
-        self._needed = self._reachable()
+        self._needed = graph.needed(
+            [*self._results, *self._sinks], lambda n: n in given or not graph.varies[n]
+        )
         self.functions = sum(self._nodes[n][0] in FUNCTIONS for n in self._needed)
         self.operations = len(self._needed) - self.functions
         self._lay_out()
@@ -127,17 +129,6 @@ class Program:
         """How to read a node after the functions have run; constants as vectors."""
         text = self._reference(n, frozenset(), ("", ""))
         return text if self._graph.varies[n] else f"value{{}} + {text}"
-
-    def _reachable(self) -> list[int]:
-        """Nodes to compute, arguments first."""
-        found: set[int] = set()
-        waiting = [*self._results, *self._sinks]
-        while waiting:
-            n = waiting.pop()
-            if n not in found and n not in self._given and self._graph.varies[n]:
-                found.add(n)
-                waiting += self._graph.arguments(n)
-        return sorted(found)  # the order of making
 
     def _levels(self) -> dict[int, int]:
         """After how many rounds of functions a node comes."""
@@ -275,15 +266,8 @@ class Program:
 
 def scalar_function(graph: ScalarGraph, name: str, results: Sequence[int]) -> str:
     """A function ``name(p, c)`` that computes nodes of the weights ``p`` alone, in this order."""
-    found: set[int] = set()
-    waiting = list(results)
-    while waiting:
-        n = waiting.pop()
-        if n not in found:
-            found.add(n)
-            waiting += graph.arguments(n)
     lines = [f"static void {name}(const real *p, real *c) {{"]
-    for n in sorted(found):
+    for n in graph.needed(results):
         operation, *arguments = graph.nodes[n]
         if operation == "constant":
             text = _literal(arguments[0])

@@ -30,21 +30,9 @@ def regrouped(trace: Trace) -> Trace:
     return replace(trace, graph=graph, outputs=outputs)
 
 
-def _needed(graph: ScalarGraph, outputs: Iterable[int]) -> list[int]:
-    """What outputs are made from, arguments first."""
-    found: set[int] = set()
-    waiting = list(outputs)
-    while waiting:
-        n = waiting.pop()
-        if n not in found:
-            found.add(n)
-            waiting += graph.arguments(n)
-    return sorted(found)
-
-
 def _operations(graph: ScalarGraph, outputs: Iterable[int]) -> int:
     """How many operations depend on the window."""
-    return sum(graph.varies[n] and graph.arguments(n) != () for n in _needed(graph, outputs))
+    return sum(graph.varies[n] and graph.arguments(n) != () for n in graph.needed(outputs))
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,7 @@ class _Rewriter:
 
     def rewrite(self) -> list[int]:
         """The outputs in the new graph."""
-        needed = _needed(self._old, self._outputs)
+        needed = self._old.needed(self._outputs)
         users: dict[int, list[int]] = defaultdict(list)
         for n in needed:
             for a in self._old.arguments(n):

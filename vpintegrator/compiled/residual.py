@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from vpintegrator.compiled.adjoint_source import write_adjoint_source
+from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_residual
 from vpintegrator.native import Compilation, NotCompilable
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 T = TypeVar("T")
-_REALS = {np.float64: "double", np.float32: "float"}
 _JACOBIAN_BYTES = 1 << 23  # of a block of it
 
 
@@ -74,7 +72,7 @@ class CompiledResidual:
         sizes = (model.window, model.prediction_window, model.dim)
         trained = _trained(model)
         self.source = source = write_adjoint_source(
-            traced, sizes, _REALS[self.dtype], trained, chained
+            traced, sizes, REALS[values.dtype], trained, chained
         )
         self._values, self._trained = values, np.array(trained, dtype=np.int64)
         self._constants = np.zeros(max(source.constants, 1), self.dtype)
@@ -129,7 +127,7 @@ class CompiledResidual:
 
         def work(problem: _Problem, part: slice) -> np.ndarray:
             squares = np.zeros(2)
-            self._library.sums(ctypes.byref(problem), _pointer(squares))
+            self._library.sums(ctypes.byref(problem), pointer(squares))
             return squares
 
         return sum(self._divided(work, windows, targets), np.zeros(2))
@@ -142,7 +140,7 @@ class CompiledResidual:
 
         def work(problem: _Problem, part: slice) -> tuple[np.ndarray, np.ndarray]:
             squares, total = np.zeros(2), np.zeros(len(self._trained))
-            self._library.gradient(ctypes.byref(problem), _pointer(squares), _pointer(total))
+            self._library.gradient(ctypes.byref(problem), pointer(squares), pointer(total))
             return squares, total
 
         squares, total = np.zeros(2), np.zeros(len(self._trained))
@@ -199,8 +197,8 @@ class CompiledResidual:
                 self._library.jacobian(
                     ctypes.byref(problem),
                     ctypes.c_long(used.shape[1] // rows),
-                    _pointer(used[0, part.start :]),
-                    _pointer(used[1, part.start :]),
+                    pointer(used[0, part.start :]),
+                    pointer(used[1, part.start :]),
                 )
 
             self._divided(work, windows[block], targets[block])
@@ -209,7 +207,7 @@ class CompiledResidual:
     def _set(self, vector: np.ndarray) -> None:
         """Take other parameters."""
         self._values[self._trained] = vector
-        self._library.constants(_pointer(self._values), _pointer(self._constants))
+        self._library.constants(pointer(self._values), pointer(self._constants))
 
     def _divided(
         self, work: Callable[[_Problem, slice], T], windows: np.ndarray, targets: np.ndarray
@@ -219,18 +217,12 @@ class CompiledResidual:
         targets = np.ascontiguousarray(targets, self.dtype)
         if not len(windows):
             return []
-        blocks = -(-len(windows) // self._lanes)
-        parts = min(self.threads, blocks)
-        edges = [k * blocks // parts * self._lanes for k in range(parts)]
-        slices = [slice(*ends) for ends in pairwise([*edges, len(windows)])]
 
         def one(part: slice) -> T:
             return work(self._problem(windows[part], targets[part]), part)
 
-        if parts < 2:
-            return [one(part) for part in slices]
-        with ThreadPoolExecutor(parts) as pool:
-            return list(pool.map(one, slices))
+        parts = parts_of(len(windows), self._lanes, self.threads)
+        return in_threads(one, parts, len(parts))
 
     def _problem(self, windows: np.ndarray, targets: np.ndarray) -> _Problem:
         arrays = (windows, targets, self._weights, self._constants)
@@ -260,7 +252,3 @@ def _trained(model: Integrator) -> list[int]:
             found += range(first, first + parameter.numel())
         first += parameter.numel()
     return found
-
-
-def _pointer(array: np.ndarray) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)

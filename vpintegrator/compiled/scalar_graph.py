@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,19 @@ class ScalarGraph:
         """The nodes that a node is made from."""
         node = self.nodes[number]
         return () if node[0] in LEAVES else node[1:]
+
+    def needed(
+        self, ends: Iterable[int], known: Callable[[int], bool] = lambda number: False
+    ) -> list[int]:
+        """What nodes are made from, and they themselves, arguments first; not what is known."""
+        found: set[int] = set()
+        waiting = list(ends)
+        while waiting:
+            number = waiting.pop()
+            if number not in found and not known(number):
+                found.add(number)
+                waiting += self.arguments(number)
+        return sorted(found)  # the order of making
 
     def constant(self, value: float) -> int:
         """A number known now."""

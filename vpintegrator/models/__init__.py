@@ -54,27 +54,14 @@ _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
 __all__ = [
     "ARCHITECTURES",
     "Arguments",
-    "ClassificationTransformer",
     "CouplingArguments",
-    "Integrator",
     "IntegratorArguments",
-    "ResidualNetwork",
     "ReversibleArguments",
     "StackArguments",
-    "StandardTransformer",
     "TriangularArguments",
-    "VolumePreservingFeedForward",
-    "VolumePreservingMultiheadTransformer",
-    "VolumePreservingTransformer",
     "argument",
-    "build",
-    "grown",
-    "image_patches",
-    "load",
-    "load_gml",
     "register",
-    "save",
-    "suited",
+    *_MODULES,
 ]
 
 

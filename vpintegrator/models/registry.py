@@ -92,13 +92,7 @@ class Architectures(Mapping[str, "type[Integrator]"]):
         return lines | {name: own.description for name, own in self._registered.items()}
 
     def find(self, name: str) -> type[Integrator]:
-        """The class of this name.
-
-        Raises
-        ------
-        InputError
-            If there is none, or its entry point does not give one.
-        """
+        """The class of this name, or InputError with the nearest one."""
         if name not in self:
             hint = nearest(name, self) or f"; there are {', '.join(self)}"
             raise InputError(f"there is no model '{name}'{hint}")
@@ -111,21 +105,18 @@ class Architectures(Mapping[str, "type[Integrator]"]):
         if not (isinstance(architecture, type) and issubclass(architecture, Integrator)):
             raise InputError(f"{architecture!r} is no class of vpintegrator.models.Integrator")
         shown, name = architecture.__name__, architecture.name
-        if not name or not isinstance(name, str) or not name.isprintable():
+        if not name:
             raise InputError(f"{shown} has no name to be found by; give it a class attribute name")
-        if "__init__" in architecture.__dict__ and "Arguments" not in architecture.__dict__:
+        own = architecture.__dict__
+        if architecture.network is Integrator.network or (
+            "__init__" in own and "Arguments" not in own
+        ):
             raise InputError(
                 f"{shown} cannot be built again from a file: declare its arguments in a dataclass "
-                "Arguments and build the network of them in its method network"
+                "Arguments, and build the network of them in its method network"
             )
-        if architecture.network is Integrator.network:
-            raise InputError(f"{shown} has no method network, which builds it")
         taken = self._registered.get(name)
-        same = taken is not None and (taken.__module__, taken.__qualname__) == (
-            architecture.__module__,
-            architecture.__qualname__,
-        )
-        if name in BUILT_IN or (taken is not None and not same):
+        if name in BUILT_IN or (taken is not None and _place(taken) != _place(architecture)):
             raise InputError(f"there is a model '{name}' already; give {shown} another name")
         self._registered[name] = architecture
 
@@ -135,6 +126,11 @@ class Architectures(Mapping[str, "type[Integrator]"]):
             raise InputError(f"the entry point {entry.value} gives no model named '{entry.name}'")
         self.add(found)
         return found
+
+
+def _place(architecture: type) -> tuple[str, str]:
+    """Where a class is defined; one defined anew there takes the place of the other."""
+    return architecture.__module__, architecture.__qualname__
 
 
 ARCHITECTURES = Architectures()

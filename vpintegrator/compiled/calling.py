@@ -1,0 +1,37 @@
+"""Calling a library from Python: arrays of NumPy by their addresses, and parts of them at once."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+REALS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    """Its address: the array must outlive the call."""
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def parts_of(count: int, lanes: int, parts: int) -> list[slice]:
+    """At most so many parts of some trajectories, each but the last a multiple of the lanes."""
+    blocks = -(-count // lanes)
+    parts = max(min(parts, blocks), 1)
+    edges = [k * blocks // parts * lanes for k in range(parts)]
+    return [slice(*ends) for ends in pairwise([*edges, count])]
+
+
+def in_threads(work: Callable[[S], T], parts: Iterable[S], threads: int) -> list[T]:
+    """What some work gives for each part; a library lets Python go on meanwhile."""
+    if threads < 2:
+        return list(map(work, parts))
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, parts))
