@@ -23,7 +23,7 @@ _FEWEST = 100  # epochs
 _PATIENCE = 300  # epochs of the training that follows
 _OF_THE_END = ("checkpoint_seconds", "log", "restarts", "seconds", "epochs", "target", "patience")
 
-Make = Callable[[dict[str, Any]], tuple["Integrator", list[str]]]
+Make = Callable[[dict[str, Any]], "Integrator"]
 Show = Callable[["History"], None]
 
 
@@ -46,7 +46,7 @@ def chosen_functions(
     checkpoint
         To go on from, with the functions that it has.
     make
-        The untrained model of some arguments, and notes about it.
+        The untrained model of some arguments.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def chosen_functions(
     if (budget.seconds or _SHORTEST) < _SHORTEST or (budget.epochs or _FEWEST) < _FEWEST:
         from vpintegrator.training.search import smallest
 
-        model = smallest(lambda more: make(arguments | more)[0], arguments)
+        model = smallest(lambda more: make(arguments | more), arguments)
         found = {} if model is None else model.arguments
         return arguments | {name: found[name] for name in _SIZES if name in found}, False
     return arguments, True
@@ -104,13 +104,13 @@ def search(
     arguments: dict[str, Any],
     training: dict[str, Any],
     show: Show,
-) -> tuple[Found, list[str]]:
-    """The model that a search ends with, which remembers what was tried, and notes about it.
+) -> Found:
+    """The model that a search ends with, which remembers what was tried.
 
     Parameters
     ----------
     make
-        The untrained model of some arguments, and notes about it.
+        The untrained model of some arguments.
     arguments
         That are given; of ``degree`` and ``depth`` the search leaves these as they are.
     training
@@ -120,14 +120,8 @@ def search(
     """
     from vpintegrator.training import find_functions
 
-    notes: list[str] = []
-
-    def untrained(more: dict[str, Any]) -> Integrator:
-        model, notes[:] = make(arguments | more)
-        return model
-
     found = find_functions(
-        untrained,
+        lambda more: make(arguments | more),
         data,
         _budget(training),
         sizes={name: arguments[name] for name in ("degree", "depth") if name in arguments},
@@ -136,7 +130,7 @@ def search(
         **{name: value for name, value in training.items() if name not in _OF_THE_END},
     )
     found.model.metadata["search"] = json.dumps(found.tried)
-    return found, notes
+    return found
 
 
 def after_search(found: Found, training: dict[str, Any], show: Show) -> tuple[dict[str, Any], Show]:

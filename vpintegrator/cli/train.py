@@ -229,7 +229,6 @@ def main(
     terminate_as_interrupt()
     data = open_dataset(dataset)
     sizes = {key: options.pop(key) for key in FLAGS}
-    notes: list[str] = []
     if start is not None:
         given = [
             flag(key)
@@ -250,11 +249,10 @@ def main(
             model = suited(data.system, given_names(sizes, extra))
         architecture = ARCHITECTURES.find(model)
 
-        def make(arguments: dict[str, Any]) -> tuple[Integrator, list[str]]:
-            made = build(
+        def make(arguments: dict[str, Any]) -> Integrator:
+            return build(
                 data.system, model, reversible=reversible, seed=seed, dtype=dtype, **arguments
             )
-            return made, made.choices
 
         arguments = read_options(architecture, sizes, extra)
     path = output or Path(f"{safe_name(data.system.name)}-{architecture.name}.safetensors")
@@ -271,14 +269,14 @@ def main(
             architecture, arguments, options, dtype, checkpoint if goes_on else None, make
         )
         if not searching:
-            network, notes = make(arguments)
+            network = make(arguments)
     device = processes.start(_device(device))
     first = processes.rank() == 0
     if first:
         if searching:
             console().print(f"{architecture.name}: {SEARCHING}", soft_wrap=True)
         else:
-            _announce(network, data, notes)
+            _announce(network, data)
         if resume and not goes_on:
             console().print(
                 f"  nothing was recorded in {checkpoint}: training begins anew", soft_wrap=True
@@ -289,10 +287,10 @@ def main(
     try:
         with training_bar(quiet=is_asked("quiet") or not first) as show:
             if searching:
-                found, notes = search(data, make, arguments, options | common, show)
+                found = search(data, make, arguments, options | common, show)
                 network, history, ended = found.model, found.history, found.ended
                 options, show = after_search(found, options, show)
-                _announce(network, data, notes)
+                _announce(network, data)
             if ended == "interrupt":
                 save_somewhere(network, path, overwrite)
             else:
@@ -380,14 +378,14 @@ def _device(name: str) -> str:
     return name
 
 
-def _announce(model: Integrator, data: Dataset, notes: list[str]) -> None:
+def _announce(model: Integrator, data: Dataset) -> None:
     count = sum(p.numel() for p in model.parameters())
     traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
     if len(model.reversing_symmetries):
         traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
     out = console()
     out.print(f"{model.name}: {', '.join(traits)}; {count} parameters", soft_wrap=True)
-    for line in (model.description, *notes):
+    for line in (model.description, *model.choices):
         out.print(f"  {line}", soft_wrap=True)
     out.print(
         f"  window {model.window}, predicting {model.prediction_window}; step {data.step:g}; "
