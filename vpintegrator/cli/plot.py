@@ -1,4 +1,4 @@
-"""vp-plot: draw the figures, tables and captions of a rollout, or the curve of a training."""
+"""vp-plot: draw the figures, tables and captions of a rollout, or the figures of a model."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def main(
 ) -> None:
     """Draw the figures, tables and captions of a rollout: nothing is integrated again.
 
-    Of a model, the curve of its training is drawn.
+    Of a model, the curve of its training is drawn, and the weights of its
+    attention in one window.
 
     \b
     Examples:

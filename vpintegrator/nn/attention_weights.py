@@ -9,7 +9,7 @@ from torch import nn
 
 
 def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The weights of every attention layer while ``model`` maps a window.
+    """The weights of every attention layer while ``model``, in ``eval`` mode, maps a window.
 
     Parameters
     ----------
@@ -44,6 +44,7 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
 
     def reader(place: str) -> Any:
         def read(layer: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+            found.pop(place, None)  # of a layer that is met twice the last counts
             found[place] = layer.attention_weights(*inputs)
 
         return read
@@ -53,10 +54,12 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
         for place, layer in model.named_modules()
         if hasattr(layer, "attention_weights")
     ]
+    training = model.training
     try:
         with torch.no_grad():
-            model(window)
+            model.eval()(window)
     finally:
+        model.train(training)
         for hook in hooks:
             hook.remove()
     return found

@@ -43,13 +43,13 @@ def draw(
     width: str | float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Path]:
-    """Draw every figure and write every table and caption of a rollout, or the curve of a training.
+    """Draw every figure and write every table and caption of a rollout, or the figures of a model.
 
     Parameters
     ----------
     report
         A report, or the path of a rollout file: nothing is integrated again. The path of a model
-        file ``.safetensors`` for the curve of its training.
+        file ``.safetensors`` for the curve of its training and the weights of its attention.
     folder
         Where the files go; it is made if need be.
     formats
@@ -71,7 +71,8 @@ def draw(
         ``overview``, ``phase``, ``coordinates``, ``errors`` and, where there is something to show,
         ``invariants``, ``volume``, ``poincare`` and ``work-precision`` in every format; then
         ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md`` and ``captions.tex``.
-        Of a model, ``training`` and its captions.
+        Of a model, ``training`` and ``attention``, where it says something of its training and has
+        attention, and their captions.
 
     Raises
     ------

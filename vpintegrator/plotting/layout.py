@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from vpintegrator.plotting.model_scene import ModelScene
 from vpintegrator.plotting.scene import Scene
 
 _HANDLE = 4.3  # em: the piece of line beside a title, and the space around both
@@ -20,7 +21,7 @@ _PORTRAIT, _CURVES = 12.5, 24  # em: least widths of panels
 PORTRAIT_COLUMNS, _MANY = 4, 12
 
 
-def columns_that_fit(scene: Scene, width: float, panel: float) -> int:
+def columns_that_fit(scene: Scene | ModelScene, width: float, panel: float) -> int:
     """How many panels of at least ``panel`` em stand side by side in ``width`` inches."""
     return max(1, int(width / (panel * scene.style.em)))
 

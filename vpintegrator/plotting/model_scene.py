@@ -1,8 +1,9 @@
-"""What the figures of a model draw from: its name and its training."""
+"""What the figures of a model draw from: its training, and its attention in one window."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,6 +94,64 @@ class ModelScene:
         if text is None:
             return None
         return _training(self.name, read_json(text, self.where), self.where)
+
+    @cached_property
+    def attention(self) -> dict[str, np.ndarray]:
+        """The weights of :func:`attention_in` in the :func:`first_window` of a rollout.
+
+        There are none where the model does not say of which system it is.
+        """
+        with suppress(InputError):
+            return attention_in(self.model, first_window(self.model))
+        return {}
+
+
+def first_window(model: Integrator) -> np.ndarray:
+    """The window (window, dim) that the first orbit of a rollout with seed 0 starts from.
+
+    Raises
+    ------
+    InputError
+        If the model does not say of which system it is, or there is no such orbit.
+    """
+    from vpintegrator.rollout.arguments import find_system
+    from vpintegrator.rollout.diagnostics.first_window import first_windows
+    from vpintegrator.rollout.flow import as_flow
+
+    system = find_system({model.name: model}, None)
+    initial = system.sample_initial(1, np.random.default_rng(0))
+    return first_windows(as_flow(model, system), initial)[0]
+
+
+def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
+    """Weights (head, time, time) of every attention layer by its place in the model.
+
+    Raises
+    ------
+    InputError
+        If the window is none of states (window, dim) of the model, or it has no attention.
+    """
+    import torch
+
+    from vpintegrator.nn import attention_weights
+
+    try:
+        states = torch.as_tensor(np.asarray(window, dtype=np.float64)).to(model.shift)
+    except (TypeError, ValueError):
+        raise InputError(f"window: {window!r} is no array of numbers") from None
+    if states.shape != (model.window, model.dim):
+        raise InputError(
+            f"window has shape {tuple(states.shape)}, but the model {model.name} reads windows of "
+            f"shape ({model.window}, {model.dim})"
+        )
+    found = {
+        # of an average over symmetries, the identity's
+        place: weights[(0,) * (weights.ndim - 3)].reshape(-1, *weights.shape[-2:]).cpu().numpy()
+        for place, weights in attention_weights(model, states).items()
+    }
+    if not found:
+        raise InputError(f"the model {type(model).__name__} has no attention")
+    return found
 
 
 def model_scene(source: Any, style: Style = PAPER) -> ModelScene:

@@ -4,6 +4,7 @@ A new one is a file here and a name in the list below; ``draw`` and the captions
 """
 
 from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.figures.attention_weights import ATTENTION
 from vpintegrator.plotting.figures.coordinates import COORDINATES
 from vpintegrator.plotting.figures.error_curves import ERRORS
 from vpintegrator.plotting.figures.invariant_curves import INVARIANTS
@@ -30,5 +31,5 @@ FIGURES: dict[str, FigureDeclaration[Scene]] = {
     )
 }
 MODEL_FIGURES: dict[str, FigureDeclaration[ModelScene]] = {
-    figure.name: figure for figure in (TRAINING,)
+    figure.name: figure for figure in (TRAINING, ATTENTION)
 }

@@ -1,0 +1,92 @@
+"""The attention of a model: the figure shows the weights that are read off its layers."""
+
+import matplotlib.image
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import vpintegrator as vp
+from tests.nn.laws import randomise
+from tests.plotting.conftest import untrained
+from vpintegrator import models, plotting
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.figures import MODEL_FIGURES
+from vpintegrator.plotting.model_scene import ModelScene, first_window
+
+ATTENTION = MODEL_FIGURES["attention"]
+
+
+@pytest.fixture
+def rotations():
+    """Three layers of rotations, of a model that says which system it is of."""
+    return randomise(untrained(3, 0.2, vp.load_system("rigid-body").text), 0.5, seed=1)
+
+
+def test_every_panel_is_the_matrix_of_a_layer(rotations):
+    figure = ATTENTION.draw(ModelScene(rotations))
+    panels = [axes for axes in figure.axes if axes.images]
+    window = torch.tensor(first_window(rotations))
+    weights = vp.nn.attention_weights(rotations, window)
+    assert len(panels) == len(weights)
+    for axes, matrix in zip(panels, weights.values(), strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
+        assert axes.images[0].get_clim() == (-1, 1)
+        assert len(axes.texts) == matrix.numel()
+    report = vp.compare(rotations, ["rk4"], steps=3, trajectories=1, compiled=False)
+    np.testing.assert_allclose(report.reference[0, : len(window)], window, atol=1e-10)
+
+
+def test_heads_of_a_layer_stand_side_by_side():
+    model = models.StandardTransformer(dim=4, window=8, depth=2, heads=2)
+    model.metadata = {"step": "0.1", "system": vp.load_system("coupled-oscillators").text}
+    scene = ModelScene(model)
+    figure = ATTENTION.draw(scene)
+    panels = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title() for axes in panels] == [
+        f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2)
+    ]
+    assert all(axes.images[0].get_clim() == (0, 1) for axes in panels)
+    (caption,) = ATTENTION.caption(scene)
+    assert "each row sums to 1. Layer 1 is core.0 and 2 is core.3." in caption
+
+
+def test_a_model_file_is_drawn_as_far_as_it_tells(rotations, tmp_path):
+    vp.save(rotations, tmp_path / "net.safetensors")
+    paths = vp.draw(tmp_path / "net.safetensors", tmp_path / "f", formats=["png"])
+    assert [path.name for path in paths] == ["attention.png", "captions.md", "captions.tex"]
+    assert matplotlib.image.imread(paths[0]).std() > 0.02
+    rotations.metadata.pop("system")
+    vp.save(rotations, tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match="says nothing of its training"):
+        vp.draw(tmp_path / "other.safetensors", tmp_path / "g")
+
+
+def test_a_layer_is_drawn_into_axes_of_ones_own(rotations):
+    window = np.random.default_rng(2).normal(size=(rotations.window, 3))
+    weights = vp.nn.attention_weights(rotations, torch.tensor(window))
+    axes = Figure().subplots()
+    assert plotting.attention(rotations, window, "core.2", ax=axes) is axes
+    np.testing.assert_array_equal(axes.images[0].get_array(), weights["core.2"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"window": [[0.0, 1.0]]}, r"window has shape \(1, 2\), but .* windows of shape \(3, 3\)"),
+        ({"layer": "core.7"}, "'core.7' is none of core.0"),
+        ({"head": 1}, "head: '1' is none of 0"),
+        ({"head": -1}, "head: '-1' is none of 0"),
+        ({"window": "much"}, "window: 'much' is no array of numbers"),
+    ],
+)
+def test_mistakes(rotations, arguments, message):
+    axes = Figure().subplots()
+    with pytest.raises(InputError, match=message):
+        plotting.attention(rotations, ax=axes, **arguments)
+    assert not axes.images
+
+
+def test_a_model_without_attention_says_so():
+    with pytest.raises(InputError, match="VolumePreservingFeedForward has no attention"):
+        plotting.attention(models.VolumePreservingFeedForward(dim=3), np.ones((1, 3)))
