@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
+from tests.rollout.test_compare import same
 from vpintegrator.errors import InputError
-from vpintegrator.rollout import METHODS, applicable_methods, open_rollout
+from vpintegrator.rollout import METHODS, Duration, Start, applicable_methods, open_rollout
 from vpintegrator.rollout.flow import ClassicalFlow
 
 MEASURED = """
@@ -201,3 +202,37 @@ def test_a_group_that_is_too_short_is_told_before_training(tmp_path):
     model = vp.models.VolumePreservingTransformer(dim=2, **sizes)
     with pytest.raises(InputError, match="need trajectories of 6 states, but these have 3"):
         vp.train(model, dataset, seconds=1000)
+
+
+def test_a_dataset_is_where_to_start_from(dataset, one_step):
+    """Of measured states all are compared with, of others those of the initial times are taken."""
+    whole = vp.compare(one_step, dataset=dataset)
+    assert same(whole.reference, dataset.states("test")[: len(whole.reference)])
+    assert same(vp.compare(one_step, dataset=str(dataset.path)).reference, whole.reference)
+    two = vp.compare(one_step, reference="dataset", trajectories=2)  # that of the training
+    assert same(two.reference, whole.reference[:2])
+    system = vp.load_system("harmonic-oscillator")
+    options = {"system": system, "step": 0.1, "steps": 5, "dataset": dataset}
+    report = vp.compare(None, "rk4", trajectories=3, **options)
+    assert same(report.run("rk4").states[:, 0], dataset.states("test")[:3, 0])
+    assert not report.is_reference_given
+    for changes, message in (
+        ({"initial": [[1.0, 0.0]]}, "leave out initial"),
+        ({"trajectories": 0}, "trajectories = 0"),
+        ({"dataset": "none.h5"}, "no file none.h5"),
+    ):
+        with pytest.raises(InputError, match=message):
+            vp.compare(None, "rk4", **(options | changes))
+    with pytest.raises(InputError, match=r"--reference solution needs the equations"):
+        vp.compare(one_step, reference="solution", dataset=dataset)
+    with pytest.raises(InputError, match="without a model, give the dataset"):
+        vp.compare(None, "rk4", system=system, reference="dataset")
+
+
+def test_arguments_come_in_groups_or_flat(dataset, one_step):
+    start, duration = Start(dataset=dataset, trajectories=2), Duration(steps=7)
+    report = vp.compare(one_step, start=start, duration=duration)
+    flat = vp.compare(one_step, dataset=dataset, trajectories=2, steps=7)
+    assert same(report.run("vpff").states, flat.run("vpff").states)
+    with pytest.raises(InputError, match=r"compare has no argument 'step_s'; did you mean 'steps'"):
+        vp.compare(one_step, step_s=3)

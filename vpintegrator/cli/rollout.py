@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,10 +24,9 @@ from vpintegrator.cli.output import output_options, width_of, write_json
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from vpintegrator.dynamics import System
     from vpintegrator.models import Integrator
+    from vpintegrator.rollout import Report
 
 _TIME = 120.0  # how long to run where nothing says it
 
@@ -46,9 +41,7 @@ _TIME = 120.0  # how long to run where nothing says it
     help="Classical methods beside the models; 'all' for all that apply, 'none' for none.  "
     "[default: implicit-midpoint,rk4; none where the equations are not known]",
 )
-@click.option(
-    "--time", "time_", type=float, help="How long to run.  [default: 120, or as the data]"
-)
+@click.option("--time", type=float, help="How long to run.  [default: 120, or as the data]")
 @click.option(
     "--steps", type=click.IntRange(min=1), help="How many steps to run, instead of --time."
 )
@@ -155,20 +148,13 @@ _TIME = 120.0  # how long to run where nothing says it
 def main(
     models: tuple[Path, ...],
     against: str | None,
-    time_: float | None,
-    steps: int | None,
-    trajectories: int | None,
     initial: tuple[str, ...],
-    dataset: Path | None,
-    reference: str | None,
     system: str | None,
-    step: float | None,
     parameters: tuple[str, ...],
     output: Path | None,
     overwrite: bool,
     resume: bool,
     list_methods: bool,
-    compiled: bool | None,
     **options: Any,
 ) -> None:
     """Let trained models and classical integrators run side by side, and compare them.
@@ -192,63 +178,35 @@ def main(
     if list_methods:
         _list_methods(given)
         return
-    if not models and given is None:
-        raise InputError("name a trained model, or a system with --system")
-    if parameters and given is None:
-        raise InputError("--parameter sets a parameter of the system that --system names")
-    if time_ is not None and steps is not None:
-        raise InputError("give --time or --steps, not both")
-    if sum(bool(given) for given in (initial, dataset, trajectories)) > 1 and (
-        initial or not dataset
-    ):
-        raise InputError("give initial states by one of --initial, --dataset and --trajectories")
+    options = {name: value for name, value in options.items() if value is not None}
+    _check(models, given, parameters, initial, options)
     from vpintegrator.files import check_output, safe_name
 
     if output is not None:
         check_output(output, overwrite)
     from vpintegrator.cli.results import rollout_results
-    from vpintegrator.plotting.names import grouped
+    from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
-    from vpintegrator.rollout.arguments import check_agreement
-    from vpintegrator.rollout.compare import TRAJECTORIES
     from vpintegrator.rollout.recording import is_recorded
 
-    loaded: dict[str, Integrator] = {}
-    if models:  # nothing else needs PyTorch, which takes seconds to import
-        from vpintegrator.models import load
-
-        loaded = {path.stem: load(path) for path in models}
-    if len(loaded) < len(models):
-        raise InputError("two of the model files have the same name; rename one")
-    if given is not None:
-        check_agreement(loaded, given)
+    loaded = _load_models(models, given)
     name = given.name if given else next(iter(loaded.values())).metadata.get("system_name", "model")
     path = output or Path(f"{safe_name(name, 'model')}-rollout.h5")
     check_output(path, overwrite)
-    first, measured = _start(initial, dataset, reference, trajectories, loaded, given)
-    if time_ is None and steps is None and measured is None:
-        time_ = _TIME
+    options |= _start(initial, loaded, given, options)
     checkpoint = path.with_name(f"{path.name}.checkpoint")
     note = ""
     if resume and not is_recorded(checkpoint):
         note = f"nothing is recorded in {checkpoint} yet: the rollout begins anew"
-    signal.signal(signal.SIGTERM, _interrupt)
+    terminate_as_interrupt()
     try:
         with _bars(note) as show:
             report = compare(
                 loaded or None,
                 against=_methods(against),
-                initial=first,
-                reference=measured,
-                trajectories=trajectories or TRAJECTORIES,
-                time=time_,
-                steps=steps,
-                system=given,
-                step=step,
                 checkpoint=checkpoint,
                 resume=resume,
-                compiled=compiled,
                 progress=show,
                 **options,
             )
@@ -259,6 +217,90 @@ def main(
         raise SystemExit(130) from None
     out = console()
     out.print(terminal_table(report, width_of(out)))
+    _remarks(report, against)
+    out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
+    write_json(lambda: {"output": path, **rollout_results(report)})
+
+
+def _check(
+    models: tuple[Path, ...],
+    given: System | None,
+    parameters: tuple[str, ...],
+    initial: tuple[str, ...],
+    options: dict[str, Any],
+) -> None:
+    """Whether the options go together."""
+    if not models and given is None:
+        raise InputError("name a trained model, or a system with --system")
+    if parameters and given is None:
+        raise InputError("--parameter sets a parameter of the system that --system names")
+    if "time" in options and "steps" in options:
+        raise InputError("give --time or --steps, not both")
+    if initial and ("dataset" in options or "trajectories" in options):
+        raise InputError("give initial states by one of --initial, --dataset and --trajectories")
+    if initial and options.get("reference") == "dataset":
+        raise InputError("--reference dataset starts from the dataset; leave out --initial")
+
+
+def _load_models(paths: tuple[Path, ...], given: System | None) -> dict[str, Integrator]:
+    loaded: dict[str, Integrator] = {}
+    if paths:  # nothing else needs PyTorch, which takes seconds to import
+        from vpintegrator.models import load
+
+        loaded = {path.stem: load(path) for path in paths}
+    if len(loaded) < len(paths):
+        raise InputError("two of the model files have the same name; rename one")
+    if given is not None:
+        from vpintegrator.rollout.start import check_agreement
+
+        check_agreement(loaded, given)
+    return loaded
+
+
+def _start(
+    states: tuple[str, ...],
+    models: dict[str, Integrator],
+    given: System | None,
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """The system, and from where and how long, for :func:`vpintegrator.compare`."""
+    from vpintegrator.rollout import recorded_dataset
+    from vpintegrator.rollout.start import find_system
+
+    system = find_system(models, given)
+    found: dict[str, Any] = {"system": system}
+    if states:
+        found["initial"] = _numbers(states)
+    elif options.get("reference", "dataset" if system.is_measured else "") == "dataset":
+        found["reference"] = "dataset"
+        if "dataset" not in options:
+            found["dataset"] = recorded = recorded_dataset(models)
+            name = next(iter(models))  # what a stranger's model makes the command read is said
+            console().print(
+                f"compared with {recorded}, which {name} was trained on", soft_wrap=True
+            )
+    if not {"time", "steps"} & {*options} and "reference" not in found:
+        found["time"] = _TIME
+    return found
+
+
+def _numbers(states: tuple[str, ...]) -> list[list[float]]:
+    try:
+        rows = [[float(x) for x in state.split(",")] for state in states]
+    except ValueError:
+        raise InputError(
+            f"--initial {' '.join(states)}: expected numbers as in 0,0.6,0.8"
+        ) from None
+    if len({len(row) for row in rows}) > 1:
+        raise InputError(f"--initial {' '.join(states)}: the states differ in length")
+    return rows
+
+
+def _remarks(report: Report, against: str | None) -> None:
+    """What the table does not say."""
+    from vpintegrator.plotting.names import grouped
+
+    out = console()
     if report.every > 1:
         out.print(f"every step is measured; one state in {report.every:,} is kept")
     if 0 < report.reference_time < report.times[-1]:
@@ -275,18 +317,12 @@ def main(
         )
     elif "all" in (_methods(against) or ()):
         _say_what_is_left_out(report.system)
-    out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
-    write_json(lambda: {"output": path, **rollout_results(report)})
 
 
 def _load_system(name: str, parameters: tuple[str, ...]) -> System:
     from vpintegrator.dynamics import load_system
 
     return load_system(name, **read_parameters(parameters))
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 @contextmanager
@@ -310,95 +346,6 @@ def _methods(against: str | None) -> list[str] | None:
     if against is None:
         return None
     return [m.strip() for m in against.split(",") if m.strip() not in ("", "none")]
-
-
-def _start(
-    states: tuple[str, ...],
-    dataset: Path | None,
-    reference: str | None,
-    trajectories: int | None,
-    models: dict[str, Integrator],
-    system: System | None,
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Initial states (trajectory, dim), or states (trajectory, time, dim) to compare with too.
-
-    Both are None for random initial states.
-    """
-    import numpy as np
-
-    if reference == "dataset" and states:
-        raise InputError("--reference dataset starts from the dataset; leave out --initial")
-    if states:
-        try:
-            rows = [[float(x) for x in state.split(",")] for state in states]
-        except ValueError:
-            raise InputError(
-                f"--initial {' '.join(states)}: expected numbers as in 0,0.6,0.8"
-            ) from None
-        if len({len(row) for row in rows}) > 1:
-            raise InputError(f"--initial {' '.join(states)}: the states differ in length")
-        return np.array(rows), None
-    from vpintegrator.data import open_dataset
-    from vpintegrator.rollout.arguments import find_system
-    from vpintegrator.rollout.compare import TRAJECTORIES
-    from vpintegrator.rollout.flow import trained_step
-
-    measured = find_system(models, system).is_measured
-    if reference == "solution" and measured:
-        find_system(models, system).require_equations("--reference solution")
-    from_dataset = measured or reference == "dataset"
-    if dataset is None and from_dataset:
-        dataset = _recorded_dataset(models)
-    if dataset is None:
-        return None, None
-    data = open_dataset(dataset)
-    for name, model in models.items():
-        if model.dim != data.dim:
-            raise InputError(
-                f"{name} is for states of {model.dim} components, but {dataset} holds states of "
-                f"{data.dim}"
-            )
-    if not data.shapes.get("test", (0,))[0]:
-        raise InputError(f"{dataset} has no test trajectories to start from")
-    if from_dataset:
-        for name, model in models.items():
-            step = trained_step(model, name) or data.step
-            if not math.isclose(step, data.step, rel_tol=1e-12):
-                raise InputError(
-                    f"{name} was trained for the step {step:g}, but that of {dataset} is "
-                    f"{data.step:g}; a learned map has one step"
-                )
-        return None, data.states("test", slice(trajectories or TRAJECTORIES))
-    initial = data.states("test", slice(None), 0)
-    known = initial[np.isfinite(initial).all(axis=1)]
-    if not len(known):
-        raise InputError(f"{dataset}: no test trajectory has an observed initial state")
-    return known[: trajectories or TRAJECTORIES], None
-
-
-def _recorded_dataset(models: dict[str, Integrator]) -> Path:
-    """The dataset that a model was trained on, if it is still where it was."""
-    from vpintegrator.data import open_dataset
-
-    for name, model in models.items():
-        recorded = model.metadata.get("dataset")
-        # the model may be a stranger's: no device or pipe, which never ends, and no other machine,
-        # which would be told who asks; and what is read is said
-        network = recorded is not None and recorded.startswith(("//", r"\\"))
-        if recorded is None or network or not os.path.isfile(recorded):
-            at = "" if recorded is None else f" at {recorded}"
-            raise InputError(
-                f"the dataset that {name} was trained on is not found{at}; give it, or another of "
-                "the same kind, with --dataset"
-            )
-        if open_dataset(recorded).fingerprint != model.metadata.get("dataset_fingerprint"):
-            raise InputError(
-                f"{recorded} has changed since {name} was trained on it; if that is meant, give it "
-                "with --dataset"
-            )
-        console().print(f"compared with {recorded}, which {name} was trained on", soft_wrap=True)
-        return Path(recorded)
-    raise InputError("without a model, give the dataset to compare with by --dataset")
 
 
 def _list_methods(system: System | None) -> None:

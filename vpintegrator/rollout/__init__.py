@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from vpintegrator.rollout.arguments import applicable_methods
+from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import METHODS, OneStepMethod, find_method, integrate
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.diagnostics import (
@@ -23,20 +23,25 @@ from vpintegrator.rollout.diagnostics import (
 )
 from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
+from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.neural import rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.start import recorded_dataset
 
 __all__ = [
     "METHODS",
+    "Duration",
     "InvariantError",
+    "Measures",
     "NumericalFlow",
     "OneStepMethod",
     "Reference",
     "Report",
     "Run",
+    "Start",
     "Summary",
     "Volume",
     "applicable_methods",
@@ -48,6 +53,7 @@ __all__ = [
     "integrate",
     "invariant_errors",
     "open_rollout",
+    "recorded_dataset",
     "rollout",
     "root_mean_square_error",
     "solve_reference",

@@ -3,70 +3,47 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.arguments import (
-    classical_methods,
-    find_step,
-    find_system,
-    given_reference,
-    initial_of_measured,
-    initial_states,
-    named_models,
-    number_of_steps,
-    reference_steps,
-    section_plane,
-    stored_steps,
-    whole,
-)
+from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import integrate
-from vpintegrator.rollout.comparison import Comparison
-from vpintegrator.rollout.diagnostics import work_precision as study_work_precision
+from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
+from vpintegrator.rollout.diagnostics import work_precision
+from vpintegrator.rollout.diagnostics.poincare import section_plane
 from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
-from vpintegrator.rollout.measure import Execution, Progress
+from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
+from vpintegrator.rollout.measure import Progress, run_through
 from vpintegrator.rollout.memory import check_memory
+from vpintegrator.rollout.methods import chosen_flows, fingerprint, named_models
 from vpintegrator.rollout.neural import compile_for
 from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.schedule import Schedule, find_step, make_schedule
+from vpintegrator.rollout.start import Origin, find_origin, find_system
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
-_USUAL_METHODS = ("implicit-midpoint", "rk4")
 _THRESHOLD = 0.1  # of the reference's spread
-_TANGENT_STEPS = 200
-TRAJECTORIES = 8  # unless told otherwise, here and by vp-rollout
-_TANGENT_TRAJECTORIES = 8
 
 
+@grouped(start=Start, duration=Duration, measures=Measures)
 def compare(
     model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
     against: str | Sequence[str] | None = None,
     *,
-    initial: Any = None,
-    reference: Any = None,
-    time: float | None = None,
-    steps: int | None = None,
-    step: float | None = None,
-    every: int | None = None,
-    seed: int = 0,
-    trajectories: int = TRAJECTORIES,
     system: System | str | None = None,
-    reference_time: float | None = None,
-    first_window: str = "reference",
-    threshold: float | None = None,
-    section: str | tuple[str, float, int] | None = "auto",
-    tangent_steps: int = _TANGENT_STEPS,
-    work_precision: bool = False,
+    start: Start,
+    duration: Duration,
+    measures: Measures,
     compiled: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -83,43 +60,16 @@ def compare(
     against
         Names of classical methods; ``"all"`` for all that apply to the system. By default the
         implicit midpoint rule and RK4, and none where the equations are not known.
-    initial
-        Initial states, (trajectory, dim). By default ``trajectories`` states are drawn from the
-        distribution that the system suggests.
-    reference
-        States to start from and to compare with, (trajectory, time, dim), measured for example, at
-        the time step of the comparison; NaN where nothing is known. By default an accurate
-        solution, for which the equations must be known.
-    time, steps
-        How long: a time, rounded to whole steps, or a number of steps. By default as long as the
-        reference that was given, else the ``time`` that the system suggests, else 500 steps.
-    step
-        Time step; by default the one the models were trained for, else the one the system suggests.
-    every
-        Steps between two states that are kept. By default 1, or so many that 10,000 times are kept.
-    seed, trajectories
-        Seed and number of initial states.
     system
         By default the one that the models were trained on.
-    reference_time
-        Where the reference ends, and with it the errors of trajectories. By default after 10,000
-        steps: an accurate solution costs more than most methods.
-    first_window
-        Where a model with ``window`` > 1 starts from: ``"reference"``, or the name of a classical
-        method that makes the first states with the step of the comparison.
-    threshold
-        Error at which a method is taken to have failed; by default a tenth of the root mean square
-        distance of the reference from its mean.
-    section
-        Poincare section: a component and its value, ``"q[0] = 0"`` passed upwards, ``"-q[0] = 0"``
-        downwards; also as a tuple (component, value, direction); None for none. By default the one
-        that the system file names, or the first component at 0 for Hamiltonian systems of two
-        degrees of freedom.
-    tangent_steps
-        Number of steps over which phase-space volume and Lyapunov exponents are followed, for the
-        first 8 trajectories; 0 for none.
-    work_precision
-        Whether to run every method at several steps too, for error against cost.
+    start, duration, measures
+        From where, how long, and what is measured. The attributes of
+        :class:`~vpintegrator.rollout.arguments.Start`,
+        :class:`~vpintegrator.rollout.arguments.Duration` and
+        :class:`~vpintegrator.rollout.arguments.Measures` are given as keywords: ``initial``,
+        ``dataset``, ``reference``, ``trajectories``, ``seed``, ``first_window``; ``time``,
+        ``steps``, ``step``, ``every``, ``reference_time``; ``threshold``, ``section``,
+        ``tangent_steps``, ``work_precision``.
     compiled
         Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`; by default
         wherever that is possible, since it is the time of a step that is compared.
@@ -146,128 +96,67 @@ def compare(
     Notes
     -----
     Wall times are those of one batch of all trajectories after a first step that is not counted.
+
+    Examples
+    --------
+    >>> import vpintegrator as vp
+    >>> report = vp.compare(None, "rk4", system="pendulum", steps=20, trajectories=2)
+    >>> report.runs["rk4"].states.shape
+    (2, 21, 2)
     """
     models = named_models(model)
     system = find_system(models, system)
-    step = find_step(models, system, step)
-    if against is None:
-        against = () if system.is_measured else _USUAL_METHODS
-    methods = classical_methods(against, models, system)
-    if not models and not methods:
-        raise InputError("there is nothing to compare: give a model or the name of a method")
-    longest = max([1, *(m.window for m in models.values())])
-    if reference is not None:
-        if initial is not None or first_window != "reference":
-            raise InputError("a reference that is given holds the first states; leave out initial")
-        reference = given_reference(system, reference, longest)
-        initial = reference[:, 0]
-        if time is None and steps is None:
-            steps = reference.shape[1] - 1
-    elif system.is_measured:
-        initial, reference_time = initial_of_measured(system, initial, longest), 0.0
-    count = number_of_steps(system, step, time, steps)
-    for name, m in models.items():
-        if m.dim != system.dim:
-            raise InputError(
-                f"the model {name} has dim = {m.dim}, but {system.name} has {system.dim} components"
-            )
-    if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
-        raise InputError(f"threshold = {threshold!r} must be a positive number")
-    tangent_steps = min(whole("tangent_steps", tangent_steps, 0), count)
-    initial, drawn = initial_states(system, initial, trajectories, seed)
-    stored, every = stored_steps(count, every, initial)
-    known = reference_steps(step, count, reference_time)
-    if reference is not None:
-        end = count if reference_time is None else known
-        known = min(end, reference.shape[1] - 1)
-    plane = section_plane(system, section)
-    flows: list[NumericalFlow] = [
-        *(LearnedFlow(m, system, name, step) for name, m in models.items()),
-        *(ClassicalFlow(method, system, step) for method in methods.values()),
-    ]
-    if work_precision:
+    step = find_step(models, system, duration.step)
+    flows = chosen_flows(models, against, system, step)
+    window = max(flow.window for flow in flows)
+    plane = section_plane(system, measures.section)
+    if measures.work_precision:
         system.require_equations("work_precision")
-    starts = None
-    if first_window != "reference":
-        starts = integrate(system, first_window, initial, step, longest - 1)
-    else:
-        # first windows come from the reference even where a window is longer than the rollout
-        known = max(known, longest - 1)
-
-    # the whole of the reference is at hand, and the spread about its mean is computed from copies
-    values = 3 * (known + 1) * initial.size
-    check_memory(f"a reference of {known:,} steps", values, "end it earlier (--reference-time)")
-    values = 4 * tangent_steps * min(len(initial), _TANGENT_TRAJECTORIES)
-    check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
-
-    recording: Recording = Recording()
-    if checkpoint is not None:
-        identity = {
-            "system": system.text,
-            "parameters": system.definitions,
-            "step": step,
-            "steps": count,
-            "every": every,
-            "initial states": _digest(initial),
-            "reference": known if reference is None else _digest(reference),
-            "first window": first_window,
-            "threshold": threshold,
-            "section": plane,
-            "methods": {flow.name: _fingerprint(flow) for flow in flows},
-        }
-        recording = FolderRecording(checkpoint, identity, resume)
-    elif resume:
-        raise InputError("resume needs the name of the checkpoint")
-
+    origin = find_origin(start, models, system, window)
+    by_reference = start.first_window == "reference"
+    schedule = make_schedule(duration, system, step, origin, window if by_reference else 1)
+    initial, tangent_steps = origin.initial, min(int(measures.tangent_steps), schedule.steps)
+    if not by_reference:
+        first = integrate(system, start.first_window, initial, step, window - 1)
+    _check_memory(initial, schedule, tangent_steps)
+    asked = {"first window": start.first_window, "threshold": measures.threshold, "section": plane}
+    identity = _identity(system, step, schedule, origin, flows, asked)
+    recording = _open_recording(checkpoint, resume, identity)
     try:
-        series = sum(len(diagnostic.series(system)) for diagnostic in DIAGNOSTICS)
-        measured = len(stored) * len(initial) * (system.dim + series)
-        recording.reserve((known + 1) * initial.size * (reference is None) + len(flows) * measured)
+        _reserve(recording, system, schedule, origin, len(flows))
         _compile([f for f in flows if isinstance(f, LearnedFlow)], len(initial), compiled, progress)
-        if reference is None:
-            times = step * np.arange(known + 1)
-            exact = solve_reference(system, initial, times, progress, recording)
-        else:
-            exact = Reference(reference[:, : known + 1], np.full(len(initial), np.nan))
-        if starts is None:
-            starts = exact.states[:, :longest]
-        aligned = exact.states[:, : count + 1].transpose(1, 0, 2)
-        if threshold is None:
-            centre = np.nanmean(aligned, axis=(0, 1))
-            spread = np.sqrt(np.nanmean(np.sum((aligned - centre) ** 2, axis=-1)))
-            threshold = _THRESHOLD * float(spread)
+        exact = _find_reference(system, step, schedule, origin, progress, recording)
+        aligned = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
         comparison = Comparison(
             system=system,
             step=step,
-            steps=count,
-            stored=stored,
+            steps=schedule.steps,
+            stored=schedule.stored,
             initial=initial,
             reference=aligned,
-            threshold=threshold,
+            threshold=measures.threshold or _usual_threshold(aligned),
             section_plane=plane,
             tangent_steps=tangent_steps,
-            tangent_trajectories=_TANGENT_TRAJECTORIES,
         )
-        runs = {}
-        for number, flow in enumerate(flows):
-            first = np.ascontiguousarray(starts[:, : flow.window])
-            execution = Execution(flow, first, comparison, recording, str(number))
-            execution.run(progress)
-            runs[flow.name] = execution.result()
+        if by_reference:
+            first = exact.states[:, :window]
+        runs = {
+            flow.name: run_through(flow, first, comparison, recording, str(number), progress)
+            for number, flow in enumerate(flows)
+        }
         studied = {}
-        if work_precision:
-            studied = study_work_precision(flows, initial, progress=progress)
-        kept = stored[stored < len(aligned)]
+        if measures.work_precision:
+            studied = work_precision(flows, initial, progress=progress)
         return Report(
             system=system,
             step=step,
-            every=every,
+            every=schedule.every,
             times=comparison.times,
-            reference=aligned[kept].transpose(1, 0, 2),
+            reference=comparison.stored_reference,
             reference_error=exact.error,
-            threshold=threshold,
+            threshold=comparison.threshold,
             runs=runs,
-            seed=drawn,
+            seed=origin.seed,
             section_plane=plane,
             work_precision=studied,
             _recording=recording,
@@ -275,6 +164,62 @@ def compare(
     except BaseException:
         recording.close()  # what is recorded stays, whatever went wrong
         raise
+
+
+def _check_memory(initial: np.ndarray, schedule: Schedule, tangent_steps: int) -> None:
+    # the whole of the reference is at hand, and the spread about its mean is computed from copies
+    values = 3 * (schedule.known + 1) * initial.size
+    what = f"a reference of {schedule.known:,} steps"
+    check_memory(what, values, "end it earlier (--reference-time)")
+    values = 4 * tangent_steps * min(len(initial), TANGENT_TRAJECTORIES)
+    check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
+
+
+def _identity(
+    system: System,
+    step: float,
+    schedule: Schedule,
+    origin: Origin,
+    flows: Sequence[NumericalFlow],
+    asked: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What must be the same to go on with a checkpoint."""
+    given = origin.reference
+    return {
+        "system": system.text,
+        "parameters": system.definitions,
+        "step": step,
+        "steps": schedule.steps,
+        "every": schedule.every,
+        "initial states": _digest(origin.initial),
+        "reference": schedule.known if given is None else _digest(given),
+        **asked,
+        "methods": {flow.name: fingerprint(flow) for flow in flows},
+    }
+
+
+def _digest(array: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _open_recording(
+    checkpoint: str | os.PathLike[str] | None, resume: bool, identity: Mapping[str, Any]
+) -> Recording:
+    if checkpoint is not None:
+        return FolderRecording(checkpoint, identity, resume)
+    if resume:
+        raise InputError("resume needs the name of the checkpoint")
+    return Recording()
+
+
+def _reserve(
+    recording: Recording, system: System, schedule: Schedule, origin: Origin, methods: int
+) -> None:
+    """Find out whether everything has room."""
+    series = sum(len(diagnostic.series(system)) for diagnostic in DIAGNOSTICS)
+    measured = len(schedule.stored) * len(origin.initial) * (system.dim + series)
+    solved = (schedule.known + 1) * origin.initial.size * (origin.reference is None)
+    recording.reserve(solved + methods * measured)
 
 
 def _compile(
@@ -294,16 +239,22 @@ def _compile(
         progress("compilation", len(flows), len(flows))
 
 
-def _digest(array: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+def _find_reference(
+    system: System,
+    step: float,
+    schedule: Schedule,
+    origin: Origin,
+    progress: Progress | None,
+    recording: Recording,
+) -> Reference:
+    if origin.reference is None:
+        times = step * np.arange(schedule.known + 1)
+        return solve_reference(system, origin.initial, times, progress, recording)
+    states = origin.reference[:, : schedule.known + 1]
+    return Reference(states, np.full(len(states), np.nan))
 
 
-def _fingerprint(flow: NumericalFlow) -> str:
-    """What tells two methods of one name apart."""
-    if not isinstance(flow, LearnedFlow):
-        return flow.name
-    digest = hashlib.sha256(repr(flow.model.arguments).encode())
-    for name, tensor in flow.model.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().numpy().tobytes())
-    return digest.hexdigest()
+def _usual_threshold(reference: np.ndarray) -> float:
+    centre = np.nanmean(reference, axis=(0, 1))
+    spread = np.sqrt(np.nanmean(np.sum((reference - centre) ** 2, axis=-1)))
+    return _THRESHOLD * float(spread)

@@ -14,6 +14,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import WindowSampler
 
+TANGENT_TRAJECTORIES = 8
 _SAMPLES = 60  # times at which windows are sampled, for derivatives
 _SAMPLED_TRAJECTORIES = 40
 
@@ -51,12 +52,17 @@ class Comparison:
     threshold: float
     section_plane: tuple[str, float, int] | None
     tangent_steps: int
-    tangent_trajectories: int
+    tangent_trajectories: int = TANGENT_TRAJECTORIES
 
     @cached_property
     def times(self) -> np.ndarray:
         """Stored times, (time,)."""
         return self.step * self.stored
+
+    @property
+    def stored_reference(self) -> np.ndarray:
+        """Reference states at the stored times that it reaches, (trajectory, time, dim)."""
+        return self.reference[self.stored[: self.reference_stored]].transpose(1, 0, 2)
 
     @property
     def reference_stored(self) -> int:

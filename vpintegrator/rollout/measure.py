@@ -22,6 +22,24 @@ _PART_VALUES = 500_000  # numbers in the states advanced at a time: they stay in
 _LARGEST_PART = 4096  # steps
 
 
+def run_through(
+    flow: NumericalFlow,
+    first: np.ndarray,
+    comparison: Comparison,
+    recording: Recording,
+    key: str,
+    progress: Progress | None = None,
+) -> Run:
+    """Run a method through a comparison; the arguments are those of :class:`Execution`.
+
+    ``first`` may have more states than a window of the method.
+    """
+    windows = np.ascontiguousarray(first[:, : flow.window])
+    execution = Execution(flow, windows, comparison, recording, key)
+    execution.run(progress)
+    return execution.result()
+
+
 class Execution:
     """A method's way through a comparison.
 

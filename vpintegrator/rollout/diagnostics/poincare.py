@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
 from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
@@ -193,6 +194,26 @@ def _interpolation(points: int) -> np.ndarray:
 
 def _empty(dim: int) -> Section:
     return Section(np.empty((0, dim)), np.empty(0, dtype=int), np.empty(0))
+
+
+def section_plane(
+    system: System, section: str | tuple[str, float, int] | None
+) -> tuple[str, float, int] | None:
+    """Component, value and direction of a Poincare section.
+
+    ``"q[0] = 0"`` is passed upwards, ``"-q[0] = 0"`` downwards; ``auto`` is the section that the
+    system file names, else q[0] = 0 for a Hamiltonian system of two degrees of freedom, where
+    orbits of one energy pass a plane, and none for others.
+    """
+    if section is None or section == "none":
+        return None
+    if section == "auto":
+        if system.plot.section is not None:
+            return system.plot.section
+        return (system.components[0], 0.0, 1) if system.is_hamiltonian and system.dim == 4 else None
+    if isinstance(section, str):
+        return read_section(section, system.components, "section")
+    return check_section(section, system.components, "section")
 
 
 class SectionDiagnostic(Diagnostic):

@@ -1,0 +1,127 @@
+"""Who takes part in a comparison: models by name, and classical methods that apply."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
+from vpintegrator.rollout.file_writing import RESERVED
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+_USUAL_METHODS = ("implicit-midpoint", "rk4")
+
+
+def chosen_flows(
+    models: Mapping[str, Integrator],
+    against: str | Sequence[str] | None,
+    system: System,
+    step: float,
+) -> list[NumericalFlow]:
+    """The models, and then the classical methods named, with the system and the step.
+
+    Raises
+    ------
+    InputError
+        If there are none, or one does not fit the system.
+    """
+    if against is None:
+        against = () if system.is_measured else _USUAL_METHODS
+    methods = classical_methods(against, models, system)
+    if not models and not methods:
+        raise InputError("there is nothing to compare: give a model or the name of a method")
+    for name, m in models.items():
+        if m.dim != system.dim:
+            raise InputError(
+                f"the model {name} has dim = {m.dim}, but {system.name} has {system.dim} components"
+            )
+    return [
+        *(LearnedFlow(m, system, name, step) for name, m in models.items()),
+        *(ClassicalFlow(method, system, step) for method in methods.values()),
+    ]
+
+
+def named_models(
+    model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
+) -> dict[str, Integrator]:
+    """Models by name: that given, or that of the architecture, numbered where it is taken."""
+    if model is None:
+        return {}
+    if isinstance(model, Mapping):
+        for name in model:
+            # the name becomes that of a group in the file
+            fit = re.fullmatch(r"[^/\x00\ud800-\udfff]{1,200}", str(name))
+            if not fit or name in (*RESERVED, ".", ".."):
+                raise InputError(f"a model cannot be named '{name}'; choose another name")
+        return dict(model)
+    models = list(model) if isinstance(model, Sequence) else [model]
+    named: dict[str, Integrator] = {}
+    for m in models:
+        name, number = m.name, 1
+        while name in named:
+            number += 1
+            name = f"{m.name}-{number}"
+        named[name] = m
+    return named
+
+
+def classical_methods(
+    against: str | Sequence[str], models: Mapping[str, Any], system: System
+) -> dict[str, ClassicalMethod]:
+    """The methods named, or for ``all`` every one that applies to the system."""
+    if isinstance(against, str):
+        against = [name.strip() for name in against.split(",") if name.strip()]
+    methods: dict[str, ClassicalMethod] = {}
+    for name in against:
+        if name == "all" and system.is_measured:
+            continue
+        if name == "all":
+            methods |= applicable_methods(system)[0]
+            continue
+        methods[name] = find_method(name)
+        system.require_equations(name)
+        methods[name].check(system)
+    for name in methods:
+        if name in models:
+            raise InputError(f"a model and a classical method are both named '{name}'; rename one")
+    return methods
+
+
+def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict[str, str]]:
+    """All classical methods that apply to a system, and why the others do not, by name.
+
+    Of two names of one map the first counts.
+    """
+    methods: dict[str, ClassicalMethod] = {}
+    reasons = {}
+    for name, method in METHODS.items():
+        try:
+            system.require_equations(name)
+            method.check(system)
+        except InputError as error:
+            reasons[name] = str(error)
+            continue
+        same = next((n for n, m in methods.items() if m.is_same_map(method)), None)
+        if same is None:
+            methods[name] = method
+        else:
+            reasons[name] = f"{name} is the same map as {same}"
+    return methods, reasons
+
+
+def fingerprint(flow: NumericalFlow) -> str:
+    """What tells two methods of one name apart."""
+    if not isinstance(flow, LearnedFlow):
+        return flow.name
+    digest = hashlib.sha256(repr(flow.model.arguments).encode())
+    for name, tensor in flow.model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()

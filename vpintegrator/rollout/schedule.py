@@ -1,0 +1,134 @@
+"""How long a comparison and its reference run, in which steps, and which of them are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.arguments import Duration, whole
+from vpintegrator.rollout.flow import trained_step
+from vpintegrator.rollout.memory import check_memory
+from vpintegrator.rollout.start import Origin
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+_STEPS = 500  # where neither the call nor the system says how long
+_REFERENCE_STEPS = 10_000  # where the call does not say how far the reference goes
+_MOST_STEPS = 10**12  # at a microsecond each, 12 days; and they are counted exactly
+_STORED_TIMES = 10_000  # where the call does not say how many states are kept
+_STORED_VALUES = 20_000_000  # numbers in them
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps of a comparison.
+
+    Attributes
+    ----------
+    steps
+        How many.
+    stored, every
+        Those at which states are kept, the first and the last among them, and their distance.
+    known
+        How many the reference goes along.
+    """
+
+    steps: int
+    stored: np.ndarray
+    every: int
+    known: int
+
+
+def make_schedule(
+    duration: Duration, system: System, step: float, origin: Origin, first_states: int
+) -> Schedule:
+    """What ``duration`` asks for; the reference has at least ``first_states`` states.
+
+    Raises
+    ------
+    InputError
+        If something is wrong, or too much to be kept.
+    """
+    time, steps, reference = duration.time, duration.steps, origin.reference
+    if reference is not None and time is None and steps is None:
+        steps = reference.shape[1] - 1
+    count = number_of_steps(system, step, time, steps)
+    stored, every = stored_steps(count, duration.every, origin.initial)
+    ends = duration.reference_time
+    if reference is None and system.is_measured:
+        ends = 0.0  # nothing is known
+    known = reference_steps(step, count, ends)
+    if reference is not None:
+        known = min(count if ends is None else known, reference.shape[1] - 1)
+    # first windows come from the reference even where a window is longer than the rollout
+    return Schedule(count, stored, every, max(known, first_states - 1))
+
+
+def find_step(models: Mapping[str, Integrator], system: System, step: float | None) -> float:
+    if step is not None and not (math.isfinite(step) and step > 0):
+        raise InputError(f"step = {step!r} must be a positive number")
+    source = "the step given"
+    for name, model in models.items():
+        trained = trained_step(model, name)
+        if trained is None:
+            continue
+        if step is not None and not math.isclose(step, trained, rel_tol=1e-12):
+            raise InputError(
+                f"the model {name} was trained for the step {trained:g}, but {source} is {step:g}; "
+                "a learned map has one step"
+            )
+        step, source = trained, f"that of the model {name}"
+    if step is None:
+        step = system.defaults.get("step")
+    if step is None:
+        raise InputError(f"{system.name} suggests no step; give step")
+    return float(step)
+
+
+def number_of_steps(system: System, step: float, time: float | None, steps: int | None) -> int:
+    if time is not None and steps is not None:
+        raise InputError("give either time or steps, not both")
+    if steps is None:
+        if time is None:
+            time = system.defaults.get("time")
+        if time is None:
+            return _STEPS
+        if not (math.isfinite(time) and time >= step / 2):
+            raise InputError(f"time = {time!r} must be at least one step, {step:g}")
+        steps = max(round(min(time / step, _MOST_STEPS + 1)), 1)
+    steps = whole("steps", steps, 1)
+    if steps > _MOST_STEPS:
+        raise InputError(
+            f"more than {_MOST_STEPS:,} steps of {step:g} would take too long; take a shorter "
+            "time, or a longer step"
+        )
+    return steps
+
+
+def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np.ndarray, int]:
+    """Steps at which states are kept, the first and the last among them, and their distance."""
+    if every is None:
+        room = max(min(_STORED_TIMES, _STORED_VALUES // initial.size), 1)
+        every = max(math.ceil(steps / room), 1)
+    every = min(whole("every", every, 1), steps)
+    values = (steps // every + 2) * initial.size
+    check_memory(
+        f"{steps // every + 2:,} states of each trajectory", values, "keep fewer (--every)"
+    )
+    return np.unique(np.append(np.arange(0, steps + 1, every), steps)), every
+
+
+def reference_steps(step: float, steps: int, reference_time: float | None) -> int:
+    """How many steps the reference goes along."""
+    if reference_time is None:
+        return min(steps, _REFERENCE_STEPS)
+    if not (math.isfinite(reference_time) and reference_time >= 0):
+        raise InputError(f"reference_time = {reference_time!r} must be a time, 0 or more")
+    return round(min(reference_time / step, steps))
