@@ -114,7 +114,7 @@ def first_window(model: Integrator) -> np.ndarray:
     InputError
         If the model does not say of which system it is, or there is no such orbit.
     """
-    from vpintegrator.rollout.arguments import find_system
+    from vpintegrator.rollout.start import find_system
     from vpintegrator.rollout.diagnostics.first_window import first_windows
     from vpintegrator.rollout.flow import as_flow
 
