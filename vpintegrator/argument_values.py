@@ -33,7 +33,7 @@ def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
     return value
 
 
-def positive(argument: str, value: int, least: int = 1) -> int:
+def whole(argument: str, value: int, least: int = 1) -> int:
     """The integer ``value`` if it is at least ``least``, else InputError naming the argument."""
     value = _of_python(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -51,8 +51,8 @@ def one_of(argument: str, value: str, choices: Iterable[str]) -> str:
 
 def divisible(argument: str, value: int, by: str, divisor: int) -> int:
     """The quotient of two positive integers, or InputError when there is a remainder."""
-    positive(argument, value)
-    positive(by, divisor)
+    whole(argument, value)
+    whole(by, divisor)
     if value % divisor:
         raise InputError(f"{argument} = {value} must be divisible by {by} = {divisor}")
     return value // divisor

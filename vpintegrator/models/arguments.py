@@ -13,7 +13,7 @@ from functools import cached_property
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
-from vpintegrator.argument_values import one_of, plain, positive
+from vpintegrator.argument_values import one_of, plain, whole
 from vpintegrator.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Arguments:
             if set(kinds) <= _PLAIN:
                 value = plain(name, value, kinds)
             if each.metadata["least"] is not None and value is not None:
-                value = positive(name, value, each.metadata["least"])
+                value = whole(name, value, each.metadata["least"])
             if each.metadata["choices"]:
                 one_of(name, value, each.metadata["choices"])
             self._set(name, value)

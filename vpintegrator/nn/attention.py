@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import one_of, positive
+from vpintegrator.argument_values import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import (
     cayley,
@@ -80,7 +80,7 @@ class VolumePreservingAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.weighting = one_of("weighting", weighting, ["skew", "arbitrary"])
-        self.dim = positive("dim", dim, 2 if weighting == "skew" else 1)
+        self.dim = whole("dim", dim, 2 if weighting == "skew" else 1)
         self.scale = 1.0 if scale is None else float(scale)
         group = generated_group(symmetries, dim)
         self.weight = InvariantWeight(
@@ -180,9 +180,9 @@ class CoupledAttention(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.dim = positive("dim", dim)
-        self.window = positive("window", window, 2)
-        self.features = positive("features", features, 0)
+        self.dim = whole("dim", dim)
+        self.window = whole("window", window, 2)
+        self.features = whole("features", features, 0)
         self.blocks = as_blocks(split, dim)
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)

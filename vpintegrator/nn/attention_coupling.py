@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import positive
+from vpintegrator.argument_values import whole
 from vpintegrator.nn.couplings import Coupling
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.split import Blocks, as_blocks
@@ -51,7 +51,7 @@ class WindowAttention(nn.Module):
     ) -> None:
         super().__init__()
         dtype = as_dtype(dtype)
-        self.window = positive("window", window)
+        self.window = whole("window", window)
         self.attention = MultiHeadAttention(
             width, heads, residual=True, stiefel=stiefel, dtype=dtype
         )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import plain, positive
+from vpintegrator.argument_values import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
     LARGEST_DEGREE,
@@ -96,8 +96,8 @@ class BasisCoupling(nn.Module):
         self.taper = None if taper is None else plain("taper", taper, (float,))
         if self.taper is not None and self.taper <= 0:
             raise InputError(f"taper must be positive, not {taper}")
-        self.dim = positive("dim", dim)
-        self.degree = positive("degree", degree)
+        self.dim = whole("dim", dim)
+        self.degree = whole("degree", degree)
         if degree > LARGEST_DEGREE:
             raise InputError(f"degree must be at most {LARGEST_DEGREE}, not {degree}")
         self.blocks = as_blocks(split, dim)

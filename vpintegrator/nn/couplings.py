@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import positive
+from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
@@ -69,8 +69,8 @@ class AdditiveCoupling(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.dim = positive("dim", dim)
-        self.width = positive("width", width)
+        self.dim = whole("dim", dim)
+        self.width = whole("width", width)
         self.blocks = as_blocks(split, dim)
         self.activation = activation
         self._activation = activation_of(activation)
@@ -187,7 +187,7 @@ class Coupling(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.dim = positive("dim", dim)
+        self.dim = whole("dim", dim)
         self.blocks = as_blocks(split, dim)
         if len(functions) != len(self.blocks):
             raise InputError(

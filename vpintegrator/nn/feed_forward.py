@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import positive
+from vpintegrator.argument_values import whole
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.tensor_arguments import as_dtype
 
@@ -37,8 +37,8 @@ class PointwiseFeedForward(nn.Module):
     ) -> None:
         super().__init__()
         dtype = as_dtype(dtype)
-        positive("dim", dim)
-        inner = positive("inner", 4 * dim if inner is None else inner)
+        whole("dim", dim)
+        inner = whole("inner", 4 * dim if inner is None else inner)
         self.inner = nn.Linear(dim, inner, dtype=dtype)
         self.outer = nn.Linear(inner, dim, dtype=dtype)
         self._activation = activation_of(activation)
@@ -77,8 +77,8 @@ class ResidualLayer(nn.Module):
     ) -> None:
         super().__init__()
         dtype = as_dtype(dtype)
-        positive("dim", dim)
-        hidden = dim if width is None else positive("width", width)
+        whole("dim", dim)
+        hidden = dim if width is None else whole("width", width)
         self.linear = nn.Linear(dim, hidden, bias=bias, dtype=dtype)
         self.outer = None if width is None else nn.Linear(hidden, dim, bias=False, dtype=dtype)
         if self.outer is not None:

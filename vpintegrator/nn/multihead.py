@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import divisible, positive
+from vpintegrator.argument_values import divisible, whole
 from vpintegrator.nn.stiefel import stiefel as on_stiefel
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
@@ -148,16 +148,16 @@ class GeneralMultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         dtype = as_dtype(dtype)
-        self.query_dim = positive("query_dim", query_dim)
-        self.heads = positive("heads", heads)
-        self.key_dim = positive("key_dim", query_dim if key_dim is None else key_dim)
-        self.value_dim = positive("value_dim", self.key_dim if value_dim is None else value_dim)
+        self.query_dim = whole("query_dim", query_dim)
+        self.heads = whole("heads", heads)
+        self.key_dim = whole("key_dim", query_dim if key_dim is None else key_dim)
+        self.value_dim = whole("value_dim", self.key_dim if value_dim is None else value_dim)
         if key_width is None:
             key_width = divisible("query_dim", query_dim, "heads", heads)
         value_width = key_width if value_width is None else value_width
-        stacked_keys = heads * positive("key_width", key_width)
-        stacked_values = heads * positive("value_width", value_width)
-        output_dim = positive("output_dim", query_dim if output_dim is None else output_dim)
+        stacked_keys = heads * whole("key_width", key_width)
+        stacked_values = heads * whole("value_width", value_width)
+        output_dim = whole("output_dim", query_dim if output_dim is None else output_dim)
         self.residual = residual
         self.query = nn.Linear(query_dim, stacked_keys, bias=bias, dtype=dtype)
         self.key = nn.Linear(self.key_dim, stacked_keys, bias=bias, dtype=dtype)

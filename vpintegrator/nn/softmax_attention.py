@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import one_of, positive
+from vpintegrator.argument_values import one_of, whole
 from vpintegrator.nn.cayley import cayley, cayley_increment
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
@@ -18,7 +18,7 @@ class _SelfAttention(nn.Module):
 
     def __init__(self, dim: int, weights: str, residual: bool) -> None:
         super().__init__()
-        self.dim = positive("dim", dim)
+        self.dim = whole("dim", dim)
         self.weights = one_of("weights", weights, ["softmax", "cayley"])
         self.residual = residual
 
@@ -123,7 +123,7 @@ class AdditiveAttention(_SelfAttention):
     ) -> None:
         super().__init__(dim, weights, residual)
         dtype = as_dtype(dtype)
-        width = positive("width", dim if width is None else width)
+        width = whole("width", dim if width is None else width)
         self.query = nn.Parameter(torch.randn(width, dim, dtype=dtype) / dim**0.5)
         self.key = nn.Parameter(torch.randn(width, dim, dtype=dtype) / dim**0.5)
         self.vector = nn.Parameter(torch.randn(width, dtype=dtype) / width**0.5)

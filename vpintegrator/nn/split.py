@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from vpintegrator.argument_values import plain, positive
+from vpintegrator.argument_values import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.symmetry import TOLERANCE
 
@@ -28,7 +28,7 @@ def as_blocks(split: Blocks, dim: int) -> list[list[int]]:
     InputError
         If dim is odd for halves, fewer than two blocks result, or the blocks are no partition.
     """
-    positive("dim", dim)
+    whole("dim", dim)
     blocks: list[list[int]]
     if split == "coordinates":
         blocks = [[index] for index in range(dim)]

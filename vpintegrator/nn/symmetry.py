@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import one_of, positive
+from vpintegrator.argument_values import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import lower_places, skew_matrix
 from vpintegrator.nn.tensor_arguments import as_dtype
@@ -202,7 +202,7 @@ class InvariantWeight(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.dim = positive("dim", dim)
+        self.dim = whole("dim", dim)
         self.kind = one_of("kind", kind, ["skew", "arbitrary"])
         dtype = as_dtype(dtype)
         count = dim * (dim - 1) // 2 if kind == "skew" else dim * dim

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import positive
+from vpintegrator.argument_values import whole
 from vpintegrator.nn.cayley import cayley_increment, lower_places, skew_matrix
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
@@ -35,7 +35,7 @@ class TimeMixing(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.window = positive("window", window, 2)
+        self.window = whole("window", window, 2)
         self.register_buffer("places", lower_places(window), persistent=False)
         count = window * (window - 1) // 2
         self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=as_dtype(dtype)))

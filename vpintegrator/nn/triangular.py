@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import one_of, positive
+from vpintegrator.argument_values import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.cayley import lower_matrix, lower_places
@@ -63,7 +63,7 @@ class TriangularLayer(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.dim = positive("dim", dim)
+        self.dim = whole("dim", dim)
         self.shape = one_of("shape", shape, ["lower", "upper"])
         self.activation = activation
         self._activation = activation_of(activation)
@@ -168,8 +168,8 @@ class TriangularFeedForward(Composition):
         initial_scale: float = 0.1,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
-        positive("blocks", blocks)
-        positive("linear", linear)
+        whole("blocks", blocks)
+        whole("linear", linear)
         layers: list[nn.Module] = []
 
         def pair(function: str, first_bias: bool, second_bias: bool) -> None:
