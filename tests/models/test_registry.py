@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 
 import pytest
 import torch
@@ -106,6 +107,21 @@ def test_a_name_is_taken_once(known):
         vp.models.register(type("Another", (Own,), {}))
     with pytest.raises(InputError, match="no class of"):
         vp.models.register(torch.nn.Linear)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("no_such_module:Model", "the model 'lost', .* fails: ModuleNotFoundError"),
+        ("vpintegrator.models:StandardTransformer", "gives no model named 'lost'"),
+    ],
+)
+def test_an_entry_point_that_gives_no_model(known, monkeypatch, place, message):
+    entry = EntryPoint("lost", place, registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"lost": entry})
+    assert list(registry.ARCHITECTURES)[-1] == "lost"
+    with pytest.raises(InputError, match=message):
+        registry.ARCHITECTURES.find("lost")
 
 
 def test_built_in_models_are_where_the_table_says():

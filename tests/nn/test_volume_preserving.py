@@ -190,7 +190,7 @@ def test_reversible(sizes, seed):
     )
     randomise(psi, 0.5, seed)
     signs = 1 - 2 * torch.randint(0, 2, (dim,), generator=torch.Generator().manual_seed(seed))
-    phi = nn.reversible(psi, torch.diag(signs.double()))
+    phi = nn.Reversible(psi, torch.diag(signs.double()))
     assert phi.volume_preserving
     X = sample(window, dim, seed=seed)
     R = phi.reflection
@@ -202,13 +202,13 @@ def test_reversible(sizes, seed):
 
 def test_reversible_needs_an_inverse_and_an_involution():
     with pytest.raises(InputError, match="explicitly invertible"):
-        nn.reversible(nn.VolumePreservingAttention(3, "arbitrary"), SIGN_FLIPS[0])
+        nn.Reversible(nn.VolumePreservingAttention(3, "arbitrary"), SIGN_FLIPS[0])
     with pytest.raises(InputError, match="its own inverse"):
-        nn.reversible(nn.AdditiveCoupling(2), [[0.0, -1.0], [1.0, 0.0]])
+        nn.Reversible(nn.AdditiveCoupling(2), [[0.0, -1.0], [1.0, 0.0]])
 
 
 def test_reversible_states_without_time():
-    phi = nn.reversible(nn.AdditiveCoupling(3), SIGN_FLIPS[1], time_reversal=False)
+    phi = nn.Reversible(nn.AdditiveCoupling(3), SIGN_FLIPS[1], time_reversal=False)
     z = sample(7, 3)
     R = phi.reflection
     assert_close(R(phi(R(phi(z)))), z)

@@ -71,8 +71,9 @@ class Arguments:
     """
 
     def __post_init__(self) -> None:
+        declared = self.declared()
         for name, kinds in kinds_of(type(self)).items():
-            value, each = getattr(self, name), self.declared()[name]
+            value, each = getattr(self, name), declared[name]
             if set(kinds) <= _PLAIN:
                 value = plain(name, value, kinds)
             if each.metadata["least"] is not None and value is not None:

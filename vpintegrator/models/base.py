@@ -98,7 +98,7 @@ class Integrator(nn.Module):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "Arguments" in cls.__dict__:
+        if {"Arguments", "network"} & cls.__dict__.keys():
             show_arguments(cls)
 
     def __init__(self, psi: nn.Module | None = None, **arguments: Any) -> None:

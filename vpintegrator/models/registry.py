@@ -121,7 +121,11 @@ class Architectures(Mapping[str, "type[Integrator]"]):
         self._registered[name] = architecture
 
     def _of_entry_point(self, entry: EntryPoint) -> type[Integrator]:
-        found = entry.load()
+        try:
+            found = entry.load()
+        except Exception as error:  # whatever another package does
+            what = f"{type(error).__name__}: {error}"
+            raise InputError(f"the model '{entry.name}', {entry.value}, fails: {what}") from error
         if getattr(found, "name", None) != entry.name:
             raise InputError(f"the entry point {entry.value} gives no model named '{entry.name}'")
         self.add(found)

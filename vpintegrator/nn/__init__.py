@@ -15,7 +15,7 @@ from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
 from vpintegrator.nn.encoder import EncoderBlock
 from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
-from vpintegrator.nn.reversible import Reflection, Reversible, reversible
+from vpintegrator.nn.reversible import Reflection, Reversible
 from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
@@ -47,7 +47,6 @@ __all__ = [
     "cayley",
     "generated_group",
     "orthonormality_error",
-    "reversible",
     "skew_correlations",
     "skew_matrix",
     "stiefel",

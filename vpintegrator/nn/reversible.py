@@ -116,14 +116,3 @@ class Reversible(nn.Module):
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
         """The windows that ``forward`` maps to Y."""
         return self.reflection(self.psi(self.reflection(self._psi_inverse(Y))))
-
-
-def reversible(
-    psi: nn.Module,
-    symmetry: Any,
-    *,
-    time_reversal: bool = True,
-    dtype: torch.dtype | str = torch.float64,
-) -> Reversible:
-    """The reversible map psi R psi^-1 R, see ``Reversible``."""
-    return Reversible(psi, symmetry, time_reversal=time_reversal, dtype=dtype)
