@@ -114,9 +114,9 @@ def first_window(model: Integrator) -> np.ndarray:
     InputError
         If the model does not say of which system it is, or there is no such orbit.
     """
-    from vpintegrator.rollout.start import find_system
     from vpintegrator.rollout.diagnostics.first_window import first_windows
     from vpintegrator.rollout.flow import as_flow
+    from vpintegrator.rollout.start import find_system
 
     system = find_system({model.name: model}, None)
     initial = system.sample_initial(1, np.random.default_rng(0))
