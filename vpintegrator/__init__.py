@@ -55,26 +55,18 @@ __version__ = "0.1.0"
 _DATA = ("datasets", "systems")
 # the module vpintegrator.rollout is itself callable, so that vp.rollout(model, ...) is the function
 _NAMES = {
-    "InputError": "errors",
-    "System": "dynamics",
-    "as_ode_solver": "rollout",
-    "compare": "rollout",
-    "draw": "plotting",
-    "generate": "data",
-    "import_dataset": "data",
-    "grown": "models",
-    "integrate": "rollout",
-    "list_recipes": "catalogue",
-    "list_systems": "catalogue",
-    "load": "models",
-    "load_recipe": "data",
-    "load_system": "dynamics",
-    "open_dataset": "data",
-    "open_rollout": "rollout",
-    "save": "models",
-    "solve": "dynamics",
-    "train": "training",
-    "windows": "data",
+    name: module
+    for module, names in {
+        "catalogue": ("list_recipes", "list_systems"),
+        "data": ("generate", "import_dataset", "load_recipe", "open_dataset", "windows"),
+        "dynamics": ("System", "load_system", "solve"),
+        "errors": ("InputError",),
+        "models": ("grown", "load", "save"),
+        "plotting": ("draw",),
+        "rollout": ("as_ode_solver", "compare", "integrate", "open_rollout"),
+        "training": ("train",),
+    }.items()
+    for name in names
 }
 
 __all__ = [
