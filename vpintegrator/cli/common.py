@@ -104,14 +104,18 @@ overwrite_option = click.option(
 )
 
 
-def options_of(*decorators: Callable[..., Any]) -> list[click.Parameter]:
-    """What decorators declare, in their order, for a command whose modules have options."""
+class Options:
+    """Options that one module of a command declares, which decorate the command together."""
 
-    def command() -> None: ...
+    def __init__(self, *options: Callable[..., Any]) -> None:
+        self._options = options
+        # what they are called in the command
+        self.names = [str(p.name) for p in self(lambda: None).__click_params__]
 
-    for decorator in decorators:
-        decorator(command)
-    return vars(command)["__click_params__"]
+    def __call__(self, command: Callable[..., Any]) -> Any:
+        for option in reversed(self._options):
+            command = option(command)
+        return command
 
 
 def version_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -156,6 +160,16 @@ def console() -> Console:
     if not out.is_terminal:
         out.width = UNLIMITED
     return out
+
+
+def say_title(text: str) -> None:
+    """Print what the following is about."""
+    console().print(text, style="bold", soft_wrap=True)
+
+
+def say(heading: str, text: str, style: str | None = None) -> None:
+    """Print a line of what is known under a title."""
+    console().print(f"  {heading:<15}{text}", soft_wrap=True, style=style)
 
 
 def progress_bar(*columns: Any) -> AbstractContextManager[Progress]:

@@ -10,7 +10,6 @@ import click
 from vpintegrator.cli import generating, importing
 from vpintegrator.cli.common import (
     SETTINGS,
-    options_of,
     overwrite_option,
     plain_errors,
     read_parameters,
@@ -19,58 +18,39 @@ from vpintegrator.cli.common import (
 from vpintegrator.cli.output import output_options
 from vpintegrator.errors import InputError
 
-_OUTPUT = options_of(
-    click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        help="HDF5 file to write.  [default: NAME.h5]",
-    ),
-    overwrite_option,
-)
-_IMPORT = options_of(
-    click.option(
-        "--from",
-        "from_",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Take trajectories from a file .npz, .csv (also .csv.gz, .txt), .h5 or .nc instead of "
-        "integrating.",
-    )
-)
-_INSPECT = options_of(
-    click.option(
-        "--inspect",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Say what is in a dataset (or rollout, or model) and draw a preview to -o.",
-    )
-)
-_CATALOGUE = options_of(
-    click.option(
-        "--list", "list_", is_flag=True, help="List the catalogue of datasets and systems."
-    ),
-    click.option(
-        "--show",
-        metavar="SYSTEM",
-        help="Typeset a system: equations, invariants, symmetries, divergence.",
-    ),
-)
 
-
-@click.command(
-    context_settings=SETTINGS,
-    params=[
-        *_OUTPUT,
-        *generating.RECIPE_OPTIONS,
-        *_IMPORT,
-        *importing.OPTIONS,
-        *_INSPECT,
-        *generating.RUN_OPTIONS,
-        *_CATALOGUE,
-    ],
-)
+@click.command(context_settings=SETTINGS)
 @click.argument("source", required=False, metavar="[DATASET|SYSTEM|FILE.toml]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="HDF5 file to write.  [default: NAME.h5]",
+)
+@overwrite_option
+@generating.RECIPE_OPTIONS
+@click.option(
+    "--from",
+    "from_",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take trajectories from a file .npz, .csv (also .csv.gz, .txt), .h5 or .nc instead of "
+    "integrating.",
+)
+@importing.OPTIONS
+@click.option(
+    "--inspect",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Say what is in a dataset (or rollout, or model) and draw a preview to -o.",
+)
+@generating.RUN_OPTIONS
+@click.option("--list", "list_", is_flag=True, help="List the catalogue of datasets and systems.")
+@click.option(
+    "--show",
+    metavar="SYSTEM",
+    help="Typeset a system: equations, invariants, symmetries, divergence.",
+)
 @output_options
 @version_option
 @plain_errors
@@ -120,7 +100,7 @@ def main(
 
         inspect_file(inspect, output, overwrite)
         return
-    run = {str(option.name): options.pop(str(option.name)) for option in generating.RUN_OPTIONS}
+    run = {name: options.pop(name) for name in generating.RUN_OPTIONS.names}
     # an option that was not given is None, a flag False; a 0 that was given stays to be judged
     given = {k: v for k, v in options.items() if v is not None and v is not False}
     values = read_parameters(parameters)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vpintegrator.cli import importing
-from vpintegrator.cli.common import console, options_of, parameter_option, progress_bar
+from vpintegrator.cli.common import Options, console, parameter_option, progress_bar
 from vpintegrator.errors import InputError, printable
 from vpintegrator.interrupts import terminate_as_interrupt
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset, Recipe
 
-RECIPE_OPTIONS = options_of(
+RECIPE_OPTIONS = Options(
     click.option(
         "--count",
         type=click.IntRange(min=3),
@@ -56,7 +56,7 @@ RECIPE_OPTIONS = options_of(
         help="Spread initial states evenly over so many intervals of the energy.",
     ),
 )
-RUN_OPTIONS = options_of(
+RUN_OPTIONS = Options(
     click.option(
         "--workers",
         type=click.IntRange(min=1),
@@ -90,9 +90,9 @@ def generate_dataset(
     run: Mapping[str, Any],
 ) -> None:
     """Generate what ``source`` names, with what was given of the options, and report it."""
-    for option in importing.OPTIONS:
-        if option.name in options:
-            raise InputError(f"--{option.name} is an option of --from")
+    for name in importing.OPTIONS.names:
+        if name in options:
+            raise InputError(f"--{name} is an option of --from")
     if source is None:
         raise InputError(
             "say what to generate: a dataset, a system or a file; vp-gen --list shows the catalogue"

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from vpintegrator.cli.common import options_of
+from vpintegrator.cli.common import Options
 from vpintegrator.errors import InputError
 
-OPTIONS = options_of(
+OPTIONS = Options(
     click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take."),
     click.option(
         "--system", metavar="SYSTEM|FILE.toml", help="With --from: the system behind them."
@@ -58,9 +58,8 @@ def import_file(
         raise InputError(
             "--workers, --scheduler and --resume are not for --from, which computes nothing"
         )
-    known = [*_SHARED, *(option.name for option in OPTIONS)]
     for key in options:
-        if key not in known:
+        if key not in (*_SHARED, *OPTIONS.names):
             raise InputError(f"--{key.replace('_', '-')} is not for --from, which computes nothing")
     from vpintegrator.cli.recipe_options import read_fractions, read_numbers
     from vpintegrator.cli.reporting import report_imported

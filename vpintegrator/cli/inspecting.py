@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.cli.common import console
+from vpintegrator.cli.common import console, say, say_title
 from vpintegrator.cli.output import width_of, write_json
 from vpintegrator.cli.reporting import told_of_equations, told_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.data.inspection import Group
 
-_WIDTH = 15
 _COMPONENTS = 12  # listed one by one
 
 
@@ -45,14 +44,6 @@ def _kind(path: Path) -> str:
         return "rollout" if StoredGroup(file, path).text("format", None) == ROLLOUT else "dataset"
 
 
-def _say(heading: str, text: str) -> None:
-    console().print(f"  {heading:<{_WIDTH}}{text}", soft_wrap=True)
-
-
-def _title(text: str) -> None:
-    console().print(text, style="bold", soft_wrap=True)
-
-
 def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     from vpintegrator.data import open_dataset
     from vpintegrator.data.inspection import inspect_dataset
@@ -68,22 +59,22 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
         left_out = str(error)  # nobody asked for it by name, and all else can be said
     dataset = open_dataset(path)
     groups = inspect_dataset(dataset)
-    _title(dataset.title)
-    _say("system", _system(dataset.system))
-    _say("state", f"{dataset.dim} components: {_plain(', '.join(dataset.system.components))}")
-    _say("step", f"{dataset.step:g}")
+    say_title(dataset.title)
+    say("system", _system(dataset.system))
+    say("state", f"{dataset.dim} components: {_plain(', '.join(dataset.system.components))}")
+    say("step", f"{dataset.step:g}")
     for name, group in groups.items():
         count, length, _ = group.shape
         span = f"t = {group.times[0]:g} to {group.times[1]:g}" if length else "no times"
-        _say(name, f"{_number(count, 'trajectory')}, {_number(length, 'time')}; {span}")
+        say(name, f"{_number(count, 'trajectory')}, {_number(length, 'time')}; {span}")
     _origin(dataset)
-    _say("states", ", ".join(_unusual(groups)) or "all observed and finite")
+    say("states", ", ".join(_unusual(groups)) or "all observed and finite")
     _ranges(dataset, groups)
     _invariants(dataset, groups)
     _versions(dataset)
     if left_out is None:
         draw_preview(dataset, target, overwrite, groups=groups)
-    _say("preview", left_out or str(target))
+    say("preview", left_out or str(target))
     write_json(lambda: dataset_results(dataset))
 
 
@@ -109,18 +100,18 @@ def _origin(dataset: Dataset) -> None:
     if isinstance(imported, dict):
         variable = f", {imported['variable']}" if imported.get("variable") else ""
         source = imported.get("source", "an unknown file")
-        _say("imported from", f"{source}{variable} (seed {dataset.seed})")
+        say("imported from", f"{source}{variable} (seed {dataset.seed})")
         components = dataset.system.components
         for heading, text in [*told_of_import(components, recipe), *told_of_equations(recipe)]:
-            _say("units" if heading == "states" else heading, text)
+            say("units" if heading == "states" else heading, text)
     else:
-        _say("seed", str(dataset.seed))
+        say("seed", str(dataset.seed))
         known = (
             f"{key} {_short(attributes[key])}" for key in ("rtol", "atol") if key in attributes
         )
-        _say("solver", ", ".join([_short(attributes.get("solver", "not known")), *known]))
+        say("solver", ", ".join([_short(attributes.get("solver", "not known")), *known]))
     if "estimated_error" in accuracy:
-        _say(
+        say(
             "accuracy",
             f"error about {_short(accuracy['estimated_error'], '.1e')} "
             f"({accuracy.get('sample', '?')} trajectories integrated again, more tightly)",
@@ -128,9 +119,9 @@ def _origin(dataset: Dataset) -> None:
     for key in ("split", "stratified", "initial_conditions", "observation"):
         if isinstance(recipe.get(key), dict):
             table = ", ".join(f"{k} {_plain(v)}" for k, v in recipe[key].items())
-            _say(key.replace("_", " "), table)
+            say(key.replace("_", " "), table)
     if dataset.noise is not None and np.any(dataset.noise):
-        _say("noise", "standard deviation " + ", ".join(f"{v:.3g}" for v in dataset.noise))
+        say("noise", "standard deviation " + ", ".join(f"{v:.3g}" for v in dataset.noise))
 
 
 def _plain(value: Any) -> str:
@@ -164,10 +155,10 @@ def _ranges(dataset: Dataset, groups: dict[str, Group]) -> None:
     high = np.nanmax([group.high for group in used], axis=0)
     names = dataset.system.components
     for k, name in enumerate(names[:_COMPONENTS]):
-        _say("ranges" if k == 0 else "", f"{name} from {low[k]:.6g} to {high[k]:.6g}")
+        say("ranges" if k == 0 else "", f"{name} from {low[k]:.6g} to {high[k]:.6g}")
     if len(names) > _COMPONENTS:
         least, most = np.fmin.reduce(low[_COMPONENTS:]), np.fmax.reduce(high[_COMPONENTS:])
-        _say("", f"and {len(names) - _COMPONENTS} more, {least:.6g} to {most:.6g}")
+        say("", f"and {len(names) - _COMPONENTS} more, {least:.6g} to {most:.6g}")
 
 
 def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
@@ -178,10 +169,10 @@ def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
             for name, group in groups.items()
             if group.shape[0]
         )
-        _say("invariants" if k == 0 else "", f"{invariant.replace('_', ' ')}: {changes}")
+        say("invariants" if k == 0 else "", f"{invariant.replace('_', ' ')}: {changes}")
     if dataset.system.invariants:
         noisy = dataset.noise is not None and np.any(dataset.noise)
-        _say(
+        say(
             "",
             "(largest change, relative to the group's largest value"
             + (", noise included)" if noisy else ")"),
@@ -194,9 +185,9 @@ def _versions(dataset: Dataset) -> None:
     attributes = dataset.attributes
     where = f"{dataset.path}: the attribute 'versions'"
     versions = read_json(str(attributes.get("versions", "{}")), where)
-    _say("made with", ", ".join(f"{name} {number}" for name, number in versions.items()))
-    _say("format", f"{attributes['format']}, version {attributes['format_version']}")
-    _say("fingerprint", dataset.fingerprint)
+    say("made with", ", ".join(f"{name} {number}" for name, number in versions.items()))
+    say("format", f"{attributes['format']}, version {attributes['format_version']}")
+    say("fingerprint", dataset.fingerprint)
 
 
 def _inspect_rollout(path: Path) -> None:
@@ -204,13 +195,13 @@ def _inspect_rollout(path: Path) -> None:
     from vpintegrator.rollout import open_rollout
 
     report = open_rollout(path)
-    _title(f"Rollout: {report.system.title}")
-    _say("system", _system(report.system))
+    say_title(f"Rollout: {report.system.title}")
+    say("system", _system(report.system))
     states = next(iter(report.runs.values())).states
     count, times = _number(len(states), "trajectory"), _number(len(report.times), "stored time")
-    _say("states", f"{count}, {times}")
-    _say("step", f"{report.step:g}, one in {report.every} stored, to t = {report.times[-1]:g}")
-    _say("methods", ", ".join(f"{name} ({run.kind})" for name, run in report.runs.items()))
+    say("states", f"{count}, {times}")
+    say("step", f"{report.step:g}, one in {report.every} stored, to t = {report.times[-1]:g}")
+    say("methods", ", ".join(f"{name} ({run.kind})" for name, run in report.runs.items()))
     out = console()
     out.print(terminal_table(report, width_of(out)))
     out.print(f"draw it with: vp-plot {path}", soft_wrap=True)
@@ -224,33 +215,33 @@ def _inspect_model(path: Path) -> None:
 
     model = load(path)
     metadata = model.metadata
-    _title(f"Model: {model.description}")
-    _say("architecture", f"{model.name}, {sum(p.numel() for p in model.parameters())} parameters")
+    say_title(f"Model: {model.description}")
+    say("architecture", f"{model.name}, {sum(p.numel() for p in model.parameters())} parameters")
     for key, value in model.arguments.items():
-        _say("", f"{key} = {_plain(value)}")
-    _say("dtype", str(model.scale.dtype).removeprefix("torch."))
+        say("", f"{key} = {_plain(value)}")
+    say("dtype", str(model.scale.dtype).removeprefix("torch."))
     traits = {
         "volume-preserving": model.volume_preserving,
         "invertible": model.invertible,
         "reversible": len(model.reversing_symmetries) > 0,
     }
-    _say("structure", ", ".join(name for name, holds in traits.items() if holds) or "none")
+    say("structure", ", ".join(name for name, holds in traits.items() if holds) or "none")
     for key, heading in (("system_name", "system"), ("step", "step"), ("dataset", "dataset")):
         if key in metadata:
-            _say(heading, _plain(str(metadata[key])))
+            say(heading, _plain(str(metadata[key])))
     training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")
     if "region" in metadata:
         region = Region.from_text(metadata["region"], f"{path}: the region of training")
         for k, (name, (low, high)) in enumerate(zip(region.names, region.bounds, strict=True)):
             if k < _COMPONENTS:
-                _say("trained on" if k == 0 else "", f"{_plain(name)} from {low:.6g} to {high:.6g}")
+                say("trained on" if k == 0 else "", f"{_plain(name)} from {low:.6g} to {high:.6g}")
         if len(region.names) > _COMPONENTS:
-            _say("", f"and {len(region.names) - _COMPONENTS} more")
+            say("", f"and {len(region.names) - _COMPONENTS} more")
     told = [
         f"{key.replace('_', ' ')} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
         for key, value in training.items()
         if not isinstance(value, list | dict)
     ]
     if told:
-        _say("training", ", ".join(told).replace("_", " "))
+        say("training", ", ".join(told).replace("_", " "))
     write_json(lambda: model_results(model))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.cli.common import console
+from vpintegrator.cli.common import say, say_title
 from vpintegrator.cli.output import write_json
 from vpintegrator.cli.results import dataset_results
 from vpintegrator.toml import read_toml
@@ -17,49 +17,38 @@ if TYPE_CHECKING:
 
 def report_generated(dataset: Dataset) -> None:
     """Of trajectories that were integrated."""
-    out = console()
+    say_title(dataset.title)
+    say("trajectories", dataset.description)
+    say(
+        "accuracy",
+        f"error about {dataset.accuracy['estimated_error']:.1e} "
+        f"({dataset.accuracy['sample']} trajectories integrated again, more tightly)",
+    )
     drift = ", ".join(
         f"{k.replace('_', ' ')} {v:.1e}" for k, v in dataset.accuracy["invariant_drift"].items()
     )
-    out.print(dataset.title, style="bold")
-    _trajectories(dataset)
-    out.print(
-        f"  accuracy       error about {dataset.accuracy['estimated_error']:.1e} "
-        f"({dataset.accuracy['sample']} trajectories integrated again, more tightly)",
-        soft_wrap=True,
-    )
     if drift:
-        out.print(
-            f"  invariants     largest change, relative to the largest value: {drift}",
-            soft_wrap=True,
-        )
+        say("invariants", f"largest change, relative to the largest value: {drift}")
     if dataset.noise is not None and dataset.noise.any():
         noise = ", ".join(f"{value:.2g}" for value in dataset.noise)
-        out.print(
-            f"  noise          standard deviation {noise}, on what is trained on", soft_wrap=True
-        )
+        say("noise", f"standard deviation {noise}, on what is trained on")
     _written(dataset)
 
 
 def report_imported(dataset: Dataset) -> None:
     """Of trajectories that existed before."""
-    out = console()
-    out.print(dataset.title, style="bold")
+    say_title(dataset.title)
     recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
     states, *guessed = told_of_import(dataset.system.components, recipe)
     system = dataset.system.title
     if dataset.system.is_measured:
         system = "equations not known: what needs them is left out (--system gives them)"
-    told = [states, *guessed, ("system", system), *told_of_equations(recipe)]
-    for heading, text in told:
-        style = "bold red" if heading == "equations" and _misfits(recipe) else None
-        out.print(f"  {heading:<15}{text}", soft_wrap=True, markup=False, style=style)
-    _trajectories(dataset)
+    misfits = recipe.get("equations", {}).get("fits") == "no"
+    for heading, text in [states, *guessed, ("system", system), *told_of_equations(recipe)]:
+        say(heading, text, "bold red" if heading == "equations" and misfits else None)
+    say("trajectories", dataset.description)
     if not dataset.is_complete:
-        out.print(
-            "  missing        some states were not observed; no window that lacks one is used",
-            soft_wrap=True,
-        )
+        say("missing", "some states were not observed; no window that lacks one is used")
     _written(dataset)
 
 
@@ -90,10 +79,6 @@ def told_of_equations(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
     return told
 
 
-def _misfits(recipe: Mapping[str, Any]) -> bool:
-    return bool(recipe.get("equations", {}).get("fits") == "no")
-
-
 def _uncertain(value: float, error: float) -> str:
     """A value with as many digits as its standard error leaves."""
     if not 0 < error < float("inf"):
@@ -102,22 +87,14 @@ def _uncertain(value: float, error: float) -> str:
     return f"{value:.{min(digits, 15)}f} +- {error:.2g} (standard error)"
 
 
-def _trajectories(dataset: Dataset) -> None:
-    console().print(f"  trajectories   {dataset.description}", soft_wrap=True)
-
-
 def _written(dataset: Dataset) -> None:
     write_json(lambda: {"output": dataset.path, **dataset_results(dataset)})
-    out, size = console(), _size(dataset.path.stat().st_size)
-    out.print(f"  written to     {dataset.path} ({size})", soft_wrap=True)
+    say("written to", f"{dataset.path} ({_size(dataset.path.stat().st_size)})")
     if "shards" in dataset.attributes:
         files = list(dataset.path.with_name(dataset.attributes["shards"]).glob("*.h5"))
         size = _size(sum(file.stat().st_size for file in files))
-        out.print(
-            f"                 with its {len(files)} shards in {dataset.attributes['shards']} "
-            f"({size}), to be kept beside it",
-            soft_wrap=True,
-        )
+        shards = f"its {len(files)} shards in {dataset.attributes['shards']} ({size})"
+        say("", f"with {shards}, to be kept beside it")
 
 
 def _size(bytes_: int) -> str:
