@@ -20,6 +20,7 @@ both sides have a value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 from typing import Any
@@ -61,67 +62,57 @@ class Expression:
 Value = Number | Expression
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Symbol(Expression):
     """A variable, or a constant that has a name only (``depends`` is 0 then)."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __repr__(self) -> str:
         return self.name
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Sum(Expression):
     """``constant + coefficient*term + ...``; the constant is not 0, or the terms are several."""
 
-    __slots__ = ("constant", "terms")
-
-    def __init__(self, constant: Number, terms: tuple[tuple[Expression, Number], ...]) -> None:
-        self.constant = constant
-        self.terms = terms
+    constant: Number
+    terms: tuple[tuple[Expression, Number], ...]
 
     @property
     def parts(self) -> Sequence[Expression]:
         return [term for term, _ in self.terms]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Product(Expression):
     """``base**exponent * ...``."""
 
-    __slots__ = ("factors",)
-
-    def __init__(self, factors: tuple[tuple[Expression, Number], ...]) -> None:
-        self.factors = factors
+    factors: tuple[tuple[Expression, Number], ...]
 
     @property
     def parts(self) -> Sequence[Expression]:
         return [base for base, _ in self.factors]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Power(Expression):
     """``base**exponent`` where the exponent is no number."""
 
-    __slots__ = ("base", "exponent")
-
-    def __init__(self, base: Value, exponent: Expression) -> None:
-        self.base = base
-        self.exponent = exponent
+    base: Value
+    exponent: Expression
 
     @property
     def parts(self) -> Sequence[Expression]:
         return [e for e in (self.base, self.exponent) if isinstance(e, Expression)]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Call(Expression):
     """``function(argument)``."""
 
-    __slots__ = ("argument", "function")
-
-    def __init__(self, function: str, argument: Value) -> None:
-        self.function = function
-        self.argument = argument
+    function: str
+    argument: Value
 
     @property
     def parts(self) -> Sequence[Expression]:
@@ -169,8 +160,7 @@ class Algebra:
     def symbol(self, name: str, varies: bool = True) -> Symbol:
         """A new variable, or a constant with a name."""
         symbol = Symbol(name)
-        symbol.number = next(self._numbers)
-        symbol.depends = 1 << len(self.variables) if varies else 0
+        self._count(symbol, 1 << len(self.variables) if varies else 0)
         if varies:
             self.variables.append(symbol)
         return symbol
@@ -190,14 +180,19 @@ class Algebra:
             return []
         return [self.variables[bit] for bit in _bits(value.depends)]
 
-    def _made(self, key: Any, make: Callable[[], Expression], depends: int) -> Expression:
+    def _made(self, key: Any, make: Callable[[], Expression]) -> Expression:
         found = self._known.get(key)
         if found is None:
             made = make()
-            made.number = next(self._numbers)
-            made.depends = depends
+            depends = 0
+            for part in made.parts:
+                depends |= part.depends
+            self._count(made, depends)
             found = self._known.setdefault(key, made)
         return found
+
+    def _count(self, made: Expression, depends: int) -> None:
+        made.number, made.depends = next(self._numbers), depends
 
     # operations
 
@@ -253,11 +248,8 @@ class Algebra:
             return constant
         if constant == 0 and len(terms) == 1 and terms[0][1] == 1:
             return terms[0][0]
-        depends = 0
-        for term, _ in terms:
-            depends |= term.depends
         key = (Sum, constant, tuple((term.number, c) for term, c in terms))
-        return self._made(key, lambda: Sum(constant, terms), depends)
+        return self._made(key, lambda: Sum(constant, terms))
 
     def scale(self, coefficient: Number, value: Value) -> Value:
         """A value times a number."""
@@ -294,7 +286,7 @@ class Algebra:
                         coefficient = tidy(coefficient)
                     continue
                 if self.exact and not whole and value != 0:
-                    base = self._made((Sum, value, ()), lambda v=value: Sum(v, ()), 0)  # type: ignore[misc]
+                    base = self._made((Sum, value, ()), lambda v=value: Sum(v, ()))  # type: ignore[misc]
                     collected[base] = collected.get(base, 0) + exponent
                     continue
                 work += _IRRATIONAL
@@ -339,11 +331,8 @@ class Algebra:
             return factors[0][0]
         if any(constants.size(e) > constants.LARGEST_EXPONENT for _, e in factors):
             raise NotFinite
-        depends = 0
-        for base, _ in factors:
-            depends |= base.depends
         key = (Product, tuple((base.number, e) for base, e in factors))
-        return self._made(key, lambda: Product(factors), depends)
+        return self._made(key, lambda: Product(factors))
 
     def power(self, base: Value, exponent: Value) -> Value:
         """``base**exponent``.
@@ -357,16 +346,13 @@ class Algebra:
             if constants.size(exponent) > constants.LARGEST_EXPONENT:
                 raise NotFinite
             return self.raise_factors([(base, exponent)])
-        depends = exponent.depends
-        if isinstance(base, Expression):
-            depends |= base.depends
-        elif base <= 0:
+        if not isinstance(base, Expression) and base <= 0:
             raise NotFinite
-        elif base == 1:
+        if base == 1:
             return 1
         self.spend(1)
         key = (Power, _key(base), exponent.number)
-        return self._made(key, lambda: Power(base, exponent), depends)
+        return self._made(key, lambda: Power(base, exponent))
 
     def call(self, function: str, argument: Value) -> Value:
         """A function of a value; ``sqrt`` is a power."""
@@ -382,9 +368,8 @@ class Algebra:
         elif (function in _ODD or function in _EVEN) and _leads_with_minus(argument):
             value = self.call(function, self.scale(-1, argument))
             return self.scale(-1, value) if function in _ODD else value
-        depends = argument.depends if isinstance(argument, Expression) else 0
         key = (Call, function, _key(argument))
-        return self._made(key, lambda: Call(function, argument), depends)
+        return self._made(key, lambda: Call(function, argument))
 
     # what is derived from formulas
 

@@ -381,6 +381,8 @@ def stack_torch(values: Sequence[Any], like: Any) -> Any:
     """The same for tensors; plain numbers become tensors like ``like``."""
     import torch
 
+    if not values:
+        return like.new_empty((*like.shape, 0))
     return torch.stack(
         [v if isinstance(v, torch.Tensor) else torch.full_like(like, v) for v in values], dim=-1
     )

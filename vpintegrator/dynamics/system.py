@@ -166,41 +166,30 @@ class System:
 
     def vector_field(self, state: Any) -> Any:
         """Right-hand side f(z), shape (..., dim)."""
-        state = _checked(state, self.dim)
-        if is_tensor(state):
-            return stack_torch(self._field("torch")(*state.unbind(-1)), state[..., 0])
-        return stack_numpy(self._field("numpy")(*np.moveaxis(state, -1, 0)), state[..., 0])
+        return self._field(state)
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
         """The same with the components first, (dim, ...): contiguous, so the fastest for NumPy."""
         result = np.empty_like(components)
-        for i, value in enumerate(self._field("numpy")(*components)):
+        for i, value in enumerate(self._field.made("numpy")(*components)):
             result[i] = value
         return result
 
     def jacobian(self, state: Any) -> Any:
         """Matrix df_i/dz_j, shape (..., dim, dim)."""
-        state = _checked(state, self.dim)
-        positions, numpy_function, torch_function = self._jacobian
-        dim = self.dim
-        if is_tensor(state):
-            values = torch_function()(*state.unbind(-1))
-            zero = state[..., 0] * 0
-            entries: list[Any] = [zero] * (dim * dim)
-            for (i, j), value in zip(positions, values, strict=True):
-                entries[dim * i + j] = value
-            return stack_torch(entries, zero).unflatten(-1, (dim, dim))
-        result = np.zeros((*state.shape, dim), dtype=state.dtype)
-        values = numpy_function(*np.moveaxis(state, -1, 0))
-        for (i, j), value in zip(positions, values, strict=True):
-            result[..., i, j] = value
-        return result
+        positions, entries = self._jacobian
+        values = entries(state)
+        shape = (*values.shape[:-1], self.dim, self.dim)
+        new = values.new_zeros(shape) if is_tensor(values) else np.zeros(shape, values.dtype)
+        rows, columns = np.array(positions, int).reshape(-1, 2).T
+        new[..., rows, columns] = values
+        return new
 
     def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
         """The same with the components first: (dim, ...) to (dim, dim, ...)."""
-        positions, numpy_function, _ = self._jacobian
+        positions, entries = self._jacobian
         result = np.zeros((self.dim, *components.shape), dtype=components.dtype)
-        for place, value in zip(positions, numpy_function(*components), strict=True):
+        for place, value in zip(positions, entries.made("numpy")(*components), strict=True):
             result[place] = value
         return result
 
@@ -245,22 +234,16 @@ class System:
         )
 
     @cached_property
-    def _field(self) -> Callable[[str], Callable[..., list[Any]]]:
+    def _field(self) -> _Function:
         self.require_equations("the vector field")
-        e = self.equations
-        return cache(lambda library: vectorised(e.vector_field, e.symbols, library))
+        return _Function(self.equations, self.equations.vector_field)
 
     @cached_property
-    def _jacobian(self) -> tuple[list[tuple[int, int]], Callable[..., Any], Callable[[], Any]]:
+    def _jacobian(self) -> tuple[list[tuple[int, int]], _Function]:
         self.require_equations("the Jacobian matrix")
-        e = self.equations
         with _within_reach(self._source):
-            positions, entries = list(e.jacobian), list(e.jacobian.values())
-        return (
-            positions,
-            vectorised(entries, e.symbols, "numpy"),
-            cache(lambda: vectorised(entries, e.symbols, "torch")),
-        )
+            entries = self.equations.jacobian
+        return list(entries), _Function(self.equations, list(entries.values()))
 
     @cached_property
     def _hamiltonian(self) -> _Scalar | None:
@@ -279,36 +262,39 @@ def _again(text: str, name: str, definitions: str, source: str) -> System:
     return System(text, name, json.loads(definitions), source)
 
 
-def _checked(state: Any, dim: int) -> Any:
-    """The state as a tensor or array with the right number of components."""
-    if not is_tensor(state):
-        state = as_array(state)
-    if not state.shape or state.shape[-1] != dim:
-        raise InputError(
-            f"a state of this system has {dim} components in its last dimension, but the array "
-            f"given has shape {tuple(state.shape)}"
-        )
-    return state
+class _Function:
+    """Formulas as a function of states (..., dim), made for a library when first called."""
+
+    def __init__(self, equations: Equations, expressions: Sequence[Value]) -> None:
+        self._dim = len(equations.symbols)
+        self.made = cache(lambda library: vectorised(expressions, equations.symbols, library))
+
+    def __call__(self, state: Any) -> Any:
+        """Their values, (..., expression)."""
+        if not is_tensor(state):
+            state = as_array(state)
+        if not state.shape or state.shape[-1] != self._dim:
+            raise InputError(
+                f"a state of this system has {self._dim} components in its last dimension, but the "
+                f"array given has shape {tuple(state.shape)}"
+            )
+        if is_tensor(state):
+            return stack_torch(self.made("torch")(*state.unbind(-1)), state[..., 0])
+        return stack_numpy(self.made("numpy")(*np.moveaxis(state, -1, 0)), state[..., 0])
 
 
-class _Scalar:
-    """A scalar function of the state, compiled when first called."""
+class _Scalar(_Function):
+    """A scalar function of the state."""
 
     def __init__(self, equations: Equations, expression: Value, name: str) -> None:
+        super().__init__(equations, [expression])
         self.expression, self._name = expression, name
-        self._dim = len(equations.symbols)
-        self._compile = cache(lambda library: vectorised([expression], equations.symbols, library))
 
     def __repr__(self) -> str:
         return f"<{self._name}: a function of states (..., {self._dim})>"
 
     def __call__(self, state: Any) -> Any:
-        state = _checked(state, self._dim)
-        if is_tensor(state):
-            values = self._compile("torch")(*state.unbind(-1))
-            return stack_torch(values, state[..., 0])[..., 0]
-        values = self._compile("numpy")(*np.moveaxis(state, -1, 0))
-        return stack_numpy(values, state[..., 0])[..., 0]
+        return super().__call__(state)[..., 0]
 
 
 @contextmanager
