@@ -1,14 +1,8 @@
-"""Networks saved by GeometricMachineLearning.jl.
-
-Their HDF5 files hold groups L1, L2, ... with the parameters of each layer. Julia's arrays are
-column-major, so h5py shows them transposed. Activations and sizes of windows are not stored.
-"""
+"""Networks saved by GeometricMachineLearning.jl, as the equal models of this package."""
 
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +13,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
+from vpintegrator.models.gml_file import Layer, UnknownNetwork, read_layers
 from vpintegrator.models.residual_network import ResidualNetwork
 from vpintegrator.models.standard_transformer import StandardTransformer
 from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
@@ -27,22 +22,6 @@ from vpintegrator.nn.attention import VolumePreservingAttention
 from vpintegrator.nn.feed_forward import ResidualLayer
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
-from vpintegrator.reading import StoredGroup, open_any, reading
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One group of the file: what kind of layer it is, and its arrays in Julia's orientation."""
-
-    place: str
-    kind: str  # attention, multihead, lower, upper, residual, dense
-    arrays: dict[str, Any]
-    stiefel: bool = False
-    skew: bool = False
-
-    @property
-    def has_bias(self) -> bool:
-        return "bias" in self.arrays
 
 
 def load_gml(
@@ -93,153 +72,37 @@ def load_gml(
     queries. Linear pairs with biases between them become one bias after the last, an equal map.
     """
     path = Path(path)
-    layers = _read(path)
-    kinds = {layer.kind for layer in layers}
-    options = {"activation": activation, "prediction_window": prediction_window}
-    if "multihead" in kinds and kinds <= {"multihead", "residual", "dense"}:
-        if "dense" in kinds and upscaling != "identity":
-            raise InputError(
-                f"{path} is a transformer with upscaling by {upscaling}, but transformers here "
-                "lead to more components linearly; train one with upscaling_activation = identity"
-            )
-        options |= {"window": 3 if window is None else window, "residual": residual}
-        return _standard_transformer(path, layers, options)
-    if "attention" in kinds and kinds <= {"attention", "lower", "upper"}:
-        options["window"] = 3 if window is None else window
-        return _volume_preserving_transformer(path, layers, options)
-    if kinds <= {"lower", "upper"}:
-        options["window"] = 1 if window is None else window
-        return _volume_preserving_feed_forward(path, layers, options)
-    if kinds == {"residual"}:
-        options["window"] = 1 if window is None else window
-        return _residual_network(path, layers, options)
-    raise _unknown(path, f"its layers are {', '.join(sorted(kinds))}")
-
-
-class _Unknown(InputError):
-    pass
-
-
-def _unknown(path: Path, why: str) -> InputError:
-    return _Unknown(
-        f"{path} is not a network of GeometricMachineLearning.jl that can be read here (volume-"
-        f"preserving or standard transformer, volume-preserving feed-forward, residual): {why}"
-    )
-
-
-# ------------------------------------------------------------------------------ reading
-
-
-def _read(path: Path) -> list[Layer]:
-    with open_any(path, "a network of GeometricMachineLearning.jl") as file:
-        root = StoredGroup(file, path)
-        names = [name for name in root.groups if re.fullmatch(r"L[0-9]{1,6}", name)]
-        if not names:
-            raise _unknown(path, "it has no groups L1, L2, ...")
-        names.sort(key=lambda name: int(name[1:]))
-        try:
-            return [_read_layer(path, name, root.group(name)) for name in names]
-        except _Unknown:
-            raise
-        except InputError as error:
-            raise _unknown(path, f"a layer has an unknown layout ({error})") from None
-
-
-def _read_layer(path: Path, name: str, group: StoredGroup) -> Layer:
-    if "A" in group.groups:
-        if _type(group.group("A")) != "SkewSymMatrix":
-            raise _unknown(path, f"{name}/A is of type {_type(group.group('A'))!r}")
-        return Layer(name, "attention", _triangle(path, name, group.group("A")), skew=True)
-    if "A" in group:
-        A = _array(group, "A", 2)
-        if A.shape[0] != A.shape[1]:
-            raise _unknown(path, f"{name}/A has the shape {A.shape}")
-        return Layer(name, "attention", {"A": A})
-    if all(key in group.groups for key in ("PQ", "PK", "PV")):
-        return _read_heads(path, name, group)
-    # dense layers hold W and b, residual ones weight and bias
-    weight, bias = ("W", "b") if "W" in group else ("weight", "bias")
-    biases = {"bias": _vector(group, bias)} if bias in group else {}
-    if weight in group.groups:
-        kinds = {"LowerTriangular": "lower", "UpperTriangular": "upper"}
-        kind = _type(group.group(weight))
-        if kind not in kinds:
-            raise _unknown(path, f"{name}/{weight} is of type {kind!r}")
-        entries = _triangle(path, name, group.group(weight))
-        return Layer(name, kinds[kind], entries | biases)
-    if weight in group:
-        matrix = _array(group, weight, 2)
-        square = matrix.shape[0] == matrix.shape[1]
-        kind = "residual" if weight == "weight" and square else "dense"
-        return Layer(name, kind, {"weight": matrix} | biases)
-    raise _unknown(path, f"{name} holds {', '.join(_names(group)) or 'nothing'}")
-
-
-def _read_heads(path: Path, name: str, group: StoredGroup) -> Layer:
-    arrays, stiefel = {}, False
-    for key in ("PQ", "PK", "PV"):
-        entries = group.group(key)
-        heads = [f"head_{index + 1}" for index in range(len(_names(entries)))]
-        on_manifold = [head in entries.groups for head in heads]
-        stiefel |= any(on_manifold)
-        found = [
-            _array(entries.group(head), "A", 2) if inside else _array(entries, head, 2)
-            for head, inside in zip(heads, on_manifold, strict=True)
-        ]
-        if len({matrix.shape for matrix in found}) != 1:
-            raise _unknown(path, f"the heads in {name}/{key} are not of one shape")
-        arrays[key] = np.stack(found)
-    if len({array.shape for array in arrays.values()}) != 1:
-        raise _unknown(path, f"PQ, PK and PV in {name} are not of one shape")
-    return Layer(name, "multihead", arrays, stiefel=stiefel)
-
-
-def _type(group: StoredGroup) -> str:
-    return re.sub(r"\{.*", "", group.text("gml_type", "")).rsplit(".", 1)[-1]
-
-
-def _names(group: StoredGroup) -> list[str]:
-    with reading(str(group)):
-        return sorted(group.raw)
-
-
-def _array(group: StoredGroup, name: str, axes: int) -> np.ndarray:
-    """Julia's array: h5py shows the axes in reverse order. In single precision, or else double."""
-    stored = group.dataset(name, [None] * axes)
-    single = stored.dtype.kind == "f" and stored.dtype.itemsize == 4
-    with reading(f"{group}, {name}"):
-        array = np.asarray(stored[()]).astype(np.float32 if single else np.float64).T
-    if not np.isfinite(array).all():
-        raise InputError(f"{group}: {name} holds numbers that are not finite")
-    return array
-
-
-def _vector(group: StoredGroup, name: str) -> np.ndarray:
-    """A vector, also where it is stored as a matrix of one column."""
+    options: dict[str, Any] = {"activation": activation, "prediction_window": prediction_window}
     try:
-        return _array(group, name, 1)
-    except InputError:
-        return _array(group, name, 2).reshape(-1)
+        layers = read_layers(path)
+        kinds = {layer.kind for layer in layers}
+        if "multihead" in kinds and kinds <= {"multihead", "residual", "dense"}:
+            if "dense" in kinds and upscaling != "identity":
+                raise InputError(
+                    f"{path} is a transformer with upscaling by {upscaling}, but transformers here "
+                    "lead to more components linearly; train one with upscaling_activation = "
+                    "identity"
+                )
+            options |= {"window": 3 if window is None else window, "residual": residual}
+            return _standard_transformer(layers, options)
+        if "attention" in kinds and kinds <= {"attention", "lower", "upper"}:
+            options["window"] = 3 if window is None else window
+            return _volume_preserving_transformer(layers, options)
+        options["window"] = 1 if window is None else window
+        if kinds <= {"lower", "upper"}:
+            return _volume_preserving_feed_forward(layers, options)
+        if kinds == {"residual"}:
+            return _residual_network(layers, options)
+        raise UnknownNetwork(f"its layers are {', '.join(sorted(kinds))}")
+    except UnknownNetwork as error:
+        raise InputError(
+            f"{path} is not a network of GeometricMachineLearning.jl that can be read here "
+            "(volume-preserving or standard transformer, volume-preserving feed-forward, "
+            f"residual): {error}"
+        ) from None
 
 
-def _triangle(path: Path, name: str, group: StoredGroup) -> dict[str, Any]:
-    """A triangular or skew-symmetric matrix: its size n, and its entries S."""
-    n = int(group.array("n", [], "i")) if "n" in group else group.whole("n")
-    S = _array(group, "S", 1)
-    if len(S) != n * (n - 1) // 2:
-        raise _unknown(
-            path,
-            f"{name} has an array of shape {S.shape} where one of ({n * (n - 1) // 2},) belongs",
-        )
-    return {"S": S, "n": n}
-
-
-# ------------------------------------------------------------------------------ building
-
-
-def _build(
-    path: Path, architecture: type[Integrator], layers: list[Layer], **arguments: Any
-) -> Any:
+def _build(architecture: type[Integrator], layers: list[Layer], **arguments: Any) -> Any:
     """A model of the architecture in the precision of the file."""
     arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
     dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
@@ -247,28 +110,27 @@ def _build(
         with bounded_by([a.size for a in arrays], 0, "no such model can be made"):
             return architecture(dtype=dtype, **arguments)
     except InputError as error:
-        raise _unknown(path, str(error)) from None
+        raise UnknownNetwork(str(error)) from None
 
 
-def _tensor(path: Path, layer: Layer, value: Any, like: torch.Tensor) -> torch.Tensor:
+def _tensor(layer: Layer, value: Any, like: torch.Tensor) -> torch.Tensor:
     tensor = torch.as_tensor(np.ascontiguousarray(value)).to(like)
     if tensor.shape != like.shape:
-        raise _unknown(
-            path,
+        raise UnknownNetwork(
             f"{layer.place} has an array of shape {tuple(tensor.shape)} where one of "
             f"{tuple(like.shape)} belongs",
         )
     return tensor
 
 
-def _set(path: Path, layer: Layer, target: torch.Tensor, value: Any) -> None:
+def _set(layer: Layer, target: torch.Tensor, value: Any) -> None:
     with torch.no_grad():
-        target.copy_(_tensor(path, layer, value, target))
+        target.copy_(_tensor(layer, value, target))
 
 
-def _set_linear(path: Path, layer: Layer, linear: nn.Linear) -> None:
-    _set(path, layer, linear.weight, layer.arrays["weight"])
-    _set(path, layer, linear.bias, layer.arrays.get("bias", np.zeros(linear.out_features)))
+def _set_linear(layer: Layer, linear: nn.Linear) -> None:
+    _set(layer, linear.weight, layer.arrays["weight"])
+    _set(layer, linear.bias, layer.arrays.get("bias", np.zeros(linear.out_features)))
 
 
 def _runs(layers: list[Layer], head: str) -> tuple[list[Layer], list[list[Layer]]]:
@@ -284,7 +146,7 @@ def _runs(layers: list[Layer], head: str) -> tuple[list[Layer], list[list[Layer]
     return heads, runs
 
 
-def _stack_arguments(path: Path, layers: list[Layer]) -> dict[str, Any]:
+def _stack_arguments(layers: list[Layer]) -> dict[str, Any]:
     """Arguments of ``TriangularFeedForward`` from the kinds and biases of its layers.
 
     It is ``linear`` linear pairs and a nonlinear one, ``blocks`` times, and a linear pair. In a
@@ -298,11 +160,11 @@ def _stack_arguments(path: Path, layers: list[Layer]) -> dict[str, Any]:
         or not nonlinear
         or kinds not in ({("lower", "upper")}, {("upper", "lower")})
     ):
-        raise _unknown(path, "its triangular layers are not pairs of lower and upper ones")
+        raise UnknownNetwork("its triangular layers are not pairs of lower and upper ones")
     linear = nonlinear[0]
     expected = list(range(linear, len(pairs) - 1, linear + 1))
     if linear == 0 or nonlinear != expected or len(pairs) != nonlinear[-1] + 2:
-        raise _unknown(path, "its triangular layers are not in the order of the published network")
+        raise UnknownNetwork("its triangular layers are not in the order of the published network")
     return {
         "feed_forward": "triangular",
         "blocks": len(nonlinear),
@@ -311,14 +173,14 @@ def _stack_arguments(path: Path, layers: list[Layer]) -> dict[str, Any]:
     }
 
 
-def _fill_stack(path: Path, layers: list[Layer], stack: TriangularFeedForward) -> None:
+def _fill_stack(layers: list[Layer], stack: TriangularFeedForward) -> None:
     modules = [module for module in stack if isinstance(module, TriangularLayer)]
     nonlinear = False
     offset = torch.zeros(modules[0].dim, dtype=modules[0].entries.dtype)
     with torch.no_grad():
         for index, (layer, module) in enumerate(zip(layers, modules, strict=True)):
-            _set(path, layer, module.entries, layer.arrays["S"])
-            bias = _tensor(path, layer, layer.arrays.get("bias", np.zeros(module.dim)), offset)
+            _set(layer, module.entries, layer.arrays["S"])
+            bias = _tensor(layer, layer.arrays.get("bias", np.zeros(module.dim)), offset)
             if index % 2 == 0:
                 nonlinear = layer.has_bias
             if not nonlinear:
@@ -329,27 +191,22 @@ def _fill_stack(path: Path, layers: list[Layer], stack: TriangularFeedForward) -
                 offset = torch.zeros_like(offset)
 
 
-def _volume_preserving_feed_forward(
-    path: Path, layers: list[Layer], options: dict[str, Any]
-) -> Integrator:
-    arguments = _stack_arguments(path, layers) | {"dim": int(layers[0].arrays["n"]), "depth": 1}
-    model = _build(path, VolumePreservingFeedForward, layers, **arguments, **options)
-    _fill_stack(path, layers, _of(model, TriangularFeedForward)[0])
+def _volume_preserving_feed_forward(layers: list[Layer], options: dict[str, Any]) -> Integrator:
+    arguments = _stack_arguments(layers) | {"dim": int(layers[0].arrays["n"]), "depth": 1}
+    model = _build(VolumePreservingFeedForward, layers, **arguments, **options)
+    _fill_stack(layers, _of(model, TriangularFeedForward)[0])
     return model
 
 
-def _volume_preserving_transformer(
-    path: Path, layers: list[Layer], options: dict[str, Any]
-) -> Integrator:
+def _volume_preserving_transformer(layers: list[Layer], options: dict[str, Any]) -> Integrator:
     attentions, runs = _runs(layers, "attention")
     first = attentions[0]
-    arguments = [_stack_arguments(path, run) for run in runs]
+    arguments = [_stack_arguments(run) for run in runs]
     alike = all(stack == arguments[0] for stack in arguments)
     if layers[0] is not first or not alike or len({layer.skew for layer in attentions}) > 1:
-        raise _unknown(path, "its units of attention and triangular layers are not all alike")
+        raise UnknownNetwork("its units of attention and triangular layers are not all alike")
     dim = int(first.arrays["n"]) if first.skew else len(first.arrays["A"])
     model = _build(
-        path,
         VolumePreservingTransformer,
         layers,
         dim=dim,
@@ -361,13 +218,13 @@ def _volume_preserving_transformer(
     )
     for layer, attention in zip(attentions, _of(model, VolumePreservingAttention), strict=True):
         entries = layer.arrays["S"] if layer.skew else layer.arrays["A"].reshape(-1)
-        _set(path, layer, attention.weight.entries, entries)
+        _set(layer, attention.weight.entries, entries)
     for run, stack in zip(runs, _of(model, TriangularFeedForward), strict=True):
-        _fill_stack(path, run, stack)
+        _fill_stack(run, stack)
     return model
 
 
-def _standard_transformer(path: Path, layers: list[Layer], options: dict[str, Any]) -> Integrator:
+def _standard_transformer(layers: list[Layer], options: dict[str, Any]) -> Integrator:
     inner = layers
     up_and_down = [layers[0], layers[-1]] if layers[0].kind == "dense" else []
     if up_and_down:
@@ -381,10 +238,9 @@ def _standard_transformer(path: Path, layers: list[Layer], options: dict[str, An
         or any(layer.kind == "dense" for layer in inner)
         or (up_and_down and up_and_down[1].kind != "dense")
     ):
-        raise _unknown(path, "its units of attention and residual layers are not all alike")
+        raise UnknownNetwork("its units of attention and residual layers are not all alike")
     heads, width, _ = attentions[0].arrays["PQ"].shape
     model = _build(
-        path,
         StandardTransformer,
         layers,
         dim=layers[0].arrays["weight"].shape[1] if up_and_down else width,
@@ -397,30 +253,28 @@ def _standard_transformer(path: Path, layers: list[Layer], options: dict[str, An
         **options,
     )
     for layer, linear in zip(up_and_down, [model.core[0], model.core[-1]], strict=False):
-        _set_linear(path, layer, linear)
+        _set_linear(layer, linear)
     for layer, attention in zip(attentions, _of(model, MultiHeadAttention), strict=True):
         # P^T z there is P z here; and the softmax runs over the index of PQ
         for name, key in (("query", "PK"), ("key", "PQ"), ("value", "PV")):
             value = layer.arrays[key].transpose(0, 2, 1)
             if layer.stiefel:  # the parametrization takes an orthonormal matrix by assignment
-                setattr(attention, name, _tensor(path, layer, value, getattr(attention, name)))
+                setattr(attention, name, _tensor(layer, value, getattr(attention, name)))
             else:
-                _set(path, layer, getattr(attention, name), value)
+                _set(layer, getattr(attention, name), value)
     residuals = [layer for run in runs for layer in run]
     for layer, module in zip(residuals, _of(model, ResidualLayer), strict=True):
-        _set_linear(path, layer, module.linear)
+        _set_linear(layer, module.linear)
     return model
 
 
-def _residual_network(path: Path, layers: list[Layer], options: dict[str, Any]) -> Integrator:
+def _residual_network(layers: list[Layer], options: dict[str, Any]) -> Integrator:
     if len(layers) < 2:
-        raise _unknown(path, "it has a single residual layer")
+        raise UnknownNetwork("it has a single residual layer")
     dim = len(layers[0].arrays["weight"])
-    model = _build(
-        path, ResidualNetwork, layers, dim=dim, depth=len(layers) - 1, width=None, **options
-    )
+    model = _build(ResidualNetwork, layers, dim=dim, depth=len(layers) - 1, width=None, **options)
     for layer, module in zip(layers, _of(model, ResidualLayer), strict=True):
-        _set_linear(path, layer, module.linear)
+        _set_linear(layer, module.linear)
     return model
 
 
