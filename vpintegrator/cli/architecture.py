@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.models.arguments import Blocks, flagged, kinds_of
+from vpintegrator.models.arguments import flagged
+from vpintegrator.models.declaration import Blocks, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,14 +11,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.models.arguments import (
-    Arguments,
     CouplingArguments,
     IntegratorArguments,
     ReversibleArguments,
     StackArguments,
     TriangularArguments,
-    argument,
 )
+from vpintegrator.models.declaration import Arguments, argument
 from vpintegrator.models.registry import ARCHITECTURES, BUILT_IN, register
 
 if TYPE_CHECKING:

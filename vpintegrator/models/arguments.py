@@ -1,141 +1,23 @@
-"""The arguments of models, each declared once: its kind, default, bounds and what it means.
+"""The arguments that models have in common, in groups of which a model takes what it needs.
 
-A model class names a dataclass of them, ``Arguments``, made of the groups below and of its own.
-From it come the constructor's check, what is stored, the signature and the docstring that Python
-shows, and the options of vp-train. Nothing here needs torch, so that command lines are quick.
+Nothing here needs torch, so that command lines are quick.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-from vpintegrator.argument_values import one_of, plain, whole
-from vpintegrator.errors import InputError, nearest
+from vpintegrator.argument_values import plain
+from vpintegrator.errors import InputError
+from vpintegrator.models.declaration import Arguments, Blocks, argument, kinds_of
 
 if TYPE_CHECKING:
     import torch
 
-Declared = TypeVar("Declared", bound="Arguments")
-Blocks = str | Sequence[Sequence[int]]  # as in vpintegrator.nn.split
-
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
-_PLAIN = {bool, int, float, str, NoneType}
-# listed after the others, and stored in forms of their own or not at all
-_LAST = ("reversing_symmetries", "periodic", "shift", "scale", "dtype")
-
-
-def argument(
-    default: Any = MISSING,
-    help: str = "",
-    *,
-    choices: Iterable[str] = (),
-    least: int | None = None,
-    kind: str = "",
-    flag: str = "",
-    omitted: bool = False,
-) -> Any:
-    """A field of a dataclass of arguments.
-
-    Parameters
-    ----------
-    default
-        None given: the argument is required.
-    help
-        What it means, for docstrings and the command line.
-    choices, least
-        The texts, or the least integer, that it may be.
-    kind
-        In docstrings, where the annotation says too little: ``(dim,)``.
-    flag
-        Its words as an option of vp-train with a flag of its own, for all models that have it;
-        others are given by ``--option``.
-    omitted
-        Not stored where it is the default: models of versions that did not have it stay the same.
-    """
-    told = {"help": help, "choices": tuple(choices), "least": least, "kind": kind}
-    return field(default=default, metadata=told | {"flag": flag, "omitted": omitted})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arguments:
-    """Arguments that are checked, and as plain Python values where they are of plain kinds.
-
-    Raises
-    ------
-    InputError
-        If a value is of another kind than its field declares, or out of bounds.
-    """
-
-    def __post_init__(self) -> None:
-        declared = self.declared()
-        for name, kinds in kinds_of(type(self)).items():
-            value, each = getattr(self, name), declared[name]
-            if set(kinds) <= _PLAIN:
-                value = plain(name, value, kinds)
-            if each.metadata["least"] is not None and value is not None:
-                value = whole(name, value, each.metadata["least"])
-            if each.metadata["choices"]:
-                one_of(name, value, each.metadata["choices"])
-            self._set(name, value)
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)  # while it is made: frozen from then on
-
-    @classmethod
-    def declared(cls) -> dict[str, Field[Any]]:
-        """The fields by their names, in the order in which they are listed."""
-        found = {each.name: each for each in fields(cls)}
-        last = {name: found.pop(name) for name in _LAST if name in found}
-        return found | last
-
-    @classmethod
-    def given(cls: type[Declared], owner: str, values: Mapping[str, Any]) -> Declared:
-        """From the keywords that somebody called ``owner`` with.
-
-        Raises
-        ------
-        InputError
-            If there is no such argument, a required one is missing, or a value is wrong.
-        """
-        known = cls.declared()
-        for name in values:
-            if name not in known:
-                hint = nearest(name, known) or f"; it has {', '.join(known)}"
-                raise InputError(f"{owner} has no argument '{name}'{hint}")
-        for name, each in known.items():
-            if each.default is MISSING and name not in values:
-                raise InputError(f"{owner} needs {name}")
-        return cls(**values)
-
-    def stored(self) -> dict[str, Any]:
-        """What a file holds of them, JSON-serialisable."""
-        return {
-            name: getattr(self, name)
-            for name, each in self.declared().items()
-            if name not in _LAST
-            and not (each.metadata["omitted"] and getattr(self, name) == each.default)
-        }
-
-
-def kinds_of(group: type[Arguments]) -> dict[str, tuple[Any, ...]]:
-    """The alternatives of kind of each argument: ``(int, NoneType)``, ``(bool,)``.
-
-    ``Blocks`` stays one alternative; anything that is not checked here is ``Any``.
-    """
-    hints = get_type_hints(group)
-    return {
-        name: get_args(hints[name])
-        if isinstance(hints[name], UnionType) and hints[name] != Blocks
-        else (hints[name],)
-        for name in group.declared()
-    }
-
-
-# ------------------------------------------------------------------------------- the groups
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
-from vpintegrator.models.signature import show_arguments
+from vpintegrator.models.declaration import show_arguments
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.reversible import Reversible

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from vpintegrator.argument_values import divisible
-from vpintegrator.models.arguments import Arguments as _Arguments
-from vpintegrator.models.arguments import argument
-from vpintegrator.models.signature import show_arguments
+from vpintegrator.models.declaration import Arguments as _Arguments
+from vpintegrator.models.declaration import argument, show_arguments
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import NORMS, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer

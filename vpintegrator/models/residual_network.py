@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.models.arguments import StackArguments, argument
+from vpintegrator.models.arguments import StackArguments
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.feed_forward import ResidualLayer

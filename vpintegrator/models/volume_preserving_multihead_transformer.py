@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.models.arguments import CouplingArguments, HeadArguments, argument
+from vpintegrator.models.arguments import CouplingArguments, HeadArguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.coupling_layers import coupling, in_words
+from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.attention_coupling import AttentionCoupling
 from vpintegrator.nn.composition import Composition

@@ -1,0 +1,174 @@
+"""Arguments that are declared once: their kinds, defaults, bounds and what they mean.
+
+A class names a dataclass of its arguments, ``Arguments``, whose fields are made by ``argument``.
+From it come the constructor's check, what is stored, the signature and the docstring that Python
+shows, and the options of vp-train. Nothing here needs torch, so that command lines are quick.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from inspect import Parameter
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from vpintegrator.argument_values import one_of, plain, whole
+from vpintegrator.errors import InputError, nearest
+
+Declared = TypeVar("Declared", bound="Arguments")
+Class = TypeVar("Class", bound=type)
+Blocks = str | Sequence[Sequence[int]]  # as in vpintegrator.nn.split
+
+_SECTION = re.compile(r"^(Attributes|Raises|Notes|References|Examples)\n-+$", re.M)
+_PLAIN = {bool, int, float, str, NoneType}
+# listed after the others, and stored in forms of their own or not at all
+_LAST = ("reversing_symmetries", "periodic", "shift", "scale", "dtype")
+
+
+def argument(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    choices: Iterable[str] = (),
+    least: int | None = None,
+    kind: str = "",
+    flag: str = "",
+    omitted: bool = False,
+) -> Any:
+    """A field of a dataclass of arguments.
+
+    Parameters
+    ----------
+    default
+        None given: the argument is required.
+    help
+        What it means, for docstrings and the command line.
+    choices, least
+        The texts, or the least integer, that it may be.
+    kind
+        In docstrings, where the annotation says too little: ``(dim,)``.
+    flag
+        Its words as an option of vp-train with a flag of its own, for all models that have it;
+        others are given by ``--option``.
+    omitted
+        Not stored where it is the default: models of versions that did not have it stay the same.
+    """
+    told = {"help": help, "choices": tuple(choices), "least": least, "kind": kind}
+    return field(default=default, metadata=told | {"flag": flag, "omitted": omitted})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Arguments that are checked, and as plain Python values where they are of plain kinds.
+
+    Raises
+    ------
+    InputError
+        If a value is of another kind than its field declares, or out of bounds.
+    """
+
+    def __post_init__(self) -> None:
+        declared = self.declared()
+        for name, kinds in kinds_of(type(self)).items():
+            value, each = getattr(self, name), declared[name]
+            if set(kinds) <= _PLAIN:
+                value = plain(name, value, kinds)
+            if each.metadata["least"] is not None and value is not None:
+                value = whole(name, value, each.metadata["least"])
+            if each.metadata["choices"]:
+                one_of(name, value, each.metadata["choices"])
+            self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # while it is made: frozen from then on
+
+    @classmethod
+    def declared(cls) -> dict[str, Field[Any]]:
+        """The fields by their names, in the order in which they are listed."""
+        found = {each.name: each for each in fields(cls)}
+        last = {name: found.pop(name) for name in _LAST if name in found}
+        return found | last
+
+    @classmethod
+    def given(cls: type[Declared], owner: str, values: Mapping[str, Any]) -> Declared:
+        """From the keywords that somebody called ``owner`` with.
+
+        Raises
+        ------
+        InputError
+            If there is no such argument, a required one is missing, or a value is wrong.
+        """
+        known = cls.declared()
+        for name in values:
+            if name not in known:
+                hint = nearest(name, known) or f"; it has {', '.join(known)}"
+                raise InputError(f"{owner} has no argument '{name}'{hint}")
+        for name, each in known.items():
+            if each.default is MISSING and name not in values:
+                raise InputError(f"{owner} needs {name}")
+        return cls(**values)
+
+    def stored(self) -> dict[str, Any]:
+        """What a file holds of them, JSON-serialisable."""
+        return {
+            name: getattr(self, name)
+            for name, each in self.declared().items()
+            if name not in _LAST
+            and not (each.metadata["omitted"] and getattr(self, name) == each.default)
+        }
+
+
+def kinds_of(group: type[Arguments]) -> dict[str, tuple[Any, ...]]:
+    """The alternatives of kind of each argument: ``(int, NoneType)``, ``(bool,)``.
+
+    ``Blocks`` stays one alternative; anything that is not checked here is ``Any``.
+    """
+    hints = get_type_hints(group)
+    return {
+        name: get_args(hints[name])
+        if isinstance(hints[name], UnionType) and hints[name] != Blocks
+        else (hints[name],)
+        for name in group.declared()
+    }
+
+
+def show_arguments(cls: Class) -> Class:
+    """Let ``help`` and ``inspect.signature`` show what ``cls.Arguments`` declares."""
+    build, declared = cls.__init__, cls.Arguments.declared()  # type: ignore[misc,attr-defined]
+
+    @functools.wraps(build)
+    def __init__(self: Any, *psi: Any, **arguments: Any) -> None:
+        build(self, *psi, **arguments)
+
+    listed = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if each.default is MISSING else each.default,
+            annotation=each.type,
+        )
+        for name, each in declared.items()
+    ]
+    own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = inspect.Signature([own, *listed])  # type: ignore[attr-defined]
+    cls.__init__ = __init__  # type: ignore[misc]
+    text = inspect.cleandoc(cls.__doc__ or "")
+    at = _SECTION.search(text)
+    place = at.start() if at else len(text)
+    section = "\n".join(["Parameters", "----------", *map(_described, declared.items())])
+    cls.__doc__ = f"{text[:place].rstrip()}\n\n{section}\n\n{text[place:]}".rstrip() + "\n"
+    return cls
+
+
+def _described(entry: tuple[str, Any]) -> str:
+    name, each = entry
+    choices = ", ".join(f'"{choice}"' for choice in each.metadata["choices"])
+    kind = f"{{{choices}}}" if choices else each.metadata["kind"] or str(each.type)
+    default = "" if each.default is MISSING else f", default {each.default!r}"
+    words = textwrap.indent(textwrap.fill(each.metadata["help"], 92), "    ")
+    return f"{name} : {kind}{default}\n{words}".rstrip()
