@@ -108,7 +108,7 @@ def test_invariants(sizes, every):
     if every == 1:
         np.testing.assert_allclose(observer.largest.T, change, rtol=1e-12)
     slopes = np.polyfit(0.3 * np.arange(STEPS + 1), change.T, 1)[0]
-    np.testing.assert_allclose(observer.drift.slope, slopes, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(observer.drift.fit().slope, slopes, rtol=1e-9, atol=1e-15)
 
 
 @given(sizes=parts, window=st.integers(1, 6))

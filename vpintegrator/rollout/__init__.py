@@ -14,7 +14,6 @@ from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.diagnostics import (
     InvariantError,
     Volume,
-    failure_index,
     invariant_errors,
     root_mean_square_error,
     step_log_determinant,
@@ -48,7 +47,6 @@ __all__ = [
     "as_flow",
     "as_ode_solver",
     "compare",
-    "failure_index",
     "find_method",
     "integrate",
     "invariant_errors",

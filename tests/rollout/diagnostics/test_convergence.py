@@ -12,10 +12,19 @@ from vpintegrator.rollout.diagnostics import (
     CountingSystem,
     count_evaluations,
     evaluations_per_step,
-    order_of_accuracy,
     work_precision,
 )
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow
+
+
+def order_of_accuracy(name, s, initial, time, step, halvings):
+    steps = step / 2.0 ** np.arange(halvings + 1)
+    return work_precision([name], initial, system=s, time=time, steps=steps)[name]
+
+
+def observed(found):
+    """Orders from neighbouring steps."""
+    return np.log2(found.error[:-1] / found.error[1:])
 
 
 @pytest.mark.parametrize(
@@ -26,7 +35,7 @@ def test_order_of_accuracy(name):
     first = 0.02 if name == "explicit-euler" else 0.2
     found = order_of_accuracy(name, s, z, 2.0, first, 3)
     assert found.order == pytest.approx(METHODS[name].order, abs=0.1)
-    assert np.allclose(found.observed, METHODS[name].order, atol=0.25)
+    assert np.allclose(observed(found), METHODS[name].order, atol=0.25)
     assert np.allclose(found.step, first / 2.0 ** np.arange(4))
 
 
@@ -47,7 +56,7 @@ def test_order_is_not_fitted_to_rounding():
     found = order_of_accuracy(
         "gauss-legendre-6", system("pendulum"), initial("pendulum", 3), 2.0, 0.4, 6
     )
-    assert found.observed[-1] < 3  # which rounding has spoilt
+    assert observed(found)[-1] < 3  # which rounding has spoilt
     assert found.order == pytest.approx(6, abs=0.1)
 
 
@@ -151,8 +160,6 @@ def test_mistakes():
         work_precision(["rk4"], z, system=s, steps=[0.1, -1])
     with pytest.raises(InputError, match="time = -1"):
         work_precision(["rk4"], z, system=s, steps=[0.1], time=-1)
-    with pytest.raises(InputError, match="halvings"):
-        order_of_accuracy("rk4", s, z, 1.0, 0.1, 0)
     with pytest.raises(InputError, match="time"):
         order_of_accuracy("rk4", s, z, float("nan"), 0.1, 2)
     with pytest.raises(InputError, match="step"):

@@ -5,12 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from vpintegrator.rollout.diagnostics import (
-    failure_index,
-    root_mean_square_error,
-    time_to_failure,
-    trajectory_error,
-)
+from vpintegrator.rollout.diagnostics import root_mean_square_error, trajectory_error
+from vpintegrator.rollout.diagnostics.divergence import DivergenceObserver
+from vpintegrator.rollout.diagnostics.trajectory_error import ErrorObserver
 
 
 def test_errors_of_a_trajectory():
@@ -26,13 +23,17 @@ def test_errors_of_a_trajectory():
     error = root_mean_square_error(states, reference)
     assert error[0] == pytest.approx(math.sqrt(25 / 6))
     assert error[1] == math.inf
-    assert np.array_equal(failure_index(states), [-1, 2, -1])
+    observer = DivergenceObserver(3)
+    observer.update(0, states)
+    assert np.array_equal(observer.index, [-1, 2, -1])
 
 
-def test_time_to_failure():
-    times = 0.5 * np.arange(4)
-    error = np.array(
+def test_what_is_unknown_passes_no_threshold():
+    distance = np.array(
         [[0, 0.2, 0.05, 0.3], [0, 0.1, 0.1, 0.1], [0, 0, np.inf, np.inf], [0, np.nan, np.nan, 1]]
     )
-    found = time_to_failure(times, error, 0.1)
-    assert np.array_equal(found, [0.5, np.nan, 1.0, 1.5], equal_nan=True)
+    reference = np.zeros((4, 4, 1))
+    reference[1:3, 3] = np.nan
+    observer = ErrorObserver(reference, 0.1, np.arange(4), np.zeros((4, 4)))
+    observer.update(0, distance[..., None])
+    assert np.array_equal(observer.index, [1, -1, 2, 3])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -202,3 +202,11 @@ class _Iteration(Cursor):
         if not finite.all():
             self._state[:, ~finite] = np.nan
             self._alive = np.flatnonzero(finite)
+
+
+def as_rows(values: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
+    """Values of functions at points of this shape, of which some may be constants, as one array."""
+    result = np.empty((len(values), *shape))
+    for row, value in zip(result, values, strict=True):
+        row[...] = value
+    return result

@@ -12,7 +12,7 @@ from vpintegrator.dynamics.algebra import Value
 from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.base import OneStepMethod, as_rows
 from vpintegrator.rollout.classical.per_system import once_per_system
 
 
@@ -118,10 +118,7 @@ class Boris(OneStepMethod):
         middle = state[:half] + (step / 2) * state[half:]
         d_middle = identity[:half] + (step / 2) * identity[half:]
         electric, magnetic = _fields(system, middle)
-        values = _particle(system).derivatives(*middle)
-        gradient = np.empty((len(values), count))
-        for row, value in zip(gradient, values, strict=True):
-            row[:] = value
+        gradient = as_rows(_particle(system).derivatives(*middle), (count,))
         d_fields = np.einsum("ijn,jkn->ikn", gradient.reshape(-1, half, count), d_middle)
         kick, turn = step * electric, (step / 2) * magnetic
         d_kick, d_turn = step * d_fields[:half], (step / 2) * d_fields[half:]
@@ -142,10 +139,7 @@ class Boris(OneStepMethod):
 
 def _fields(system: System, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """E and B at positions (dim, trajectory)."""
-    values = _particle(system).fields(*position)
-    result = np.empty((len(values), position.shape[1]))
-    for row, value in zip(result, values, strict=True):
-        row[:] = value
+    result = as_rows(_particle(system).fields(*position), position.shape[1:])
     return result[: len(position)], result[len(position) :]
 
 

@@ -14,7 +14,7 @@ the implicit midpoint rule keeps areas there, and the composition keeps volume.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.evaluation import vectorised
 from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.base import OneStepMethod, as_rows
 from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages
 from vpintegrator.rollout.classical.per_system import once_per_system
 from vpintegrator.rollout.classical.splitting import is_separable
@@ -74,15 +74,15 @@ class Plane:
         """
         rows = self.rows
         if self.explicit:
-            return _fill(self._rates(*components), components[0].shape)
+            return as_rows(self._rates(*components), components[0].shape)
         before, after = components[: rows.start], components[rows.stop :]
 
         def field(points: np.ndarray) -> np.ndarray:
-            return _fill(self._rates(*before, *points, *after), points.shape[1:])
+            return as_rows(self._rates(*before, *points, *after), points.shape[1:])
 
         def jacobian(points: np.ndarray) -> np.ndarray:
             shape = points.shape[1:]
-            return _fill(self._inner(*before, *points, *after), shape).reshape(2, 2, *shape)
+            return as_rows(self._inner(*before, *points, *after), shape).reshape(2, 2, *shape)
 
         start = np.stack(components[rows])
         return solve_stages(field, jacobian, start, np.array([[step / 2]]))[:, 0]
@@ -104,18 +104,10 @@ class Plane:
         right = np.zeros((2, *incoming.shape[1:]))
         for (i, j), value in zip(self._places, self._outer(*components), strict=True):
             right[i] += value * incoming[j]
-        inner = _fill(self._inner(*components), shape).reshape(2, 2, -1)
+        inner = as_rows(self._inner(*components), shape).reshape(2, 2, -1)
         newton = np.eye(2) - (step / 2) * inner.transpose(2, 0, 1)
         solution = np.matmul(inverse_matrices(newton), right.transpose(2, 0, 1))
         return solution.transpose(1, 2, 0)
-
-
-def _fill(values: list[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """Values, of which some may be constants, as one array."""
-    result = np.empty((len(values), *shape))
-    for row, value in zip(result, values, strict=True):
-        row[...] = value
-    return result
 
 
 @final
@@ -231,7 +223,7 @@ def _agrees(first: Value, second: Value, symbols: tuple[Symbol, ...]) -> bool:
     function = vectorised([first, second], symbols, "numpy")
     points = np.random.default_rng(0).normal(size=(len(symbols), _POINTS))
     with np.errstate(all="ignore"):
-        a, b = _fill(function(*points), (_POINTS,))
+        a, b = as_rows(function(*points), (_POINTS,))
     seen = np.isfinite(a) & np.isfinite(b)
     return bool(seen.any() and np.allclose(a[seen], b[seen], rtol=_TOLERANCE, atol=_TOLERANCE))
 

@@ -21,7 +21,7 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical.base import OneStepMethod
+from vpintegrator.rollout.classical.base import OneStepMethod, as_rows
 from vpintegrator.rollout.classical.per_system import once_per_system
 
 
@@ -106,7 +106,7 @@ class Splitting(OneStepMethod):
             if len(rates) == 1:
                 total[rows] += (factor * step) * rates[0]
             else:
-                total[rows] += (factor * step) * _stack(rates, state)
+                total[rows] += (factor * step) * as_rows(rates, state.shape[1:])
             np.add(state[rows], total[rows], out=moved[rows])
         return total
 
@@ -125,16 +125,8 @@ class Splitting(OneStepMethod):
                 result[i] += (factor * step * value) * result[j]
             needed, field = part.field
             rates = field(*[components[j] for j in needed])
-            moved[part.rows] += (factor * step) * _stack(rates, moved)
+            moved[part.rows] += (factor * step) * as_rows(rates, moved.shape[1:])
         return np.ascontiguousarray(result.transpose(2, 0, 1))
-
-
-def _stack(rates: list[Any], like: np.ndarray) -> np.ndarray:
-    """Rates, of which some may be constants, as one array (part, trajectory)."""
-    result = np.empty((len(rates), like.shape[1]))
-    for row, rate in zip(result, rates, strict=True):
-        row[:] = rate
-    return result
 
 
 @cache

@@ -8,9 +8,7 @@ comparison ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Di
 """
 
 from vpintegrator.rollout.diagnostics.convergence import (
-    OrderOfAccuracy,
     WorkPrecision,
-    order_of_accuracy,
     work_precision,
 )
 from vpintegrator.rollout.diagnostics.cost import (
@@ -40,14 +38,11 @@ from vpintegrator.rollout.diagnostics.tangent import (
     tangent_propagation,
 )
 from vpintegrator.rollout.diagnostics.trajectory_error import (
-    failure_index,
     root_mean_square_error,
-    time_to_failure,
     trajectory_error,
 )
 from vpintegrator.rollout.diagnostics.volume import (
     Volume,
-    log_ball_volume,
     log_determinant,
     step_log_determinant,
     window_log_determinant,
@@ -61,7 +56,6 @@ __all__ = [
     "InvariantError",
     "Lyapunov",
     "LyapunovAccumulator",
-    "OrderOfAccuracy",
     "Section",
     "SectionObserver",
     "TangentHistory",
@@ -70,16 +64,13 @@ __all__ = [
     "WorkPrecision",
     "count_evaluations",
     "evaluations_per_step",
-    "failure_index",
     "first_window_derivative",
     "first_windows",
     "fit_drift",
     "invariant_errors",
     "is_relative",
-    "log_ball_volume",
     "log_determinant",
     "lyapunov_exponent",
-    "order_of_accuracy",
     "poincare_section",
     "reversibility_defect",
     "root_mean_square_error",
@@ -87,7 +78,6 @@ __all__ = [
     "step_log_determinant",
     "symplecticity_defect",
     "tangent_propagation",
-    "time_to_failure",
     "trajectory_error",
     "window_log_determinant",
     "work_precision",

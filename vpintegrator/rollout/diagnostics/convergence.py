@@ -1,4 +1,4 @@
-"""Order of accuracy, and error against cost."""
+"""Error against cost over several steps, and the order of accuracy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.diagnostics.cost import count_evaluations
 from vpintegrator.rollout.diagnostics.first_window import first_windows
@@ -26,29 +25,6 @@ _ABOVE_FLOOR = 30.0  # an error this many times above rounding is one of the met
 _LARGEST_PART = 1024  # steps advanced at a time
 _SMALLEST_TIME = 0.05  # seconds of work for a time that means something
 _REPEATS = 5
-
-
-@dataclass(frozen=True)
-class OrderOfAccuracy:
-    """Errors of a method at several steps.
-
-    Attributes
-    ----------
-    step
-        (k,), each the half of the one before.
-    error
-        Root mean square, over the trajectories, of the Euclidean error at the end, (k,).
-    observed
-        log2 of the ratio of neighbouring errors, (k - 1,).
-    order
-        Fitted to the errors of the smallest steps, four at most, that rounding leaves alone; None
-        if there are not two of them.
-    """
-
-    step: np.ndarray
-    error: np.ndarray
-    observed: np.ndarray
-    order: float | None
 
 
 @dataclass(frozen=True)
@@ -67,7 +43,8 @@ class WorkPrecision:
     error
         Root mean square, over the trajectories, of the Euclidean error at the end, (k,).
     order
-        Fitted to these errors as in :class:`OrderOfAccuracy`; None where it cannot be.
+        Fitted to the errors of the smallest steps, four at most, that rounding leaves alone; None
+        if there are not two of them.
     """
 
     step: np.ndarray
@@ -76,51 +53,6 @@ class WorkPrecision:
     error: np.ndarray
     order: float | None
     jacobian_evaluations: np.ndarray | None = None
-
-
-def order_of_accuracy(
-    method: str | ClassicalMethod,
-    system: System,
-    initial: Any,
-    time: float,
-    step: float,
-    halvings: int,
-) -> OrderOfAccuracy:
-    """Measure the order of accuracy of a classical method by step halving.
-
-    Parameters
-    ----------
-    method
-        A method or its name.
-    system
-        The system.
-    initial
-        Initial states, (trajectory, dim).
-    time
-        Where the error is measured, rounded to a whole number of the largest step.
-    step
-        The largest step.
-    halvings
-        How many times it is halved.
-
-    Raises
-    ------
-    InputError
-        If an argument is wrong or the method does not apply to the system.
-    """
-    if isinstance(halvings, bool) or int(halvings) != halvings or halvings < 1:
-        raise InputError(f"halvings = {halvings!r} must be a whole number, 1 or more")
-    initial = check_initial(system, initial)
-    steps = step / 2.0 ** np.arange(int(halvings) + 1)
-    time = _whole_steps(time, step) * step
-    exact = _References(system, initial).at(time)
-    error = np.empty(len(steps))
-    for i, h in enumerate(steps):
-        flow = ClassicalFlow(method, system, h)
-        error[i] = _root_mean_square(_final(flow, initial, round(time / h))[0], exact.states[:, -1])
-    with np.errstate(all="ignore"):
-        observed = np.log2(error[:-1] / error[1:])
-    return OrderOfAccuracy(steps, error, observed, _fitted_order(steps, error, _floor(exact)))
 
 
 def work_precision(
@@ -238,7 +170,7 @@ def _measure(
     count = max(_whole_steps(time, flow.step), flow.window)
     end = count * flow.step
     first = first_windows(flow, initial)
-    final, seconds = _final(flow, first, count, _REPEATS)
+    final, seconds = _final(flow, first, count)
     error = _root_mean_square(final, references.at(end).states[:, -1])
     made = count + 1 - flow.window  # the others are given
     found = count_evaluations(flow, initial, min(count, 100))
@@ -247,13 +179,10 @@ def _measure(
     return cost, field / flow.step, jacobian / flow.step, error
 
 
-def _final(
-    flow: NumericalFlow, first: np.ndarray, steps: int, repeats: int = 1
-) -> tuple[np.ndarray, float]:
+def _final(flow: NumericalFlow, first: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
     """States after so many steps, (trajectory, dim), and the least time that it took."""
-    first = first.reshape(len(first), flow.window, flow.dim)
     least, spent = math.inf, 0.0
-    for _ in range(repeats):
+    for _ in range(_REPEATS):
         cursor = flow.start(first)
         start = clock.perf_counter()
         left, states = steps + 1 - flow.window, first

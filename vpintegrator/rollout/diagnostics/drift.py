@@ -100,16 +100,6 @@ class DriftAccumulator(Accumulator):
             variance = _variance_of_sum(moment) + np.abs(inside).sum(axis=0) ** 2
             return DriftFit(slope, np.sqrt(variance) / whole)
 
-    @property
-    def slope(self) -> np.ndarray:
-        """Slope of each series so far."""
-        return self.fit().slope
-
-    @property
-    def standard_error(self) -> np.ndarray:
-        """Standard error of each slope so far."""
-        return self.fit().standard_error
-
     def _open_batch(self) -> int:
         """The number of a batch with room in it; if there is none, neighbours are joined."""
         batch = int(np.searchsorted(-self._samples, -self._length, side="right"))

@@ -1,4 +1,4 @@
-"""Volume: of the map of a step, and of a small ball of trajectories."""
+"""Volume: of the map of a step or of windows, and of phase space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
-from vpintegrator.rollout.diagnostics.first_window import first_windows
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
 from vpintegrator.rollout.run import Run
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 VOLUMES = {"step": "map volume", "phase-space": "phase-space volume"}  # and their words
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
-_PART_VALUES = 1_000_000  # numbers in the states advanced at a time
 _ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
 _ROUNDING_STEPS = 200
 
@@ -103,56 +101,6 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
     phase space.
     """
     return log_determinant(as_flow(model, step=1.0), windows)  # of any step: a map is a map
-
-
-def log_ball_volume(
-    flow: NumericalFlow, initial: np.ndarray, radius: float, steps: int
-) -> np.ndarray:
-    """Logarithm of the volume of a small ball of trajectories, relative to its start.
-
-    The ball about each initial state is spanned by the 2 dim states z_0 +- radius e_i, which are
-    moved by the flow itself; its volume is that of the ellipsoid on the diameters
-    (z_k(z_0 + radius e_i) - z_k(z_0 - radius e_i)) / 2. No derivative of the method enters, so this
-    checks the phase-space determinant that :class:`TangentMap` follows. Their difference is of the
-    size radius^2 (the curvature across the ball cancels) plus rounding divided by the radius, both
-    multiplied by what the flow stretches.
-
-    Parameters
-    ----------
-    flow
-        The map, any.
-    initial
-        Centres, (trajectory, dim).
-    radius
-        Of the balls.
-    steps
-        Number of time steps.
-
-    Returns
-    -------
-    numpy.ndarray
-        (trajectory, steps + 1); NaN after one of the states of a ball has diverged.
-
-    Raises
-    ------
-    InputError
-        If the radius is not positive, or the flow has windows of several states and no system.
-    """
-    if not (np.isfinite(radius) and radius > 0):
-        raise InputError(f"radius = {radius!r} must be a positive number")
-    centres = np.asarray(initial, dtype=np.float64)
-    count, dim = centres.shape
-    offsets = radius * np.eye(dim)
-    points = centres[:, None, None] + np.stack([offsets, -offsets])  # (trajectory, sign, i, dim)
-    first = first_windows(flow, points.reshape(-1, dim))
-    result = np.empty((count, steps + 1))
-    for start, states in flow.parts(first, steps, max(1, _PART_VALUES // points.size)):
-        ends = states.reshape(count, 2, dim, states.shape[1], dim)
-        with np.errstate(all="ignore"):
-            diameters = (ends[:, 0] - ends[:, 1]).transpose(0, 2, 1, 3)
-            result[:, start : start + states.shape[1]] = _log_determinant(diameters)
-    with np.errstate(all="ignore"):
-        return result - result[:, :1]  # the start as rounded, not the radius asked for
 
 
 def _log_determinant(matrices: np.ndarray) -> np.ndarray:
