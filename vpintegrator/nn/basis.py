@@ -47,6 +47,24 @@ def harmonics(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
     return values
 
 
+def chebyshev_derivatives(x: torch.Tensor, values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Derivatives by x of the ``values`` of ``chebyshev``, by the derivative of its recursion."""
+    slope = (8 / RADIUS**2) * x
+    double = (4 / RADIUS**2) * (x * x) - 2
+    found = [torch.zeros_like(x), torch.full_like(x, 1 / RADIUS), 0.5 * slope]
+    for n in range(1, len(values) - 2):
+        found.append(slope * values[n] + double * found[n] - found[abs(n - 2)])
+    return found[: len(values)]
+
+
+def harmonic_derivatives(x: torch.Tensor, values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Derivatives by x of the ``values`` of ``harmonics``."""
+    found = [torch.zeros_like(x)]
+    for n in range(1, len(values) // 2 + 1):
+        found += [-n * values[2 * n], n * values[2 * n - 1]]
+    return found
+
+
 def orders(degree: int, periodic: bool) -> list[int]:
     """Order of each function of one component: what a term's degree is the sum of."""
     if periodic:

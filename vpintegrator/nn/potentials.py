@@ -1,0 +1,193 @@
+"""Scalar functions of a block of components, with their gradients written out.
+
+A gradient coupling moves one half of a state by the gradient of such a function of the other half.
+Written out, and not left to automatic differentiation, a gradient is as cheap as any other function
+and is compiled and differentiated like one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.activations import activation as activation_of
+from vpintegrator.nn.basis import (
+    LARGEST_DEGREE,
+    chebyshev,
+    chebyshev_derivatives,
+    equivariant_coefficients,
+    harmonic_derivatives,
+    harmonics,
+    orders,
+    terms,
+)
+from vpintegrator.nn.checks import as_dtype, positive
+from vpintegrator.nn.symmetry import signed_permutations
+
+
+class NeuronPotential(nn.Module):
+    """V(x) = sum_i a_i S(w_i . x + b_i), S an antiderivative of the activation.
+
+    Its gradient sum_i a_i activation(w_i . x + b_i) w_i is the gradient module of SympNets
+    (K^T diag(a) sigma(K x + b)). Averaged over a group, V(S x) = V(x) for all its elements.
+
+    Parameters
+    ----------
+    size : int
+        Components of x.
+    width : int
+        Hidden units.
+    group : Tensor, (element, size, size), optional
+        What V is invariant under; a group, as ``generated_group`` gives it.
+    activation : str
+    initial_scale : float
+        Size of the initial a.
+
+    References
+    ----------
+    Jin, Zhang, Zhu, Tang, Karniadakis, SympNets, arXiv 2001.03750, equation (7).
+    """
+
+    group: torch.Tensor | None
+
+    def __init__(
+        self,
+        size: int,
+        width: int = 16,
+        *,
+        group: torch.Tensor | None = None,
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        dtype = as_dtype(dtype)
+        self.size, self.width = positive("size", size), positive("width", width)
+        self._activation = activation_of(activation)
+        self.inner_weight = nn.Parameter(torch.randn(size, width, dtype=dtype) / size**0.5)
+        self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=dtype) - 1)
+        self.outer_weight = nn.Parameter(initial_scale * torch.randn(width, dtype=dtype))
+        if group is not None:
+            group = group.to(dtype) if len(group) > 1 else None
+        self.register_buffer("group", group, persistent=False)
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """grad V at x (..., size)."""
+        W: torch.Tensor = self.inner_weight
+        b: torch.Tensor = self.inner_bias
+        a: torch.Tensor = self.outer_weight
+        if self.group is not None:  # a hidden layer that is wider by the elements
+            count = len(self.group)
+            W = (self.group.mT @ W).transpose(0, 1).flatten(1)
+            b, a = b.repeat(count), a.repeat(count) / count
+        return (self._activation(x @ W + b) * a) @ W.mT
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}, width={self.width}"
+
+
+class BasisPotential(nn.Module):
+    """V(x) = sum_e c_e phi_e(x) over products of Chebyshev polynomials, and harmonics of angles.
+
+    Parameters
+    ----------
+    size : int
+        Components of x.
+    degree : int
+        Largest total degree of a term; of an angle the order of the harmonic counts.
+    periodic : sequence of int
+        Components that are angles, in radians.
+    group : Tensor, (element, size, size), optional
+        What V is invariant under, signed permutations: only the terms that it allows have
+        parameters.
+    initial_scale : float
+        Size of the initial coefficients of degree 1; those of degree n are n^2 times smaller.
+
+    Raises
+    ------
+    InputError
+        If the group holds other matrices than signed permutations, or leaves no term.
+    """
+
+    chosen: torch.Tensor
+    sources: torch.Tensor
+    factors: torch.Tensor
+
+    def __init__(
+        self,
+        size: int,
+        degree: int = 6,
+        *,
+        periodic: Sequence[int] = (),
+        group: torch.Tensor | None = None,
+        initial_scale: float = 1e-3,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        self.size, self.degree = positive("size", size), positive("degree", degree)
+        if degree > LARGEST_DEGREE:
+            raise InputError(f"degree must be at most {LARGEST_DEGREE}, not {degree}")
+        self.periodic = [index in periodic for index in range(size)]
+        group = torch.eye(size, dtype=torch.float64).unsqueeze(0) if group is None else group
+        moves = signed_permutations(group)
+        if moves is None:
+            raise InputError(
+                "functions = polynomial respect symmetries that are sign flips and permutations; "
+                "for others take functions = neurons"
+            )
+        indices = terms(degree, self.periodic)[1:]  # a constant has no gradient
+        value = torch.zeros(len(group), 1, dtype=torch.long), torch.ones(len(group), 1)
+        sources, factors, count = equivariant_coefficients(indices, self.periodic, moves, value)
+        used = (factors != 0).any(1)
+        if not count:
+            raise InputError(
+                f"no potential of degree {degree} is allowed by the symmetries; take a higher one"
+            )
+        chosen = torch.tensor(indices)[used]
+        self.register_buffer("chosen", chosen, persistent=False)
+        self.register_buffer("sources", sources[used, 0], persistent=False)
+        self.register_buffer("factors", factors[used, 0].to(as_dtype(dtype)), persistent=False)
+        each = [orders(degree, angle) for angle in self.periodic]
+        sizes = torch.ones(count)
+        for e, source in zip(chosen.tolist(), self.sources.tolist(), strict=True):
+            sizes[source] = max(1, sum(each[j][i] for j, i in enumerate(e)))
+        start = initial_scale / sizes**2 * torch.randn(count)
+        self.coefficients = nn.Parameter(start.to(as_dtype(dtype)))
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """grad V at x (..., size)."""
+        values, slopes = [], []
+        for j, angle in enumerate(self.periodic):
+            functions = (harmonics if angle else chebyshev)(x[..., j], self.degree)
+            own = (harmonic_derivatives if angle else chebyshev_derivatives)(x[..., j], functions)
+            picked = self.chosen[:, j]
+            values.append(torch.stack(functions, -1).index_select(-1, picked))
+            slopes.append(torch.stack(own, -1).index_select(-1, picked))
+        coefficients = self.coefficients.index_select(0, self.sources) * self.factors
+        # products of all the others, from those before and those after
+        before = [coefficients.expand(values[0].shape)]
+        for u in values[:-1]:
+            before.append(before[-1] * u)
+        after: torch.Tensor | None = None
+        parts = []
+        for j in reversed(range(self.size)):
+            part = before[j] * slopes[j]
+            parts.append((part if after is None else part * after).sum(-1))
+            after = values[j] if after is None else after * values[j]
+        return torch.stack(parts[::-1], -1)
+
+    def take(self, smaller: BasisPotential) -> None:
+        """Become the potential of the same components and symmetries, of no higher degree."""
+        values = smaller.coefficients.index_select(0, smaller.sources) * smaller.factors
+        known = {tuple(e): v for e, v in zip(smaller.chosen.tolist(), values, strict=True)}
+        with torch.no_grad():
+            self.coefficients.zero_()
+            for n, e in enumerate(self.chosen.tolist()):
+                if tuple(e) in known:
+                    self.coefficients[self.sources[n]] = known[tuple(e)] / self.factors[n]
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}, degree={self.degree}, parameters={self.coefficients.numel()}"
