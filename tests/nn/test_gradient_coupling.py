@@ -8,18 +8,40 @@ from hypothesis import strategies as st
 from tests.nn.laws import assert_close, jacobian, randomise, sample
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import chebyshev, chebyshev_derivatives, harmonic_derivatives, harmonics
-from vpintegrator.nn.gradient_coupling import GradientCoupling, canonical_form
-from vpintegrator.nn.potentials import BasisPotential, NeuronPotential
+from vpintegrator.nn.cayley import cayley
+from vpintegrator.nn.gradient_coupling import (
+    GradientCoupling,
+    HenonMap,
+    canonical_blocks,
+    canonical_form,
+)
+from vpintegrator.nn.potentials import (
+    BasisPotential,
+    ComponentPotential,
+    NeuronPotential,
+    QuadraticPotential,
+)
 from vpintegrator.nn.symmetry import generated_group
+from vpintegrator.nn.symplectic_attention import SymplecticAttention
+from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 MINUS = (-torch.eye(4)).tolist()
 TURN = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]
-CASES = [
-    {"functions": "neurons", "width": 5},
-    {"functions": "polynomial", "degree": 4},
-    {"functions": "polynomial", "degree": 3, "periodic": [0]},
-]
+WINDOW = 3
+LAYERS = {
+    "neurons": lambda: GradientCoupling(NeuronPotential(2, 5), NeuronPotential(2, 5)),
+    "polynomial": lambda: GradientCoupling(BasisPotential(2, 4), BasisPotential(2, 4)),
+    "angles": lambda: GradientCoupling(BasisPotential(2, 3), BasisPotential(2, 3, periodic=[0])),
+    "linear": lambda: GradientCoupling(QuadraticPotential(2), QuadraticPotential(2)),
+    "activation": lambda: GradientCoupling(ComponentPotential(2), ComponentPotential(2)),
+    "softmax attention": lambda: GradientCoupling(AttentionPotential(2), AttentionPotential(2, 1)),
+    "linear attention": lambda: GradientCoupling(
+        TimePotential(2, WINDOW), TimePotential(2, WINDOW)
+    ),
+    "henon": lambda: HenonMap(NeuronPotential(2, 5)),
+    "rotations": lambda: SymplecticAttention(4),
+}
 
 
 @pytest.mark.parametrize(
@@ -54,37 +76,66 @@ def test_the_gradient_of_neurons_is_that_of_their_potential():
     assert_close(V.gradient(x), torch.func.grad(value)(x), 1e-14)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", LAYERS)
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_the_map_is_symplectic_at_every_step_of_a_window(case, seed):
-    layer = randomise(GradientCoupling(4, **case), 0.5, seed)
-    Z = sample(2, 4, seed=seed, scale=0.7)
-    J = torch.block_diag(canonical_form(4), canonical_form(4))
+def test_layers_are_symplectic_on_the_space_of_windows(name, seed):
+    layer = randomise(LAYERS[name](), 0.5, seed)
+    Z = sample(WINDOW, 4, seed=seed, scale=0.7)
+    J = torch.block_diag(*[canonical_form(4)] * WINDOW)
     D = jacobian(layer, Z)
     assert_close(D.mT @ J @ D, J, 1e-12 * max(1.0, float(D.abs().max()) ** 2))
     assert_close(layer.inverse(layer(Z)), Z, 1e-11)
+    assert (layer(Z) - Z).abs().max() > 1e-3
+
+
+def test_softmax_attention_is_the_gradient_of_its_potential():
+    V = randomise(AttentionPotential(3, 2), 0.5, 4)
+
+    def value(Q):
+        scores = Q @ (V.query.mT @ V.key) @ Q.mT
+        return (V.outer_weight * scores.logsumexp(-1).sum(-1)).sum()
+
+    Q = sample(4, 3)
+    assert_close(V.gradient(Q), torch.func.grad(value)(Q), 1e-13)
+    assert_close(V.attention_weights(Q).sum(-1), torch.ones(2, 4, dtype=torch.float64), 1e-14)
+
+
+def test_a_common_rotation_with_different_weights_is_not_symplectic():
+    """Why each degree of freedom is rotated by itself."""
+    X, J = sample(WINDOW, 4), torch.block_diag(*[canonical_form(4)] * WINDOW)
+    A = canonical_form(4) @ torch.diag(torch.tensor([1.0, 2.0, 1.0, 2.0], dtype=torch.float64))
+
+    def together(X):
+        return cayley(X @ A @ X.mT).mT @ X
+
+    D = jacobian(together, X)
+    assert (D.mT @ J @ D - J).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("generators", [[EXCHANGE], [MINUS], [TURN], [TURN, EXCHANGE]])
-@pytest.mark.parametrize("functions", ["neurons", "polynomial"])
-def test_the_map_commutes_with_symmetries(functions, generators):
-    layer = randomise(GradientCoupling(4, functions, degree=4, symmetries=generators), 0.5, 2)
+@pytest.mark.parametrize("kind", [NeuronPotential, BasisPotential])
+def test_the_map_commutes_with_symmetries(kind, generators):
+    group = generated_group(generators, 4)
+    of_positions, of_momenta = canonical_blocks(group)
+    layer = GradientCoupling(kind(2, 4, group=of_momenta), kind(2, 4, group=of_positions))
+    randomise(layer, 0.5, 2)
     z = sample(6, 4)
-    for S in generated_group(generators, 4):
+    for S in group:
         assert_close(layer(z @ S.mT), layer(z) @ S.mT, 1e-13)
-    free = GradientCoupling(4, functions, degree=4)
-    if functions == "polynomial":
-        assert sum(map(torch.numel, layer.parameters())) < sum(map(torch.numel, free.parameters()))
+    if kind is BasisPotential:
+        assert layer.kinetic.coefficients.numel() < BasisPotential(2, 4).coefficients.numel()
 
 
 def test_symmetries_that_are_not_symplectic_are_refused():
     with pytest.raises(InputError, match="do not keep the symplectic form"):
-        GradientCoupling(2, symmetries=[[[1, 0], [0, -1]]])
+        canonical_blocks(generated_group([[[1, 0], [0, -1]]], 2))
     with pytest.raises(InputError, match="mix positions and momenta"):
-        GradientCoupling(2, symmetries=[[[0, 1], [-1, 0]]])
+        canonical_blocks(generated_group([[[0, 1], [-1, 0]]], 2))
     with pytest.raises(InputError, match="even number"):
-        GradientCoupling(3)
+        SymplecticAttention(3)
+    with pytest.raises(InputError, match="two of the same size"):
+        GradientCoupling(QuadraticPotential(2), QuadraticPotential(3))
 
 
 def test_a_larger_potential_takes_a_smaller_one():

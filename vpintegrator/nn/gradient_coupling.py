@@ -1,19 +1,13 @@
-"""Gradient couplings: shears by gradients of potentials, which are symplectic."""
+"""Shears by gradients of potentials, and what is made of them: symplectic maps of states (q, p)."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.checks import as_dtype, last_size, positive
-from vpintegrator.nn.potentials import BasisPotential, NeuronPotential
-from vpintegrator.nn.symmetry import TOLERANCE, generated_group
-
-FUNCTIONS = ("neurons", "polynomial")
+from vpintegrator.nn.checks import as_dtype, last_size
+from vpintegrator.nn.symmetry import TOLERANCE
 
 
 def canonical_form(dim: int) -> torch.Tensor:
@@ -48,29 +42,20 @@ def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 class GradientCoupling(nn.Module):
     """q -> q + grad T(p), then p -> p - grad V(q), on states (q, p) with any functions T and V.
 
-    Each of the two is a shear with a symmetric derivative, so the sweep is symplectic, D^T J D = J,
-    at every time step of a window; with it volume is kept, and the inverse is explicit.
+    Each of the two is a shear with a symmetric derivative, so the map is symplectic, D^T J D = J:
+    on states, and on windows with J at every time step. So volume is kept, and the inverse is
+    explicit.
 
     Parameters
     ----------
-    dim : int
-        Components of a state, even: positions first, then momenta. Acts on the last axis.
-    functions : {"neurons", "polynomial"}
-        What T and V are made of: see ``NeuronPotential`` and ``BasisPotential``.
-    width, activation
-        Of neurons.
-    degree, periodic
-        Of polynomials, and the positions that are angles.
-    symmetries : sequence of (dim, dim), optional
-        The layer commutes with the group they generate, which must be symplectic and keep
-        positions and momenta apart: T and V are invariant under it.
-    initial_scale : float
-        Size of the initial gradients; small, for a start near the identity.
+    kinetic, potential : Module
+        T and V, with a method ``gradient`` for (..., size), or (..., window, size) where it mixes
+        the time steps, and ``size`` the components of each half of a state.
 
     Raises
     ------
     InputError
-        If dim is odd, or the symmetries are not of this kind.
+        If the two are not of the same size.
 
     References
     ----------
@@ -81,57 +66,23 @@ class GradientCoupling(nn.Module):
     volume_preserving = True
     symplectic = True
 
-    def __init__(
-        self,
-        dim: int,
-        functions: str = "neurons",
-        *,
-        width: int = 16,
-        degree: int = 6,
-        periodic: Sequence[int] = (),
-        symmetries: Any = (),
-        activation: str = "tanh",
-        initial_scale: float = 1e-2,
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
+    def __init__(self, kinetic: nn.Module, potential: nn.Module) -> None:
         super().__init__()
-        self.dim = positive("dim", dim)
-        if dim % 2:
-            raise InputError(f"states (q, p) have an even number of components, not dim = {dim}")
-        of_positions, of_momenta = canonical_blocks(generated_group(symmetries, dim))
-        dtype = as_dtype(dtype)
-
-        def potential(
-            group: torch.Tensor, angles: Sequence[int]
-        ) -> NeuronPotential | BasisPotential:
-            if functions == "neurons":
-                return NeuronPotential(
-                    dim // 2,
-                    width,
-                    group=group,
-                    activation=activation,
-                    initial_scale=initial_scale,
-                    dtype=dtype,
-                )
-            return BasisPotential(
-                dim // 2,
-                degree,
-                periodic=angles,
-                group=group,
-                initial_scale=initial_scale / 10,
-                dtype=dtype,
+        if _size(kinetic) != _size(potential):
+            raise InputError(
+                f"the potentials of momenta and positions are of {kinetic.size} and "
+                f"{potential.size} components; give two of the same size"
             )
-
-        self.kinetic = potential(of_momenta, ())
-        self.potential = potential(of_positions, [i for i in periodic if i < dim // 2])
+        self.kinetic, self.potential = kinetic, potential
+        self.dim = 2 * _size(kinetic)
 
     def _drift(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, p = z.chunk(2, -1)
-        return torch.cat([torch.add(q, self.kinetic.gradient(p), alpha=sign), p], -1)
+        return torch.cat([torch.add(q, gradient(self.kinetic, p), alpha=sign), p], -1)
 
     def _kick(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, p = z.chunk(2, -1)
-        return torch.cat([q, torch.add(p, self.potential.gradient(q), alpha=-sign)], -1)
+        return torch.cat([q, torch.add(p, gradient(self.potential, q), alpha=-sign)], -1)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
@@ -142,5 +93,50 @@ class GradientCoupling(nn.Module):
         last_size("z", z, {"dim": self.dim})
         return self._drift(self._kick(z, -1), -1)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+
+class HenonMap(nn.Module):
+    """(q, p) -> (p + eta, -q + grad V(p)) four times: a Henon layer, near the identity for small V.
+
+    Parameters
+    ----------
+    potential : Module
+        V, as for ``GradientCoupling``.
+
+    References
+    ----------
+    Burby, Tang, Maulik, Fast neural Poincare maps for toroidal magnetic fields, arXiv 2007.04496,
+    definition 2.
+    """
+
+    volume_preserving = True
+    symplectic = True
+
+    def __init__(self, potential: nn.Module, *, dtype: torch.dtype | str = torch.float64) -> None:
+        super().__init__()
+        self.potential = potential
+        self.dim = 2 * _size(potential)
+        self.shift = nn.Parameter(torch.zeros(_size(potential), dtype=as_dtype(dtype)))
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        last_size("z", z, {"dim": self.dim})
+        q, p = z.chunk(2, -1)
+        for _ in range(4):
+            q, p = p + self.shift, gradient(self.potential, p) - q
+        return torch.cat([q, p], -1)
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """The states that ``forward`` maps to z."""
+        last_size("z", z, {"dim": self.dim})
+        q, p = z.chunk(2, -1)
+        for _ in range(4):
+            q, p = gradient(self.potential, q - self.shift) - p, q - self.shift
+        return torch.cat([q, p], -1)
+
+
+def _size(potential: nn.Module) -> int:
+    return potential.size  # type: ignore[return-value]
+
+
+def gradient(potential: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """What the potential says its gradient is at x (..., size)."""
+    return potential.gradient(x)  # type: ignore[operator]

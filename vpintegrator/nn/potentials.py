@@ -89,6 +89,66 @@ class NeuronPotential(nn.Module):
         return f"size={self.size}, width={self.width}"
 
 
+class QuadraticPotential(nn.Module):
+    """V(x) = x^T S x / 2 + b . x with a symmetric S: the linear module of SympNets.
+
+    Parameters
+    ----------
+    size : int
+    initial_scale : float
+        Standard deviation of the entries of S.
+
+    References
+    ----------
+    Jin, Zhang, Zhu, Tang, Karniadakis, SympNets, arXiv 2001.03750, equation (5).
+    """
+
+    def __init__(
+        self, size: int, *, initial_scale: float = 1e-2, dtype: torch.dtype | str = torch.float64
+    ) -> None:
+        super().__init__()
+        self.size, dtype = positive("size", size), as_dtype(dtype)
+        self.weight = nn.Parameter(initial_scale * torch.randn(size, size, dtype=dtype))
+        self.bias = nn.Parameter(torch.zeros(size, dtype=dtype))
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """grad V at x (..., size)."""
+        return 0.5 * (x @ (self.weight + self.weight.mT)) + self.bias
+
+
+class ComponentPotential(nn.Module):
+    """V(x) = sum_i a_i S(x_i), S' the activation: the activation module of SympNets.
+
+    Parameters
+    ----------
+    size : int
+    activation : str
+    initial_scale : float
+        Standard deviation of the a_i.
+
+    References
+    ----------
+    Jin, Zhang, Zhu, Tang, Karniadakis, SympNets, arXiv 2001.03750, equation (6).
+    """
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        activation: str = "tanh",
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        self.size = positive("size", size)
+        self._activation = activation_of(activation)
+        self.weight = nn.Parameter(initial_scale * torch.randn(size, dtype=as_dtype(dtype)))
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """grad V at x (..., size)."""
+        return self.weight * self._activation(x)
+
+
 class BasisPotential(nn.Module):
     """V(x) = sum_e c_e phi_e(x) over products of Chebyshev polynomials, and harmonics of angles.
 

@@ -1,0 +1,82 @@
+"""Attention by rotations that is symplectic on the space of windows."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.cayley import cayley, cayley_increment
+from vpintegrator.nn.checks import as_dtype, last_size, positive
+
+
+class SymplecticAttention(nn.Module):
+    """Windows of each degree of freedom rotated in time by the Cayley transform of their own areas.
+
+    With X_i = (q_i, p_i) (window, 2) the degree of freedom i of a window of states (q, p), and
+    C_i = a_i X_i J X_i^T the areas q_i(t) p_i(s) - p_i(t) q_i(s) between its time steps,
+    X_i -> cayley(C_i)^T X_i. C_i is an invariant of that map, so it is the flow of a function of
+    the areas alone and keeps dq_i dp_i summed over time; a sum of areas would rotate all degrees of
+    freedom alike, and is symplectic only if they all count the same: the last head here,
+    C = a_0 X J X^T.
+
+    Parameters
+    ----------
+    dim : int
+        Components of a state, even: positions first, then momenta.
+    initial_scale : float
+        Standard deviation of the a_i.
+
+    Raises
+    ------
+    InputError
+        If dim is odd.
+    """
+
+    volume_preserving = True
+    symplectic = True
+
+    def __init__(
+        self, dim: int, *, initial_scale: float = 1e-2, dtype: torch.dtype | str = torch.float64
+    ) -> None:
+        super().__init__()
+        if positive("dim", dim) % 2:
+            raise InputError(f"states (q, p) have an even number of components, not dim = {dim}")
+        self.dim = dim
+        dtype = as_dtype(dtype)
+        self.each = nn.Parameter(initial_scale * torch.randn(dim // 2, dtype=dtype))
+        self.common = nn.Parameter(initial_scale * torch.randn((), dtype=dtype))
+
+    def _areas(self, X: torch.Tensor) -> torch.Tensor:
+        """Areas (..., degree of freedom, window, window) between time steps."""
+        q, p = (half.mT.unsqueeze(-1) for half in X.chunk(2, -1))
+        return q @ p.mT - p @ q.mT
+
+    def _own(self, X: torch.Tensor) -> torch.Tensor:
+        return self.each[:, None, None] * self._areas(X)
+
+    def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
+        """The rotations (..., degree of freedom, window, window), by all heads together."""
+        return (
+            cayley(self.common * self._areas(X).sum(-3)).mT.unsqueeze(-3) @ cayley(self._own(X)).mT
+        )
+
+    def _by_own(self, X: torch.Tensor, sign: int) -> torch.Tensor:
+        pairs = torch.stack(X.chunk(2, -1), -1).transpose(-2, -3)  # (..., freedom, window, 2)
+        moved = pairs + cayley_increment(sign * self._own(X), pairs)
+        return torch.cat(moved.transpose(-2, -3).unbind(-1), -1)
+
+    def _by_all(self, X: torch.Tensor, sign: int) -> torch.Tensor:
+        return X + cayley_increment(sign * self.common * self._areas(X).sum(-3), X)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        last_size("X", X, {"dim": self.dim})
+        return self._by_all(self._by_own(X, 1), 1)
+
+    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
+        """The windows that ``forward`` maps to Y: the areas are the same there."""
+        last_size("Y", Y, {"dim": self.dim})
+        return self._by_own(self._by_all(Y, -1), -1)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"

@@ -1,0 +1,98 @@
+"""Potentials of a whole window: the couplings made of them mix time steps, and are symplectic."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from vpintegrator.nn.checks import as_dtype, last_size, positive
+
+
+class AttentionPotential(nn.Module):
+    """V(Q) = sum_h a_h sum_t log sum_s exp(q_t^T B_h q_s) over a window Q: softmax attention.
+
+    Its gradient is multihead attention that looks both ways: with the weights W = softmax(Q B Q^T)
+    by rows, grad V = sum_h a_h (W Q B^T + W^T Q B). In a ``GradientCoupling`` that is softmax
+    attention which is exactly symplectic on the space of windows.
+
+    Parameters
+    ----------
+    size : int
+        Components of each row of Q.
+    heads : int
+    width : int, optional
+        Rank of each B_h, which is K^T L with K, L (width, size); by default size / heads,
+        rounded up.
+    initial_scale : float
+        Standard deviation of the a_h.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        heads: int = 2,
+        width: int | None = None,
+        *,
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        dtype = as_dtype(dtype)
+        self.size, self.heads = positive("size", size), positive("heads", heads)
+        width = -(-size // heads) if width is None else positive("width", width)
+        scale = (size * width**0.5) ** -0.5
+        self.query = nn.Parameter(scale * torch.randn(heads, width, size, dtype=dtype))
+        self.key = nn.Parameter(scale * torch.randn(heads, width, size, dtype=dtype))
+        self.outer_weight = nn.Parameter(initial_scale * torch.randn(heads, dtype=dtype))
+
+    def attention_weights(self, Q: torch.Tensor) -> torch.Tensor:
+        """The weights (..., head, window, window), queries by rows and keys by columns."""
+        queries, keys = (Q.unsqueeze(-3) @ weight.mT for weight in (self.query, self.key))
+        return torch.softmax(queries @ keys.mT, -1)
+
+    def gradient(self, Q: torch.Tensor) -> torch.Tensor:
+        """grad V at Q (..., window, size)."""
+        last_size("Q", Q, {"size": self.size})
+        queries, keys = (Q.unsqueeze(-3) @ weight.mT for weight in (self.query, self.key))
+        W = torch.softmax(queries @ keys.mT, -1) * self.outer_weight[:, None, None]
+        return (W @ keys @ self.query + W.mT @ queries @ self.key).sum(-3)
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}, heads={self.heads}"
+
+
+class TimePotential(nn.Module):
+    """V(Q) = sum_ts A_ts q_t . q_s / 2 with a symmetric A: linear symplectic attention.
+
+    Parameters
+    ----------
+    size, window : int
+        Components of each row of Q, and rows.
+    initial_scale : float
+        Standard deviation of the entries of A.
+
+    References
+    ----------
+    The ``LinearSymplecticAttention`` of GeometricMachineLearning.jl.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        window: int,
+        *,
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        self.size, self.window = positive("size", size), positive("window", window)
+        start = initial_scale * torch.randn(window, window, dtype=as_dtype(dtype))
+        self.weight = nn.Parameter(start)
+
+    def gradient(self, Q: torch.Tensor) -> torch.Tensor:
+        """grad V at Q (..., window, size)."""
+        last_size("Q", Q, {"window": self.window, "size": self.size})
+        return 0.5 * ((self.weight + self.weight.mT) @ Q)
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}, window={self.window}"
