@@ -8,13 +8,9 @@ from hypothesis import strategies as st
 from tests.nn.laws import assert_close, jacobian, randomise, sample
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import chebyshev, chebyshev_derivatives, harmonic_derivatives, harmonics
+from vpintegrator.nn.canonical import canonical_blocks, canonical_form
 from vpintegrator.nn.cayley import cayley
-from vpintegrator.nn.gradient_coupling import (
-    GradientCoupling,
-    HenonMap,
-    canonical_blocks,
-    canonical_form,
-)
+from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.potentials import (
     BasisPotential,
     ComponentPotential,

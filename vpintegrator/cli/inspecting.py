@@ -221,6 +221,7 @@ def _inspect_model(path: Path) -> None:
         say("", f"{key} = {_plain(value)}")
     say("dtype", str(model.scale.dtype).removeprefix("torch."))
     traits = {
+        "symplectic": model.symplectic,
         "volume-preserving": model.volume_preserving,
         "invertible": model.invertible,
         "reversible": len(model.reversing_symmetries) > 0,

@@ -52,6 +52,7 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "model": model.name,
         "arguments": dict(model.arguments),
         "parameters": sum(p.numel() for p in model.parameters()),
+        "symplectic": model.symplectic,
         "volume_preserving": model.volume_preserving,
         "reversing_symmetries": len(model.reversing_symmetries),
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),

@@ -381,6 +381,8 @@ def _device(name: str) -> str:
 def _announce(model: Integrator, data: Dataset) -> None:
     count = sum(p.numel() for p in model.parameters())
     traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
+    if model.symplectic:
+        traits = ["symplectic"]
     if len(model.reversing_symmetries):
         traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
     out = console()

@@ -12,6 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.declaration import show_arguments
 from vpintegrator.nn.basis_coupling import BasisCoupling
+from vpintegrator.nn.canonical import canonical_scale
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
@@ -149,6 +150,14 @@ class Integrator(nn.Module):
         return bool(getattr(self.core, "volume_preserving", False))
 
     @property
+    def symplectic(self) -> bool:
+        """Whether the map keeps the form dq dp of states (q, p) exactly, summed over a window.
+
+        Up to a factor that is common to all of it: it is the form in normalised states.
+        """
+        return bool(getattr(self.core, "symplectic", False))
+
+    @property
     def invertible(self) -> bool:
         """Whether ``inverse`` exists."""
         return is_invertible(self.core)
@@ -182,7 +191,8 @@ class Integrator(nn.Module):
         A conjugation keeps the map reversible only if it commutes with the symmetries. So the shift
         is projected to the states that all of them leave in place, and scales are averaged
         (geometrically) over components that a symmetry mixes. The scale of an angle is fixed by its
-        period.
+        period. In symplectic models the scale of each momentum follows from that of its position:
+        their products are equal, the median of what was asked for.
 
         Parameters
         ----------
@@ -204,6 +214,8 @@ class Integrator(nn.Module):
         scale_ = scale_.clone()
         for component, period in self.periods.items():
             scale_[component] = period / (2 * math.pi)
+        if self.symplectic:
+            scale_ = canonical_scale(scale_)
         with torch.no_grad():
             self.shift.copy_(shift_)
             self.scale.copy_(scale_)

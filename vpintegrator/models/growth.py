@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.gradient_coupling import GradientCoupling
+from vpintegrator.nn.potentials import BasisPotential
 from vpintegrator.nn.reversible import Reversible
 
 Model = TypeVar("Model", bound=Integrator)
@@ -66,8 +69,8 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     larger.to(model.scale.device)
     # a Composition holds its layers in order, so new ones are those that are left over
     for new, old in zip(layers(larger), layers(model), strict=False):
-        if isinstance(new, BasisCoupling) and isinstance(old, BasisCoupling):
-            new.take(old)
+        if is_polynomial(new):
+            new.take(old)  # type: ignore[operator]
         else:
             new.load_state_dict(old.state_dict())
     return larger
@@ -76,9 +79,16 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
 def rest_attention(model: Integrator) -> None:
     """Make every layer but the couplings of a stack the identity, and leave it out of training."""
     for layer in layers(model):
-        if not isinstance(layer, BasisCoupling):
+        if not is_polynomial(layer):
             for parameter in layer.parameters():
                 parameter.requires_grad_(False).zero_()
+
+
+def is_polynomial(layer: nn.Module) -> bool:
+    """Whether a layer is a coupling by polynomials, which can take the terms of a smaller one."""
+    if isinstance(layer, GradientCoupling):
+        return isinstance(layer.potential, BasisPotential)
+    return isinstance(layer, BasisCoupling)
 
 
 def layers(model: Integrator) -> Composition:

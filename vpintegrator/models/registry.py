@@ -48,6 +48,16 @@ BUILT_IN = {
         "VolumePreservingMultiheadTransformer",
         "volume-preserving multihead transformer: softmax attention inside couplings",
     ),
+    "spff": BuiltIn(
+        "symplectic_feed_forward",
+        "SymplecticFeedForward",
+        "symplectic feed-forward network: one step by gradient couplings; SympNets, HenonNets",
+    ),
+    "spt": BuiltIn(
+        "symplectic_transformer",
+        "SymplecticTransformer",
+        "symplectic transformer: symplectic attention over a window, then gradient couplings",
+    ),
     "transformer": BuiltIn(
         "standard_transformer",
         "StandardTransformer",

@@ -9,41 +9,61 @@ from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttentio
 from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
 from vpintegrator.nn.attention_weights import attention_weights
 from vpintegrator.nn.basis_coupling import BasisCoupling
+from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.cayley import cayley, skew_correlations, skew_matrix
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
 from vpintegrator.nn.encoder import EncoderBlock
 from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
+from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
+from vpintegrator.nn.potentials import (
+    BasisPotential,
+    ComponentPotential,
+    NeuronPotential,
+    QuadraticPotential,
+)
 from vpintegrator.nn.reversible import Reflection, Reversible
 from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
+from vpintegrator.nn.symplectic_attention import SymplecticAttention
 from vpintegrator.nn.time_mixing import TimeMixing
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
+from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 
 __all__ = [
     "AdditiveAttention",
     "AdditiveCoupling",
     "AttentionCoupling",
+    "AttentionPotential",
     "BasisCoupling",
+    "BasisPotential",
+    "ComponentPotential",
     "Composition",
     "CoupledAttention",
     "Coupling",
     "EncoderBlock",
     "GeneralMultiHeadAttention",
+    "GradientCoupling",
+    "HenonMap",
     "MultiHeadAttention",
     "MultiplicativeAttention",
+    "NeuronPotential",
     "PointwiseFeedForward",
+    "QuadraticPotential",
     "Reflection",
     "ResidualLayer",
     "Reversible",
+    "SymplecticAttention",
     "TimeMixing",
+    "TimePotential",
     "TriangularFeedForward",
     "TriangularLayer",
     "VolumePreservingAttention",
     "WindowAttention",
     "attention_weights",
+    "canonical_form",
     "cayley",
     "generated_group",
     "orthonormality_error",

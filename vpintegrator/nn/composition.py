@@ -16,6 +16,11 @@ class Composition(nn.Sequential):
         """Whether every layer preserves volume exactly."""
         return all(getattr(layer, "volume_preserving", False) for layer in self)
 
+    @property
+    def symplectic(self) -> bool:
+        """Whether every layer keeps the symplectic form of states (q, p) exactly."""
+        return all(getattr(layer, "symplectic", False) for layer in self)
+
     def inverse(self, y: torch.Tensor) -> torch.Tensor:
         """The inverses of the layers in reverse order.
 

@@ -6,37 +6,7 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.checks import as_dtype, last_size
-from vpintegrator.nn.symmetry import TOLERANCE
-
-
-def canonical_form(dim: int) -> torch.Tensor:
-    """J (dim, dim) of states (q, p), with which Hamilton's equations are z' = J grad H(z)."""
-    one = torch.eye(dim // 2, dtype=torch.float64)
-    return torch.kron(torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64), one)
-
-
-def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the elements S of a group (element, dim, dim) do to q and to p.
-
-    Raises
-    ------
-    InputError
-        If an element mixes q and p, or does not keep the form: S^T J S = J.
-    """
-    half = group.shape[-1] // 2
-    J = canonical_form(2 * half)
-    if not bool(((group.mT @ J @ group - J).abs() < TOLERANCE).all()):
-        raise InputError(
-            "the symmetries do not keep the symplectic form, dq with dp; a symplectic map cannot "
-            "respect them: give fewer symmetries"
-        )
-    if bool((group[:, :half, half:].abs() > TOLERANCE).any()):
-        raise InputError(
-            "the symmetries mix positions and momenta, which gradient couplings move in turn; give "
-            "fewer symmetries"
-        )
-    return group[:, :half, :half], group[:, half:, half:]
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class GradientCoupling(nn.Module):
@@ -75,6 +45,11 @@ class GradientCoupling(nn.Module):
             )
         self.kinetic, self.potential = kinetic, potential
         self.dim = 2 * _size(kinetic)
+
+    def take(self, smaller: GradientCoupling) -> None:
+        """Become the map of a coupling by polynomials of no higher degree."""
+        self.kinetic.take(smaller.kinetic)  # type: ignore[operator]
+        self.potential.take(smaller.potential)  # type: ignore[operator]
 
     def _drift(self, z: torch.Tensor, sign: int) -> torch.Tensor:
         q, p = z.chunk(2, -1)

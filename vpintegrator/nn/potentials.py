@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import positive
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.basis import (
@@ -24,8 +25,8 @@ from vpintegrator.nn.basis import (
     orders,
     terms,
 )
-from vpintegrator.nn.checks import as_dtype, positive
 from vpintegrator.nn.symmetry import signed_permutations
+from vpintegrator.nn.tensor_arguments import as_dtype
 
 
 class NeuronPotential(nn.Module):

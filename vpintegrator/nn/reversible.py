@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.nn.canonical import is_canonical
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.symmetry import as_reversing_symmetries, is_diagonal
 from vpintegrator.nn.tensor_arguments import as_dtype
@@ -39,6 +40,7 @@ class Reflection(nn.Module):
         rho = as_reversing_symmetries([symmetry], dim)
         dtype = as_dtype(dtype)
         diagonal = is_diagonal(rho)
+        self.canonical = is_canonical(rho[0])
         self.time_reversal = time_reversal
         signs = rho[0].diagonal().to(dtype) if diagonal else None
         self.register_buffer("signs", signs, persistent=False)
@@ -106,6 +108,11 @@ class Reversible(nn.Module):
     def volume_preserving(self) -> bool:
         """Whether psi preserves volume exactly."""
         return bool(getattr(self.psi, "volume_preserving", False))
+
+    @property
+    def symplectic(self) -> bool:
+        """Whether psi is symplectic, and so is R but for the sign of the form."""
+        return bool(getattr(self.psi, "symplectic", False)) and self.reflection.canonical
 
     def _psi_inverse(self, X: torch.Tensor) -> torch.Tensor:
         return self.psi.inverse(X)  # type: ignore[operator]

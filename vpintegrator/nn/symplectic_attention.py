@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import positive
 from vpintegrator.errors import InputError
+from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.cayley import cayley, cayley_increment
-from vpintegrator.nn.checks import as_dtype, last_size, positive
+from vpintegrator.nn.symmetry import generated_group, signed_permutations
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class SymplecticAttention(nn.Module):
@@ -24,27 +29,44 @@ class SymplecticAttention(nn.Module):
     ----------
     dim : int
         Components of a state, even: positions first, then momenta.
+    symmetries : sequence of (dim, dim), optional
+        The layer commutes with the group they generate. Degrees of freedom that it exchanges have
+        an a_i in common; where it mixes them otherwise, only the last head is there.
     initial_scale : float
         Standard deviation of the a_i.
 
     Raises
     ------
     InputError
-        If dim is odd.
+        If dim is odd, or the symmetries mix positions and momenta or do not keep the form.
     """
 
+    owner: torch.Tensor
     volume_preserving = True
     symplectic = True
 
     def __init__(
-        self, dim: int, *, initial_scale: float = 1e-2, dtype: torch.dtype | str = torch.float64
+        self,
+        dim: int,
+        *,
+        symmetries: Any = (),
+        initial_scale: float = 1e-2,
+        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         if positive("dim", dim) % 2:
             raise InputError(f"states (q, p) have an even number of components, not dim = {dim}")
         self.dim = dim
+        of_positions, _ = canonical_blocks(generated_group(symmetries, dim))
+        moves = signed_permutations(of_positions)
+        least = None if moves is None else moves[0].amin(0)  # of the orbit of each
+        count, owner = 0, torch.zeros(dim // 2, dtype=torch.long)
+        if least is not None:
+            found, owner = least.unique(return_inverse=True)
+            count = len(found)
+        self.register_buffer("owner", owner, persistent=False)
         dtype = as_dtype(dtype)
-        self.each = nn.Parameter(initial_scale * torch.randn(dim // 2, dtype=dtype))
+        self.each = nn.Parameter(initial_scale * torch.randn(count, dtype=dtype))
         self.common = nn.Parameter(initial_scale * torch.randn((), dtype=dtype))
 
     def _areas(self, X: torch.Tensor) -> torch.Tensor:
@@ -53,15 +75,18 @@ class SymplecticAttention(nn.Module):
         return q @ p.mT - p @ q.mT
 
     def _own(self, X: torch.Tensor) -> torch.Tensor:
-        return self.each[:, None, None] * self._areas(X)
+        return self.each.index_select(0, self.owner)[:, None, None] * self._areas(X)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
         """The rotations (..., degree of freedom, window, window), by all heads together."""
-        return (
-            cayley(self.common * self._areas(X).sum(-3)).mT.unsqueeze(-3) @ cayley(self._own(X)).mT
-        )
+        common = cayley(self.common * self._areas(X).sum(-3)).mT.unsqueeze(-3)
+        if not len(self.each):
+            return common
+        return common @ cayley(self._own(X)).mT
 
     def _by_own(self, X: torch.Tensor, sign: int) -> torch.Tensor:
+        if not len(self.each):
+            return X
         pairs = torch.stack(X.chunk(2, -1), -1).transpose(-2, -3)  # (..., freedom, window, 2)
         moved = pairs + cayley_increment(sign * self._own(X), pairs)
         return torch.cat(moved.transpose(-2, -3).unbind(-1), -1)

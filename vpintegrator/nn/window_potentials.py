@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.nn.checks import as_dtype, last_size, positive
+from vpintegrator.argument_values import positive
+from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class AttentionPotential(nn.Module):
@@ -20,6 +21,8 @@ class AttentionPotential(nn.Module):
     size : int
         Components of each row of Q.
     heads : int
+    group : Tensor, (element, size, size), optional
+        What V is invariant under, applied to every row.
     width : int, optional
         Rank of each B_h, which is K^T L with K, L (width, size); by default size / heads,
         rounded up.
@@ -27,12 +30,15 @@ class AttentionPotential(nn.Module):
         Standard deviation of the a_h.
     """
 
+    group: torch.Tensor | None
+
     def __init__(
         self,
         size: int,
         heads: int = 2,
         width: int | None = None,
         *,
+        group: torch.Tensor | None = None,
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
@@ -44,6 +50,9 @@ class AttentionPotential(nn.Module):
         self.query = nn.Parameter(scale * torch.randn(heads, width, size, dtype=dtype))
         self.key = nn.Parameter(scale * torch.randn(heads, width, size, dtype=dtype))
         self.outer_weight = nn.Parameter(initial_scale * torch.randn(heads, dtype=dtype))
+        if group is not None:
+            group = group.to(dtype) if len(group) > 1 else None
+        self.register_buffer("group", group, persistent=False)
 
     def attention_weights(self, Q: torch.Tensor) -> torch.Tensor:
         """The weights (..., head, window, window), queries by rows and keys by columns."""
@@ -53,6 +62,12 @@ class AttentionPotential(nn.Module):
     def gradient(self, Q: torch.Tensor) -> torch.Tensor:
         """grad V at Q (..., window, size)."""
         last_size("Q", Q, {"size": self.size})
+        if self.group is None:
+            return self._gradient(Q)
+        images = self.group.unflatten(0, (-1,) + (1,) * (Q.ndim - 2))  # against (..., window, size)
+        return (self._gradient(Q @ images.mT) @ images).mean(0)
+
+    def _gradient(self, Q: torch.Tensor) -> torch.Tensor:
         queries, keys = (Q.unsqueeze(-3) @ weight.mT for weight in (self.query, self.key))
         W = torch.softmax(queries @ keys.mT, -1) * self.outer_weight[:, None, None]
         return (W @ keys @ self.query + W.mT @ queries @ self.key).sum(-3)

@@ -184,6 +184,7 @@ class LearnedFlow(NumericalFlow):
         self.name = self.title = model.name if name is None else name
         self.method_name, self.description = model.name, model.description
         traits = {
+            "symplectic": model.symplectic,
             "volume-preserving": model.volume_preserving,
             "reversible": len(model.reversing_symmetries) > 0,
         }

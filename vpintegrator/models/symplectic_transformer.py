@@ -1,0 +1,72 @@
+"""The symplectic transformer: attention that keeps the form on windows, then gradient couplings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from vpintegrator.models.arguments import argument
+from vpintegrator.models.base import Integrator
+from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
+from vpintegrator.nn.canonical import canonical_blocks
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.gradient_coupling import GradientCoupling
+from vpintegrator.nn.symplectic_attention import SymplecticAttention
+from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
+
+
+class SymplecticTransformer(Integrator):
+    """``depth`` units of symplectic attention and of a symplectic feed-forward layer.
+
+    The map of windows keeps the form dq dp summed over the time steps, exactly, and is explicitly
+    invertible; with reversing symmetries it is also reversible. That is a law of the space of
+    windows: what it does to phase space, rollouts measure. The linear symplectic transformer as
+    published is ``attention = "linear"`` with ``functions = "neurons"``.
+
+    Raises
+    ------
+    InputError
+        For sizes that do not fit, or symmetries that do not keep the symplectic form or mix
+        positions and momenta.
+    """
+
+    name = "spt"
+    description = BUILT_IN[name].description
+
+    @dataclass(frozen=True, kw_only=True)
+    class Arguments(SymplecticArguments):
+        """See the class."""
+
+        window: int = argument(3, "Time steps read, at least 2.", least=2)
+        prediction_window: int | None = argument(
+            1, "Time steps predicted, None for all of them.", least=1
+        )
+        attention: str = argument(
+            "rotations",
+            "Rotations by the areas between time steps; softmax attention as the gradient of its "
+            "potential; or linear symplectic attention.",
+            choices=["rotations", "softmax", "linear"],
+        )
+        heads: int = argument(2, "Heads of softmax attention.", least=1)
+
+    def network(self, a: Arguments) -> nn.Module:
+        """Attention and gradient couplings by turns."""
+        self.description = f"symplectic transformer: {a.attention} attention, then {in_words(a)}"
+        layers = [layer for _ in range(a.depth) for layer in (_attention(a), symplectic_layer(a))]
+        return Composition(*layers)
+
+
+def _attention(a: Any) -> nn.Module:
+    scale = {"initial_scale": a.initial_scale}
+    if a.attention == "rotations":
+        return SymplecticAttention(a.dim, symmetries=a.group, **scale)
+    size = a.dim // 2
+    if a.attention == "linear":
+        return GradientCoupling(*(TimePotential(size, a.window, **scale) for _ in range(2)))
+    groups = reversed(canonical_blocks(a.group))
+    return GradientCoupling(
+        *(AttentionPotential(size, a.heads, group=group, **scale) for group in groups)
+    )
