@@ -19,6 +19,13 @@ ASKED = [
     ("vpt", {"weighting": "coupled"}),
     ("vpmt", {}),
     ("resnet", {}),
+    ("spff", {}),
+    ("spff", {"functions": "polynomial"}),
+    ("spff", {"layer": "linear-activation"}),
+    ("spff", {"layer": "henon"}),
+    ("spt", {}),
+    ("spt", {"attention": "softmax"}),
+    ("spt", {"attention": "linear"}),
     ("transformer", {}),
     ("transformer", {"block": "encoder", "attention": "general"}),
     ("transformer", {"attention": "multiplicative"}),
@@ -38,7 +45,8 @@ def test_every_layer_is_in_a_model():
         if inspect.isclass(value := getattr(nn, name)) and issubclass(value, torch.nn.Module)
     }
     for name, arguments in ASKED:
-        model = ARCHITECTURES[name](dim=3, depth=1, **arguments)
+        dim = 4 if name in ("spff", "spt") else 3
+        model = ARCHITECTURES[name](dim=dim, depth=1, **arguments)
         layers -= {kind for module in model.modules() for kind in type(module).__mro__}
     assert layers == set()
 

@@ -37,6 +37,15 @@ MODELS = {
 }
 
 
+def reversible_options(name):
+    """The dimension and the reversing symmetries of a small system that the model suits."""
+    if name in ("transformer", "resnet"):
+        return 3, {}
+    if name in ("spff", "spt"):
+        return 4, {"reversing_symmetries": [MOMENTA, POSITIONS]}
+    return 3, {"reversing_symmetries": SIGN_FLIPS}
+
+
 def reflect(model, rho, X):
     return X.flip(-2) @ torch.tensor(rho).double().mT
 
@@ -175,9 +184,9 @@ def test_published_size():
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_any_device(name):
     """Nothing is left behind when a model moves: the meta device stands for any other one."""
-    options = {} if name in ("transformer", "resnet") else {"reversing_symmetries": SIGN_FLIPS}
-    model = ARCHITECTURES[name](dim=3, **options).to("meta")
-    X = torch.zeros(2, model.window, 3, dtype=torch.float64, device="meta")
+    dim, options = reversible_options(name)
+    model = ARCHITECTURES[name](dim=dim, **options).to("meta")
+    X = torch.zeros(2, model.window, dim, dtype=torch.float64, device="meta")
     assert model(X).device.type == "meta"
     if options:
         assert model.inverse(X).device.type == "meta"
@@ -185,9 +194,9 @@ def test_any_device(name):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_compiles_and_copies(name):
-    options = {} if name in ("transformer", "resnet") else {"reversing_symmetries": SIGN_FLIPS}
-    model = ARCHITECTURES[name](dim=3, depth=1, **options)
-    X = sample(2, model.window, 3)
+    dim, options = reversible_options(name)
+    model = ARCHITECTURES[name](dim=dim, depth=1, **options)
+    X = sample(2, model.window, dim)
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     assert_close(compiled(X), model(X), 1e-13)
     assert_close(copy.deepcopy(model)(X), model(X), 0)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import positive
+from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.basis import (
@@ -66,7 +66,7 @@ class NeuronPotential(nn.Module):
     ) -> None:
         super().__init__()
         dtype = as_dtype(dtype)
-        self.size, self.width = positive("size", size), positive("width", width)
+        self.size, self.width = whole("size", size), whole("width", width)
         self._activation = activation_of(activation)
         self.inner_weight = nn.Parameter(torch.randn(size, width, dtype=dtype) / size**0.5)
         self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=dtype) - 1)
@@ -108,7 +108,7 @@ class QuadraticPotential(nn.Module):
         self, size: int, *, initial_scale: float = 1e-2, dtype: torch.dtype | str = torch.float64
     ) -> None:
         super().__init__()
-        self.size, dtype = positive("size", size), as_dtype(dtype)
+        self.size, dtype = whole("size", size), as_dtype(dtype)
         self.weight = nn.Parameter(initial_scale * torch.randn(size, size, dtype=dtype))
         self.bias = nn.Parameter(torch.zeros(size, dtype=dtype))
 
@@ -141,7 +141,7 @@ class ComponentPotential(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.size = positive("size", size)
+        self.size = whole("size", size)
         self._activation = activation_of(activation)
         self.weight = nn.Parameter(initial_scale * torch.randn(size, dtype=as_dtype(dtype)))
 
@@ -188,7 +188,7 @@ class BasisPotential(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.size, self.degree = positive("size", size), positive("degree", degree)
+        self.size, self.degree = whole("size", size), whole("degree", degree)
         if degree > LARGEST_DEGREE:
             raise InputError(f"degree must be at most {LARGEST_DEGREE}, not {degree}")
         self.periodic = [index in periodic for index in range(size)]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import positive
+from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.cayley import cayley, cayley_increment
@@ -54,7 +54,7 @@ class SymplecticAttention(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        if positive("dim", dim) % 2:
+        if whole("dim", dim) % 2:
             raise InputError(f"states (q, p) have an even number of components, not dim = {dim}")
         self.dim = dim
         of_positions, _ = canonical_blocks(generated_group(symmetries, dim))

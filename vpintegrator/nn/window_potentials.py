@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import positive
+from vpintegrator.argument_values import whole
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
@@ -44,8 +44,8 @@ class AttentionPotential(nn.Module):
     ) -> None:
         super().__init__()
         dtype = as_dtype(dtype)
-        self.size, self.heads = positive("size", size), positive("heads", heads)
-        width = -(-size // heads) if width is None else positive("width", width)
+        self.size, self.heads = whole("size", size), whole("heads", heads)
+        width = -(-size // heads) if width is None else whole("width", width)
         scale = (size * width**0.5) ** -0.5
         self.query = nn.Parameter(scale * torch.randn(heads, width, size, dtype=dtype))
         self.key = nn.Parameter(scale * torch.randn(heads, width, size, dtype=dtype))
@@ -100,7 +100,7 @@ class TimePotential(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.size, self.window = positive("size", size), positive("window", window)
+        self.size, self.window = whole("size", size), whole("window", window)
         start = initial_scale * torch.randn(window, window, dtype=as_dtype(dtype))
         self.weight = nn.Parameter(start)
 

@@ -1,0 +1,120 @@
+"""Symplectic models: the form is kept whatever the weights, on states and on windows."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from tests.nn.laws import assert_close, jacobian, randomise, sample
+from vpintegrator import nn
+from vpintegrator.compiled import compile_model
+from vpintegrator.errors import InputError
+from vpintegrator.models import SymplecticFeedForward, SymplecticTransformer
+from vpintegrator.nn.canonical import canonical_form
+
+MOMENTA = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
+POSITIONS = torch.diag(torch.tensor([-1.0, -1, 1, 1])).tolist()
+EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, -1, 0]]
+ALL = {"reversing_symmetries": [MOMENTA, POSITIONS, EXCHANGE]}
+POLYNOMIAL = {"functions": "polynomial", "degree": 3}
+MODELS = {
+    "G-SympNet": (SymplecticFeedForward, {}),
+    "LA-SympNet": (SymplecticFeedForward, {"layer": "linear-activation"}),
+    "HenonNet": (SymplecticFeedForward, {"layer": "henon", "width": 4}),
+    "Henon maps of polynomials": (SymplecticFeedForward, {"layer": "henon", **POLYNOMIAL}),
+    "polynomials": (SymplecticFeedForward, POLYNOMIAL),
+    "polynomials of angles": (SymplecticFeedForward, {"periodic": [(0, 6.0)], **POLYNOMIAL}),
+    "reversible": (SymplecticFeedForward, {**ALL, "width": 4}),
+    "reversible polynomials": (SymplecticFeedForward, {**ALL, **POLYNOMIAL}),
+    "rotations": (SymplecticTransformer, {**ALL, **POLYNOMIAL}),
+    "softmax": (SymplecticTransformer, {**ALL, "attention": "softmax"}),
+    "linear": (SymplecticTransformer, {**ALL, "attention": "linear"}),
+}
+
+
+def made(name, seed, scale=0.5):
+    kind, arguments = MODELS[name]
+    torch.manual_seed(seed)
+    model = randomise(kind(dim=4, depth=1, **arguments), scale, seed)
+    model.set_normalisation(sample(4, seed=seed), sample(4, seed=seed).abs() + 0.5)
+    return model
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_form_is_kept_at_any_weights(name, seed):
+    model = made(name, seed)
+    assert model.symplectic
+    assert model.volume_preserving
+    X = model.shift + model.scale * sample(model.window, 4, seed=seed, scale=0.5)
+    J = torch.block_diag(*[canonical_form(4)] * model.window)
+    D = jacobian(model, X)
+    assert_close(D.mT @ J @ D, J, 1e-12 * max(1.0, float(D.abs().max()) ** 2))
+    Y = model(X)
+    assert_close(model.inverse(Y), X, 1e-10 * max(1.0, float(Y.detach().abs().max())))
+
+
+@pytest.mark.parametrize("name", ["reversible", "reversible polynomials", "rotations", "softmax"])
+def test_the_map_is_reversible_for_every_symmetry(name):
+    model = made(name, 3, 0.3)
+    X = sample(5, model.window, 4)
+    for rho in ALL["reversing_symmetries"]:
+        R = nn.Reflection(rho)
+        assert_close(R(model(R(model(X)))), X)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_and_machine_code_give_the_same_map(name, tmp_path):
+    model = made(name, 4, 0.2)
+    X = model.shift + 0.3 * sample(6, model.window, 4)
+    vp.save(model, tmp_path / "a.safetensors")
+    loaded = vp.load(tmp_path / "a.safetensors")
+    assert_close(loaded(X), model(X), 0)
+    assert loaded.description == model.description
+    states, _ = compile_model(model, 6).advance(X.numpy(), 1)
+    assert_close(torch.from_numpy(states), model.predict(X).detach(), 1e-11)
+
+
+@pytest.mark.parametrize("kind", [SymplecticFeedForward, SymplecticTransformer])
+def test_models_grow_from_the_map_they_are(kind):
+    torch.manual_seed(0)
+    model = randomise(kind(dim=4, depth=1, **ALL, **POLYNOMIAL), 0.1, 1)
+    larger = vp.grown(model, depth=2, degree=5)
+    X = sample(4, model.window, 4)
+    assert_close(larger(X), model(X), 1e-14)
+    assert larger.symplectic
+
+
+def test_normalisation_keeps_the_form_and_powers_of_two():
+    model = SymplecticFeedForward(dim=4, periodic=[(1, 2 * torch.pi)], **POLYNOMIAL)
+    model.set_normalisation([0, 0, 0, 0], [2.0, 9.0, 4.0, 0.5])
+    assert_close(model.scale, torch.tensor([2.0, 1.0, 0.25, 0.5], dtype=torch.float64), 0)
+
+
+def test_a_symplectic_model_learns_and_its_rollout_says_so(tmp_path):
+    data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=30, steps=20)
+    model = vp.models.build(data.system, "spff", functions="polynomial", degree=6, depth=2)
+    history = vp.train(model, data, epochs=60, compiled=False)
+    assert history.test_error < 1e-6
+    report = vp.compare(model, "rk4", steps=20, trajectories=4, compiled=False)
+    assert report.runs["spff"].structure == ("symplectic", "volume-preserving", "reversible")
+    assert report.runs["spff"].symplecticity < 1e-12 < report.runs["rk4"].symplecticity
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dim": 3}, "even number of components"),
+        ({"dim": 2, "window": 2}, "take SymplecticTransformer"),
+        ({"dim": 2, "periodic": [(0, 1.0)]}, "periodic is for functions = polynomial"),
+        ({"dim": 2, "periodic": [(1, 1.0)], **POLYNOMIAL}, "a momentum is no angle"),
+        ({"dim": 2, "expressions": ["exp(z[0])"], **POLYNOMIAL}, "take no expressions"),
+        ({"dim": 4, "layer": "henon", **ALL}, "respects no symmetries"),
+        ({"dim": 4, "layer": "dense"}, "layer must be one of gradient, linear-activation, henon"),
+    ],
+)
+def test_what_does_not_go_together(arguments, message):
+    with pytest.raises(InputError, match=message):
+        SymplecticFeedForward(**arguments)
