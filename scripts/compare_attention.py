@@ -16,6 +16,7 @@ import torch
 from vpintegrator import nn
 from vpintegrator.cli.common import SETTINGS, console, overwrite_option, plain_errors, progress_bar
 from vpintegrator.data import windows
+from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.files import check_output, replacing
 from vpintegrator.models import Integrator
 from vpintegrator.rollout import rollout, root_mean_square_error, window_log_determinant
@@ -91,7 +92,8 @@ def train(mechanism: str, inside: int, seed: int, iterations: int) -> Result:
     model = CurveNetwork(mechanism, inside)
     inputs, targets = map(torch.from_numpy, windows(curves(0, TRAINING_STEPS), WINDOW, 1))
     generator = torch.Generator().manual_seed(seed)
-    optimizer = LevenbergMarquardt(model, inputs, targets, batch=len(inputs), generator=generator)
+    pairs = HeldPairs.of_tensors(inputs, targets)
+    optimizer = LevenbergMarquardt(model, pairs, batch=len(inputs), generator=generator)
     errors = [optimizer.epoch(i / iterations) for i in range(iterations)]
 
     truth = curves(TRAINING_STEPS, VALIDATION_STEPS + 1)

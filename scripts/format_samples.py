@@ -49,6 +49,7 @@ REVERSIBLE = ("vpt", "vpff")
 TRAINING: dict[str, dict[str, Any]] = {
     "levenberg-marquardt": {"optimizer": "levenberg-marquardt", "epochs": 6},
     "adam": {"optimizer": "adam", "epochs": 4, "batch": 16},
+    "l-bfgs": {"optimizer": "l-bfgs", "epochs": 3, "batch": 16},
 }
 INTERRUPTED = 2  # epochs, or steps of the method at hand
 COMPARISON: dict[str, Any] = {"steps": 30, "trajectories": 2, "seed": 3, "compiled": False}

@@ -34,11 +34,12 @@ import torch
 import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.compiled import CompiledResidual
+from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
-from vpintegrator.training.first_order import FirstOrder
+from vpintegrator.training.first_order import Adam
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
-from vpintegrator.training.parameters import ParameterVector
+from vpintegrator.training.residuals import ParameterVector
 
 
 def _body() -> torch.Tensor:
@@ -72,6 +73,7 @@ class Case:
         self.model = MODELS[name](dtype=dtype)
         self.inputs = torch.randn(count, self.model.window, 3, dtype=dtype)
         self.targets = torch.randn(count, self.model.prediction_window, 3, dtype=dtype)
+        self.pairs = HeldPairs.of_tensors(self.inputs, self.targets)
         self.compiled = CompiledResidual(self.model, self.model.scale.numpy())
         self.parameters = sum(p.numel() for p in self.model.parameters())
 
@@ -116,10 +118,9 @@ def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
 
 
 def _first_order(case: Case, seconds: float) -> list[str]:
-    optimizer = FirstOrder(
+    optimizer = Adam(
         case.model,
-        case.inputs,
-        case.targets,
+        case.pairs,
         Objective(),
         batch=case.count,
         learning_rate=1e-6,
@@ -213,8 +214,7 @@ def _jax_step(case: Case) -> Callable[[], object] | None:
 def _optimizer(case: Case, compiled: bool) -> LevenbergMarquardt:
     return LevenbergMarquardt(
         case.model,
-        case.inputs,
-        case.targets,
+        case.pairs,
         batch=case.count,
         generator=torch.Generator().manual_seed(0),
         compiled=case.compiled if compiled else None,
@@ -255,7 +255,7 @@ def _iteration(case: Case, seconds: float) -> list[str]:
             linear = optimizer.linearise()
             delta = linear.step(linear.curvature)
             assert delta is not None
-            optimizer.gradient.sums(optimizer.parameters + delta, case.inputs, case.targets)
+            optimizer.residuals.sums(optimizer.parameters + delta, case.inputs, case.targets)
 
         return call
 

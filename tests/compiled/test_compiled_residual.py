@@ -8,7 +8,7 @@ import torch
 
 from vpintegrator.compiled import CompiledResidual, NotWorthIt
 from vpintegrator.training import Objective
-from vpintegrator.training.parameters import ParameterVector
+from vpintegrator.training.residuals import ParameterVector
 
 from .conftest import MODELS, build, windows
 

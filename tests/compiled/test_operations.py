@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from vpintegrator import models
 from vpintegrator.compiled import CompiledResidual, compile_model
-from vpintegrator.training.parameters import ParameterVector
+from vpintegrator.training.residuals import ParameterVector
 
 WIDTH = 4  # of the vectors (..., WIDTH) that the operations are given
 

@@ -10,7 +10,6 @@ from vpintegrator.training.choice import by_time
 from vpintegrator.training.history import Budget
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.objective import Objective
-from vpintegrator.training.train import window_pairs
 
 from .conftest import weights
 
@@ -36,26 +35,26 @@ def test_gauss_newton_is_taken_where_the_seconds_are_too_few(
     budget, expected, body, one_step, slow
 ):
     model = one_step()
-    pairs = window_pairs(model, body.states("train"), 1)
-    assert by_time("levenberg-marquardt", model, *pairs, Objective(), budget) == expected
-    assert by_time("adam", model, *pairs, Objective(), budget) == "adam"
+    pairs = body.windows(1)
+    assert by_time("levenberg-marquardt", model, pairs, Objective(), budget) == expected
+    assert by_time("adam", model, pairs, Objective(), budget) == "adam"
 
 
 def test_small_models_are_not_timed(body, one_step, monkeypatch):
     monkeypatch.setattr(choice, "_seconds_of_an_epoch", None)
-    arguments = one_step(), *window_pairs(one_step(), body.states("train"), 1), Objective()
+    arguments = one_step(), body.windows(1), Objective()
     assert by_time("levenberg-marquardt", *arguments, Budget(1e-9)) == "levenberg-marquardt"
 
 
 def test_an_epoch_takes_as_many_blocks_as_it_has_and_one_solution(body, one_step, monkeypatch):
     model = one_step()
     before = weights(model).clone()
-    pairs = window_pairs(model, body.states("train"), 1)
+    pairs = body.windows(1)
     clock = iter([0.0, 1.0, 1.5])
     monkeypatch.setattr(choice, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr("vpintegrator.training.levenberg_marquardt._JACOBIAN_BYTES", 1)
-    blocks = LevenbergMarquardt(model, *pairs, generator=torch.Generator()).inputs.shape[0] / 16
-    assert choice._seconds_of_an_epoch(model, *pairs, Objective(), None) == blocks + 0.5
+    blocks = LevenbergMarquardt(model, pairs, generator=torch.Generator()).inputs.shape[0] / 16
+    assert choice._seconds_of_an_epoch(model, pairs, Objective(), None) == blocks + 0.5
     assert torch.equal(weights(model), before)
 
 

@@ -11,6 +11,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.native import cache_folder, compiler
 from vpintegrator.training import compilation as choice
 from vpintegrator.training import train
+from vpintegrator.training.optimizers import BY_NAME
 
 from .conftest import weights
 
@@ -106,11 +107,11 @@ def test_what_is_chosen(body, one_step, monkeypatch):
 
     def ask(optimizer="levenberg-marquardt", compiled=None, **budget):
         seen.clear()
-        budget = {"seconds": None, "epochs": None, "batches": 1} | budget
+        budget = {"seconds": None, "epochs": None, "steps": 1} | budget
         budget["repeatable"] = budget["epochs"] is not None
         model, objective = one_step(2), choice.Objective()
         choice.compile_for_training(
-            model, objective, optimizer, threads=1, compiled=compiled, **budget
+            model, objective, BY_NAME[optimizer], choice.Execution(compiled=compiled), **budget
         )
         return seen[0] if seen else None
 
@@ -124,7 +125,7 @@ def test_what_is_chosen(body, one_step, monkeypatch):
     assert ask(epochs=5000) == (True, True, True)
     assert ask(seconds=20.0, epochs=5000) == (False, True, True)
     assert ask("adam", epochs=300) is None
-    assert ask("adam", epochs=500, batches=100) == (True, True, True)
+    assert ask("adam", epochs=500, steps=100) == (True, True, True)
     assert ask(epochs=1, compiled=True) == (True, True, True)
     assert ask(seconds=1e3, compiled=False) is None
     assert ask("gauss-newton", seconds=1e3) is None

@@ -6,8 +6,9 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import models
+from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.training.continuation import FAR, continued
-from vpintegrator.training.train import normalise_by, window_pairs
+from vpintegrator.training.training_data import TrainingData
 
 
 def untrained(data):
@@ -23,8 +24,9 @@ def test_continuation_learns_a_map_that_turns_by_half_a_turn_and_more(tmp_path):
     data = vp.generate("pendulum", tmp_path / "a.h5", count=120, steps=3, step=4.0)
     options = {"epochs": 40, "compiled": False, "progress": False}
     model = untrained(data)
-    normalise_by(model, data.states("train"))
-    continued(model, *window_pairs(model, data.states("train"), 1))
+    training_data = TrainingData(data)
+    training_data.normalise(model)
+    continued(model, training_data.pairs(model))
     found = vp.train(model, data, **options).best_validation_error
     assert found < FAR
 
@@ -37,5 +39,5 @@ def test_a_linear_rotation_is_continued_to_rounding():
     ).double()
     z = torch.randn(200, 1, 2, dtype=torch.float64)
     model = models.VolumePreservingFeedForward(dim=2, functions="polynomial", degree=1, depth=2)
-    continued(model, z, z @ rotation.mT)
+    continued(model, HeldPairs.of_tensors(z, z @ rotation.mT))
     torch.testing.assert_close(model(z), z @ rotation.mT, rtol=1e-6, atol=1e-6)

@@ -8,10 +8,14 @@ import torch
 
 from vpintegrator import models
 from vpintegrator.data import windows
+from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.errors import InputError
 from vpintegrator.training import OPTIMIZERS, Objective, train
 from vpintegrator.training.gauss_newton import GaussNewton, conjugate_gradients
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.optimizers import BY_NAME
+from vpintegrator.training.residuals import relative
+from vpintegrator.training.torch_optimizer import TorchOptimizer
 
 from .conftest import weights
 
@@ -35,7 +39,7 @@ def test_a_linear_problem_against_lstsq(method):
     torch.manual_seed(0)
     model = Linear()
     x, y = random_pairs()
-    optimizer = method(model, x, y, batch=300, generator=torch.Generator())
+    optimizer = method(model, HeldPairs.of_tensors(x, y), batch=300, generator=torch.Generator())
     for _ in range(12):
         optimizer.epoch(0.0)
     expected = torch.linalg.lstsq(x[:, 0], y[:, 0]).solution.mT
@@ -43,11 +47,11 @@ def test_a_linear_problem_against_lstsq(method):
 
 
 def test_the_normal_equations_do_not_depend_on_blocks(body, one_step):
-    inputs, targets = map(torch.from_numpy, windows(body.states("train"), 1))
+    pairs = body.windows(1)
     made = []
     for block in (7, 64, 1000):
         optimizer = LevenbergMarquardt(
-            one_step(), inputs, targets, generator=torch.Generator().manual_seed(0)
+            one_step(), pairs, generator=torch.Generator().manual_seed(0)
         )
         optimizer.block = block
         made.append(optimizer.normal_equations())
@@ -58,11 +62,11 @@ def test_the_normal_equations_do_not_depend_on_blocks(body, one_step):
 
 def test_matrix_free_products_agree_with_the_matrix(body, one_step):
     """One step of both methods at the same damping, conjugate gradients run to the end."""
-    inputs, targets = map(torch.from_numpy, windows(body.states("train"), 1))
+    pairs = body.windows(1)
     steps = []
     for method in (LevenbergMarquardt, GaussNewton):
         generator = torch.Generator().manual_seed(0)
-        optimizer = method(one_step(), inputs, targets, batch=256, generator=generator)
+        optimizer = method(one_step(), pairs, batch=256, generator=generator)
         steps.append(optimizer.linearise().step(100.0))
     torch.testing.assert_close(steps[1], steps[0], rtol=2e-2, atol=1e-4)
 
@@ -101,6 +105,61 @@ def test_resuming_is_equal_to_the_last_bit(body, one_step, name, tmp_path):
     assert history.epoch == list(range(1, 9))
     assert torch.equal(weights(resumed), weights(whole))
     assert not path.exists()
+
+
+class Momentum(TorchOptimizer):
+    """All that it takes to add one."""
+
+    name = "momentum"
+    step_seconds = 0.01
+
+    @classmethod
+    def default_batch(cls, model, objective):
+        return 500
+
+    def made(self):
+        return torch.optim.SGD([self.parameters], lr=1e-2, momentum=0.9)
+
+    def epoch(self, progress):
+        self.parameters.data.copy_(self.residuals.read())
+        for pair in self.pairs.batches(self.batch, self.generator):
+            inputs, targets = self.ready(pair)
+            squares, gradient = self.residuals.gradient(self.parameters, inputs, targets)
+            self.parameters.grad = gradient / targets.numel()
+            self.optimizer.step()
+        self.residuals.write(self.parameters.detach())
+        return relative(squares[1].item(), targets.square().sum().item())
+
+    def roll_back(self):
+        self.optimizer = self.made()
+
+    def state(self):
+        return {"inner": self.inner_state()}
+
+    def restore(self, state):
+        inner = state.part("inner")
+        vector = self.parameters.detach()
+        found = {"momentum_buffer": inner.tensor("momentum_buffer", vector)} if inner else {}
+        self.restore_inner(found)
+
+
+def test_another_optimizer_is_a_class_and_an_entry(body, one_step, tmp_path, monkeypatch):
+    monkeypatch.setitem(BY_NAME, "momentum", Momentum)
+    monkeypatch.setattr("vpintegrator.training.optimizers.OPTIMIZERS", ("auto", *BY_NAME))
+
+    def interrupt(history):
+        if history.epochs == 3:
+            raise KeyboardInterrupt
+
+    options = {"optimizer": "momentum", "epochs": 20, "checkpoint": tmp_path / "checkpoint"}
+    whole, cut = one_step(), one_step()
+    history = train(whole, body, **options)
+    assert history.best_validation_error < 0.5 * history.validation_error[0]
+    train(cut, body, **options, progress=interrupt)
+    train(cut, body, **options, resume=True)
+    assert torch.equal(weights(cut), weights(whole))
+    with pytest.raises(InputError, match="an option of adam and adamw; momentum has none"):
+        train(one_step(), body, optimizer="momentum", learning_rate=0.1)
 
 
 def test_checkpoints_are_written_at_intervals_and_survive_anything(body, one_step, tmp_path):
@@ -262,6 +321,6 @@ def test_a_map_that_ran_off_to_infinity_does_not_hang(body):
         model.core.get_submodule("0").coefficients.fill_(1e60)
     states = torch.from_numpy(body.states("train"))
     generator = torch.Generator().manual_seed(0)
-    pairs = states[:, :1], states[:, 1:2]
-    optimizer = LevenbergMarquardt(model, *pairs, Objective(), generator=generator)
+    pairs = HeldPairs.of_tensors(states[:, :1], states[:, 1:2])
+    optimizer = LevenbergMarquardt(model, pairs, generator=generator)
     assert not optimizer.epoch(0.0) < 1e30

@@ -15,7 +15,9 @@ from safetensors.torch import load_file, save_file
 from vpintegrator import models
 from vpintegrator.data import generate
 from vpintegrator.errors import InputError
-from vpintegrator.training import OPTIMIZERS, Objective, train
+from vpintegrator.training import OPTIMIZERS, Objective, relative_error, train
+from vpintegrator.training.residuals import Residuals
+from vpintegrator.training.training_data import TrainingData
 
 from .conftest import weights
 
@@ -227,10 +229,7 @@ def test_an_interrupt_during_random_starts_ends_training(small, one_step, at, tm
 
 
 def error_of(model, data):
-    from vpintegrator.training.objective import relative_error
-    from vpintegrator.training.train import _held_out
-
-    return relative_error(model, *_held_out(model, data))
+    return relative_error(model, *TrainingData(data).held_out(model))
 
 
 class InterruptedEpoch:
@@ -240,9 +239,7 @@ class InterruptedEpoch:
         self.at, self.calls = at, 0
 
     def __enter__(self):
-        from vpintegrator.training.gradient import Gradient
-
-        self.original = original = Gradient.__call__
+        self.original = original = Residuals.gradient
 
         def gradient(inner, *arguments):
             self.calls += 1
@@ -250,12 +247,10 @@ class InterruptedEpoch:
                 signal.raise_signal(signal.SIGINT)
             return original(inner, *arguments)
 
-        Gradient.__call__ = gradient
+        Residuals.gradient = gradient
 
     def __exit__(self, *_):
-        from vpintegrator.training.gradient import Gradient
-
-        Gradient.__call__ = self.original
+        Residuals.gradient = self.original
 
 
 def test_the_best_start_is_the_least_that_is_kept(small, one_step):
@@ -432,8 +427,6 @@ def test_no_part_of_an_optimizer_may_be_missing_or_other(small, one_step, name, 
             in_tensors(key, lambda t: t.int()),
         ):
             path.write_bytes(sound)
-            if ".al." in key and change(None, dict(load_file(path))) is not None:
-                continue  # what was not computed yet
             damaged(path, change)
             with pytest.raises(InputError, match="checkpoint is damaged"):
                 train(one_step(), small, **options, checkpoint=path, resume=True)
@@ -447,7 +440,5 @@ def test_no_part_of_an_optimizer_may_be_missing_or_other(small, one_step, name, 
                 )
             ),
         )
-        if number == "length.al":
-            continue  # torch makes it anew
         with pytest.raises(InputError, match="checkpoint is damaged"):
             train(one_step(), small, **options, checkpoint=path, resume=True)

@@ -169,9 +169,5 @@ def _stored_sizes(checkpoint: Path) -> dict[str, Any]:
 
 def _budget(training: dict[str, Any]) -> Budget:
     from vpintegrator.training import Budget
-    from vpintegrator.training.train import DEFAULT_SECONDS
 
-    seconds, epochs = training["seconds"], training["epochs"]
-    if seconds is None and epochs is None:
-        seconds = DEFAULT_SECONDS
-    return Budget(seconds, epochs, training["target"])
+    return Budget(training["seconds"], training["epochs"], training["target"]).or_default()

@@ -7,7 +7,7 @@ largest value of each component, and of each invariant, on the training states.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,19 +46,34 @@ class Region:
     @classmethod
     def of_states(cls, states: np.ndarray, system: System) -> Region:
         """That of states (..., dim), some of which may be NaN."""
-        largest = np.nanmax(np.abs(states), initial=0.0, where=np.isfinite(states))
+        return cls.of_parts([states], system)
 
-        def ranges(functions: dict[str, Callable[[Any], Any]]) -> dict[str, Range]:
-            found = {}
-            for name, function in functions.items():
-                with np.errstate(all="ignore"):
-                    values = np.asarray(function(states), dtype=np.float64)
-                values = values[np.isfinite(values)]
-                if values.size and np.abs(values).max() > _ROUNDING * largest:
-                    found[name] = float(values.min()), float(values.max())
-            return found
-
-        return cls(*(ranges(functions) for functions in _functions(system)))
+    @classmethod
+    def of_parts(cls, parts: Iterable[np.ndarray], system: System) -> Region:
+        """That of states (..., dim) that come part by part."""
+        functions = _functions(system)
+        found: tuple[dict[str, Range], ...] = ({}, {})
+        largest = 0.0
+        for states in parts:
+            largest = np.nanmax(np.abs(states), initial=largest, where=np.isfinite(states))
+            for ranges, kind in zip(found, functions, strict=True):
+                for name, function in kind.items():
+                    with np.errstate(all="ignore"):
+                        values = np.asarray(function(states), dtype=np.float64)
+                    values = values[np.isfinite(values)]
+                    if values.size:
+                        low, high = ranges.get(name, (np.inf, -np.inf))
+                        ranges[name] = min(low, values.min()), max(high, values.max())
+        return cls(
+            *(
+                {
+                    name: (float(low), float(high))
+                    for name, (low, high) in ranges.items()
+                    if max(abs(low), abs(high)) > _ROUNDING * largest
+                }
+                for ranges in found
+            )
+        )
 
     @classmethod
     def from_text(cls, text: str, where: str) -> Region:

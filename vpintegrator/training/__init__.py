@@ -1,9 +1,11 @@
 """Training: second- and first-order optimisation in double precision, on one process or many."""
 
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.objective import LOSSES, Objective, relative_error
+from vpintegrator.training.objective import LOSSES, Objective
+from vpintegrator.training.optimizers import OPTIMIZERS
+from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search import Found, find_functions
-from vpintegrator.training.train import OPTIMIZERS, train
+from vpintegrator.training.train import train
 
 __all__ = [
     "LOSSES",

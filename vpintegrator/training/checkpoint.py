@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,14 @@ from vpintegrator.errors import InputError
 from vpintegrator.files import check_version
 from vpintegrator.models import Integrator
 from vpintegrator.tensors import write_tensors
-from vpintegrator.training.arguments import not_negative, positive, whole
+from vpintegrator.training.arguments import not_negative, whole
 from vpintegrator.training.generator import check_generator_state
 from vpintegrator.training.history import CURVES, ENDINGS, Budget, History
 from vpintegrator.training.loop import Moment
 from vpintegrator.training.state import State, Tensors, check_tensor
 
 FORMAT = "vpintegrator-checkpoint"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _LONGEST = 1 << 24  # characters of a text in the header
 _GROUPS = ("model", "best", "kept", "optimizer", "history", "generator")
 # whatever else a damaged file makes the libraries say
@@ -101,6 +101,34 @@ class Checkpoint:
         """Whether the random starts are not over."""
         restarts = self.identity.get("restarts", 1)
         return restarts > 1 and self.stage.done < restarts
+
+    def continued(self, given: Budget, path: str | os.PathLike[str]) -> Budget:
+        """The budget to go on with: that given, or the former one.
+
+        Raises
+        ------
+        InputError
+            If it was used up before.
+        """
+        budget = given
+        if given.seconds is None and given.epochs is None:
+            budget = replace(
+                self.budget,
+                target=self.budget.target if given.target is None else given.target,
+                patience=self.budget.patience if given.patience is None else given.patience,
+            )
+        finished = not self.in_trial and self.history.stopped_by == "seconds"
+        epochs, least = self.stage.epochs + self.history.epochs, self.stage.epochs + 1
+        if budget.seconds is not None and self.seconds >= budget.seconds and not finished:
+            used, option = f"{self.seconds:.1f} seconds", f"seconds = {budget.seconds:g}"
+        elif budget.epochs is not None and epochs > max(budget.epochs, least):
+            used, option = f"{epochs} epochs", f"epochs = {budget.epochs}"
+        else:
+            return budget
+        raise InputError(
+            f"{path} holds {used} of training, so that {option}, counted from the beginning, "
+            "leaves nothing to do; give more, or nothing to go on with the former budget"
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file, replacing an older one.
@@ -218,6 +246,8 @@ def _understood(
     numbers = _table(path, header, "numbers")
     if version < 3 and "damping" in numbers:  # of a second-order method, which did not count them
         numbers |= {"best": 0.0, "stalled": 0}
+    if version < 4:
+        numbers = _renamed(groups, numbers)
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
             raise InputError(f"{wrong}: {name} = {_short(value)} is no number of an optimizer")
@@ -235,7 +265,7 @@ def _understood(
     optimizer = State(groups["optimizer"], numbers, os.fspath(path))
     return Checkpoint(
         identity=identity,
-        budget=_budget(wrong, **budget),
+        budget=_checked(wrong, Budget, **budget),
         history=_history(wrong, _table(path, header, "history"), groups["history"]),
         moment=Moment(groups["model"], optimizer, generator),
         best=groups["best"],
@@ -245,6 +275,29 @@ def _understood(
 
 
 _LARGEST = 2**62
+
+
+def _checked(wrong: str, kind: Any, **values: Any) -> Any:
+    """An object that checks its values itself."""
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise InputError(f"{wrong}: {error}") from None
+
+
+def _renamed(groups: dict[str, Tensors], numbers: dict[str, float]) -> dict[str, float]:
+    """The numbers, and the tensors in place, of a state whose names began with kinds."""
+
+    def name(old: str) -> str:
+        kind, _, rest = old.partition(".")
+        return f"state.{rest}" if kind in ("number", "list", "length") else old
+
+    of_one_iteration = ("list.al.", "length.al")
+    optimizer = groups["optimizer"].items()
+    groups["optimizer"] = {
+        name(key): tensor for key, tensor in optimizer if not key.startswith(of_one_iteration)
+    }
+    return {name(k): v for k, v in numbers.items() if not k.startswith(of_one_iteration)}
 
 
 def _table(path: Path, header: dict[str, str], name: str) -> dict[str, Any]:
@@ -279,21 +332,6 @@ def _check_weights(what: str, found: Tensors, like: Tensors) -> None:
         raise InputError(f"{what} has no sound normalisation")
     if not s.isfinite().all():
         raise InputError(f"{what} has no sound normalisation")
-
-
-def _budget(
-    wrong: str,
-    seconds: float | None = None,
-    epochs: int | None = None,
-    target: float | None = None,
-    patience: int | None = None,
-) -> Budget:
-    return Budget(
-        None if seconds is None else positive(f"{wrong}: seconds", seconds),
-        None if epochs is None else whole(f"{wrong}: epochs", epochs),
-        None if target is None else positive(f"{wrong}: target", target),
-        None if patience is None else whole(f"{wrong}: patience", patience),
-    )
 
 
 def _history(wrong: str, values: dict[str, Any], curves: Tensors) -> History:

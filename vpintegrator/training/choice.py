@@ -7,6 +7,7 @@ import time
 
 import torch
 
+from vpintegrator.data.pairs import Pairs
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.training import processes
@@ -34,8 +35,7 @@ def by_size(model: Integrator) -> str:
 def by_time(
     name: str,
     model: Integrator,
-    inputs: torch.Tensor,
-    targets: torch.Tensor,
+    pairs: Pairs,
     objective: Objective,
     budget: Budget,
     batch: int | None = None,
@@ -46,7 +46,7 @@ def by_time(
     ----------
     name
         The choice by size.
-    model, inputs, targets, objective, batch
+    model, pairs, objective, batch
         See :class:`LevenbergMarquardt`; the model stays as it is.
     budget
         Of one training. If it has epochs the choice is left as it is, so that training can be
@@ -56,7 +56,7 @@ def by_time(
         return name
     if name != "levenberg-marquardt" or _count(model) <= _TIMED:
         return name
-    spent = _seconds_of_an_epoch(model, inputs, targets, objective, batch)
+    spent = _seconds_of_an_epoch(model, pairs, objective, batch)
     enough = processes.first_says(spent, model.scale) * _FEWEST_EPOCHS <= budget.seconds
     return name if enough else "gauss-newton"
 
@@ -67,16 +67,13 @@ def _count(model: Integrator) -> int:
 
 def _seconds_of_an_epoch(
     model: Integrator,
-    inputs: torch.Tensor,
-    targets: torch.Tensor,
+    pairs: Pairs,
     objective: Objective,
     batch: int | None,
 ) -> float:
     """From one block of the Jacobian; an epoch takes as many as it has, and solves once."""
     generator = torch.Generator().manual_seed(0)
-    optimizer = LevenbergMarquardt(
-        model, inputs, targets, objective, batch=batch, generator=generator
-    )
+    optimizer = LevenbergMarquardt(model, pairs, objective, batch=batch, generator=generator)
     blocks = math.ceil(len(optimizer.inputs) / optimizer.block)
     optimizer.inputs = optimizer.inputs[: optimizer.block]
     optimizer.targets = optimizer.targets[: optimizer.block]

@@ -6,30 +6,59 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
 
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.arguments import whole
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizer import Optimizer
 
 _SHARE = 0.2  # of the time of training that may pass until the compiler is done
 _MEANWHILE = 0.5  # the same where training goes on meanwhile
 _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it
-# seconds of a step in PyTorch, where the budget is in epochs: about, for the smallest models
-_STEP = {"levenberg-marquardt": 0.05, "adam": 0.005, "adamw": 0.005, "l-bfgs": 0.5}
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where training runs.
+
+    Attributes
+    ----------
+    device
+        The model stays there.
+    threads
+        Of torch on the CPU.
+    compiled
+        Whether residuals and their derivatives are computed as machine code; None to choose.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+    """
+
+    device: str | torch.device = "cpu"
+    threads: int = 1
+    compiled: bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threads", whole("threads", self.threads))
 
 
 def compile_for_training(
     model: Integrator,
     objective: Objective,
-    optimizer: str,
+    optimizer: type[Optimizer],
+    execution: Execution,
     *,
     seconds: float | None,
     epochs: int | None,
-    batches: float,
-    threads: int,
-    compiled: bool | None,
+    steps: float,
     repeatable: bool,
 ) -> CompiledResidual | None:
     """The residuals of a model as machine code, where that is wanted, or by default where it pays.
@@ -40,16 +69,12 @@ def compile_for_training(
 
     Parameters
     ----------
-    model, objective, optimizer
-        What is trained, how.
+    model, objective, optimizer, execution
+        What is trained, how and where.
     seconds, epochs
         The budget.
-    batches
-        Steps in an epoch.
-    threads
-        To be used.
-    compiled
-        Whether it is wanted; None to choose.
+    steps
+        In an epoch.
     repeatable
         Whether to wait for the compiler in any case.
 
@@ -58,12 +83,13 @@ def compile_for_training(
     InputError
         If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
     """
-    available = optimizer in _STEP and model.scale.device.type == "cpu"
-    expected = min(seconds or math.inf, batches * _STEP.get(optimizer, 0) * (epochs or math.inf))
+    compiled = execution.compiled
+    available = optimizer.compiles and model.scale.device.type == "cpu"
+    expected = min(seconds or math.inf, steps * optimizer.step_seconds * (epochs or math.inf))
     if compiled is False or (compiled is None and not (available and expected >= _SHORTEST)):
         return None
     if not available:
-        what = optimizer if optimizer not in _STEP else f"training on {model.scale.device}"
+        what = f"training on {model.scale.device}" if optimizer.compiles else optimizer.name
         raise InputError(f"{what} runs in PyTorch only; leave out compiled")
 
     # several processes must go over to machine code at the same time
@@ -82,7 +108,7 @@ def compile_for_training(
                 model,
                 weights,
                 chained=objective.horizon > 1,
-                threads=threads,
+                threads=execution.threads,
                 worth=worth,
                 wait=wait,
             )

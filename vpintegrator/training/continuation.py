@@ -15,9 +15,9 @@ import numpy as np
 import scipy.linalg
 import torch
 
+from vpintegrator.data.pairs import HeldPairs, Pairs
 from vpintegrator.models import Integrator
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
-from vpintegrator.training.objective import Objective
 
 FAR = 0.1  # relative error at which a training near the identity has stalled
 _STEPS, _EPOCHS = 8, 5  # values of s, and iterations for each
@@ -25,19 +25,18 @@ _WINDOWS = 4_000
 _LOST = 10.0  # relative error from which there is no way back
 
 
-def continued(model: Integrator, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+def continued(model: Integrator, pairs: Pairs) -> None:
     """Train a model, in place, along the way from the identity to its data.
 
     Parameters
     ----------
     model
         Normalised, and near the identity.
-    inputs, targets
-        (pair, window, dim) and (pair, time, dim) of whole observations, one call ahead.
+    pairs
+        Windows of whole observations, one call ahead.
     """
     generator = torch.Generator().manual_seed(0)
-    chosen = torch.randperm(len(inputs), generator=generator)[:_WINDOWS].to(inputs.device)
-    inputs, targets = inputs[chosen], targets[chosen]
+    inputs, targets = (states.to(model.scale) for states in pairs.sample(_WINDOWS, generator))
     last = inputs[:, -targets.shape[1] :]
     z, y = ((states - model.shift) / model.scale for states in (last, targets))
     flat = [states.reshape(-1, model.dim).cpu() for states in (z, y)]
@@ -49,7 +48,8 @@ def continued(model: Integrator, inputs: torch.Tensor, targets: torch.Tensor) ->
     for s in np.linspace(0, 1, _STEPS + 1)[1:]:
         linear = torch.from_numpy(scipy.linalg.expm(s * logarithm)).to(z)
         between = (z @ linear.mT + s * rest) * model.scale + model.shift
-        optimizer = LevenbergMarquardt(model, inputs, between, Objective(), generator=generator)
+        pairs = HeldPairs.of_tensors(inputs, between)
+        optimizer = LevenbergMarquardt(model, pairs, generator=generator)
         for _ in range(_EPOCHS):
             if not optimizer.epoch(0.0) < _LOST:
                 return

@@ -28,36 +28,23 @@ class GaussNewton(DampedLeastSquares):
 
     Parameters
     ----------
-    model, inputs, targets, objective, generator
-        See :class:`DampedLeastSquares`.
-    batch
-        Windows in use to begin with, 2048 by default.
+    model, pairs, objective, batch, generator
+        See :class:`vpintegrator.training.optimizer.Optimizer`; 2048 windows are in use to begin
+        with, by default.
     """
 
-    def __init__(
-        self,
-        model: Integrator,
-        inputs: torch.Tensor,
-        targets: torch.Tensor,
-        objective: Objective | None = None,
-        *,
-        batch: int | None = None,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(
-            model,
-            inputs,
-            targets,
-            objective or Objective(),
-            batch=batch or _BATCH,
-            generator=generator,
-        )
+    name = "gauss-newton"
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """2048."""
+        return _BATCH
 
     def linearise(self) -> Linearisation:
         """Products with J^T J, and the steps that conjugate gradients find with them."""
 
         def residual(vector: torch.Tensor) -> torch.Tensor:
-            return self.residual(vector, self.inputs, self.targets)
+            return self.residuals(vector, self.inputs, self.targets)
 
         value, transposed = vjp(residual, self.parameters)[:2]
         gradient = processes.total(transposed(value.detach())[0])

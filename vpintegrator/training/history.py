@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from vpintegrator.training.arguments import positive, whole
+
+DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")
 ENDINGS = (
     "epochs",
@@ -132,12 +135,34 @@ class Budget:
         None where there is no such limit.
     patience
         Epochs in which the validation error must fall by a tenth; None where it need not.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
     """
 
     seconds: float | None = None
     epochs: int | None = None
     target: float | None = None
     patience: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, checked in (
+            ("seconds", positive),
+            ("epochs", whole),
+            ("target", positive),
+            ("patience", whole),
+        ):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, checked(name, value))
+
+    def or_default(self) -> Budget:
+        """The same with seconds, if it has neither these nor epochs."""
+        if self.seconds is None and self.epochs is None:
+            return replace(self, seconds=DEFAULT_SECONDS)
+        return self
 
     def share(self, epochs: int, seconds: float) -> float:
         """Share of the budget that is used up, 0 to 1."""
@@ -159,9 +184,8 @@ class Budget:
 
     def part(self, share: float) -> Budget:
         """A share of this budget."""
-        return Budget(
-            self.seconds and share * self.seconds,
-            self.epochs and max(round(share * self.epochs), 1),
-            self.target,
-            self.patience,
+        return replace(
+            self,
+            seconds=self.seconds and share * self.seconds,
+            epochs=self.epochs and max(round(share * self.epochs), 1),
         )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from vpintegrator.compiled import CompiledResidual
-from vpintegrator.models import Integrator
 from vpintegrator.training import processes
-from vpintegrator.training.gradient import Gradient
-from vpintegrator.training.objective import Objective
-from vpintegrator.training.parameters import ParameterVector
-from vpintegrator.training.state import LARGEST_SIZE, State
+from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.residuals import relative
+from vpintegrator.training.state import LARGEST_SIZE, Nested, State
 
 _FIRST_DAMPING = 1e-3  # times the curvature,
 _DAMPING_OF_TRAINED = 1e-7  # and where a model was trained before
@@ -44,7 +42,7 @@ class Linearisation:
     curvature: float
 
 
-class DampedLeastSquares(ABC):
+class DampedLeastSquares(Optimizer):
     """Minimises |r + J delta|^2 + damping |delta|^2 over steps delta, again and again.
 
     The damping follows Nielsen's rule: it falls, at most to a third, the better the linear model
@@ -58,61 +56,31 @@ class DampedLeastSquares(ABC):
 
     Parameters
     ----------
-    model
-        Trained in place.
-    inputs, targets
-        Pairs of windows, shape (pair, window, dim) and (pair, time, dim).
-    objective
-        What is minimised.
+    model, pairs, objective, generator, compiled
+        See :class:`vpintegrator.training.optimizer.Optimizer`.
     batch
         Windows in use to begin with.
-    generator
-        Of the subset and the noise.
-    compiled
-        The residuals as machine code.
     """
 
-    def __init__(
-        self,
-        model: Integrator,
-        inputs: torch.Tensor,
-        targets: torch.Tensor,
-        objective: Objective,
-        *,
-        batch: int,
-        generator: torch.Generator,
-        compiled: CompiledResidual | None = None,
-    ) -> None:
-        self.model, self.objective, self.generator = model, objective, generator
-        self.all_inputs, self.all_targets = inputs, objective.new_states(model, targets)
-        self.vector, self.compiled = ParameterVector(model), compiled
-        self.gradient = Gradient(model, objective, compiled)
-        self.parameters = self.vector.read()
-        self.batch = batch
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.parameters = self.residuals.read()
         self.damping = 0.0  # not chosen yet
         self.best, self.stalled = math.inf, 0  # validation error, and iterations since it fell
         self.choose_windows()
 
     def choose_windows(self) -> None:
         """Draw another subset of windows."""
-        order = torch.randperm(len(self.all_inputs), generator=self.generator)[: self.batch]
-        order = order.to(self.all_inputs.device)
-        inputs = self.objective.noisy(self.model, self.all_inputs[order], self.generator)
-        targets = self.all_targets[order]
-        self.size = targets.square().sum().item()
-        self._use(inputs, targets)
+        self.use(*self.ready(self.pairs.sample(self.batch, self.generator)))
+        self.size = self.in_use[1].square().sum().item()
         self.cost = self._cost(self.parameters)
-
-    def _use(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
-        self.in_use = inputs, targets
-        self.inputs, self.targets = processes.share(inputs), processes.share(targets)
 
     @abstractmethod
     def linearise(self) -> Linearisation:
         """The problem near the present parameters."""
 
     def epoch(self, progress: float) -> float:
-        """One iteration; ``progress`` is not used. Returns the relative error on the subset."""
+        """One iteration; ``progress`` is not used."""
         linear = self.linearise()
         trained = "training" in self.model.metadata
         first = _DAMPING_OF_TRAINED if trained else _FIRST_DAMPING
@@ -128,8 +96,7 @@ class DampedLeastSquares(ABC):
                 self.damping = 0.0
                 self.choose_windows()
                 break
-        squares = self._sums(self.parameters)[1]
-        return math.sqrt(squares / self.size) if self.size > 0 else math.sqrt(squares)
+        return relative(self._sums(self.parameters)[1], self.size)
 
     def _take_step(self, linear: Linearisation, damping: float) -> bool:
         """Whether the step of this damping lowers the cost; if so it is taken."""
@@ -143,7 +110,7 @@ class DampedLeastSquares(ABC):
         gain = (self.cost - cost) / foretold if foretold > 0 else 0.0
         self.damping = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3)
         self.cost, self.parameters = cost, self.parameters + delta
-        self.vector.write(self.parameters)
+        self.residuals.write(self.parameters)
         return True
 
     @property
@@ -158,34 +125,31 @@ class DampedLeastSquares(ABC):
             return
         self.stalled += 1
         overfitted = validation_error > _OVERFITTED * training_error
-        if overfitted and self.stalled >= _PATIENCE and self.batch < len(self.all_inputs):
+        if overfitted and self.stalled >= _PATIENCE and self.batch < len(self.pairs):
             self.batch, self.stalled = 2 * self.batch, 0
             self.choose_windows()
 
     def roll_back(self) -> None:
         """The model was set back to better weights: go on from them, more carefully."""
-        self.parameters = self.vector.read()
+        self.parameters = self.residuals.read()
         self.damping = 0.0
         self.choose_windows()
-
-    def residual(self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Weighted residuals of some windows at some parameters, flattened."""
-        difference = self.objective.difference(self.model, x, y, self.vector.named(vector))
-        return self.objective.weighted(self.model, difference).reshape(-1)
 
     def _cost(self, vector: torch.Tensor) -> float:
         return self._sums(vector)[0]
 
     def _sums(self, vector: torch.Tensor) -> list[float]:
         """Sums of squares over the windows in use, of all processes: weighted, and as they are."""
-        sums = self.gradient.sums(vector, self.inputs, self.targets)
+        sums = self.residuals.sums(vector, self.inputs, self.targets)
         return processes.total(sums).tolist()
 
-    def state(self) -> State:
+    def state(self) -> Nested:
         """All that changes; the windows in use are those of all processes."""
         inputs, targets = self.in_use
-        tensors = {"parameters": self.parameters, "inputs": inputs, "targets": targets}
-        numbers = {
+        return {
+            "parameters": self.parameters,
+            "inputs": inputs,
+            "targets": targets,
             "damping": self.damping,
             "batch": self.batch,
             "cost": self.cost,
@@ -193,18 +157,16 @@ class DampedLeastSquares(ABC):
             "best": min(self.best, LARGEST_SIZE),
             "stalled": self.stalled,
         }
-        return State(tensors, numbers)
 
     def restore(self, state: State) -> None:
         """Go on from a state."""
-        numbers = ("damping", "batch", "cost", "size", "best", "stalled")
-        state.only(("parameters", "inputs", "targets"), numbers)
         self.parameters = state.tensor("parameters", self.parameters)
         self.batch = state.whole("batch", 1, LARGEST_SIZE)
-        count = min(self.batch, len(self.all_inputs))
-        self._use(
-            state.tensor("inputs", self.all_inputs, count, *self.all_inputs.shape[1:]),
-            state.tensor("targets", self.all_targets, count, *self.all_targets.shape[1:]),
+        count = min(self.batch, len(self.pairs))
+        inputs, targets = self.in_use
+        self.use(
+            state.tensor("inputs", inputs, count, *inputs.shape[1:]),
+            state.tensor("targets", targets, count, *targets.shape[1:]),
         )
         self.damping = state.number("damping", least=0)
         self.cost = state.number("cost", finite=False)

@@ -14,10 +14,11 @@ and than geodesic acceleration. Steps from J^T J agree with those from a QR fact
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.func import jacrev, vmap
 
-from vpintegrator.compiled import CompiledResidual
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
@@ -36,45 +37,35 @@ class LevenbergMarquardt(DampedLeastSquares):
 
     Parameters
     ----------
-    model, inputs, targets, objective, generator, compiled
-        See :class:`DampedLeastSquares`.
+    model, pairs, objective, generator, compiled
+        See :class:`vpintegrator.training.optimizer.Optimizer`.
     batch
         Windows in use to begin with; by default so many that there are four residuals for each
         parameter, and at least 256 (or all there are).
     """
 
-    def __init__(
-        self,
-        model: Integrator,
-        inputs: torch.Tensor,
-        targets: torch.Tensor,
-        objective: Objective | None = None,
-        *,
-        batch: int | None = None,
-        generator: torch.Generator,
-        compiled: CompiledResidual | None = None,
-    ) -> None:
-        objective = objective or Objective()
-        rows = objective.horizon * model.prediction_window * model.dim  # of one window
-        count = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        batch = batch or max(_ROWS_PER_PARAMETER * count // rows, _FEWEST_WINDOWS)
-        self.block = max(_JACOBIAN_BYTES // (8 * rows * count), 16)
-        super().__init__(
-            model,
-            inputs,
-            targets,
-            objective,
-            batch=batch,
-            generator=generator,
-            compiled=compiled,
-        )
+    name = "levenberg-marquardt"
+    compiles = True
+    step_seconds = 0.05
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        rows = self.objective.residuals_of_window(self.model)
+        self.block = max(_JACOBIAN_BYTES // (8 * rows * len(self.parameters)), 16)
         self.jacobian = vmap(jacrev(self._residual_twice, has_aux=True), (None, 0, 0))
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Those that determine the parameters well."""
+        count = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        enough = _ROWS_PER_PARAMETER * count // objective.residuals_of_window(model)
+        return max(enough, _FEWEST_WINDOWS)
 
     def _residual_twice(
         self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         # once to be differentiated and once as it is
-        residual = self.residual(vector, x, y)
+        residual = self.residuals(vector, x, y)
         return residual, residual
 
     def linearise(self) -> Linearisation:
@@ -91,9 +82,9 @@ class LevenbergMarquardt(DampedLeastSquares):
 
     def normal_equations(self) -> tuple[torch.Tensor, torch.Tensor]:
         """J^T J and J^T r over the windows in use, of all processes."""
-        if self.compiled is not None and self.compiled.ready:
+        if (compiled := self.residuals.compiled) is not None:
             arrays = (tensor.numpy() for tensor in (self.parameters, self.inputs, self.targets))
-            matrix, gradient = map(torch.from_numpy, self.compiled.normal_equations(*arrays))
+            matrix, gradient = map(torch.from_numpy, compiled.normal_equations(*arrays))
             return processes.total(matrix), processes.total(gradient)
         count = len(self.parameters)
         matrix, gradient = self.parameters.new_zeros(count, count), self.parameters.new_zeros(count)

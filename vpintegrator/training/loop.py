@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -16,35 +15,12 @@ from vpintegrator.interrupts import HeldBack, held_back
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.objective import relative_error
+from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.state import State, Tensors
 
 _EXPLODED = 100.0  # times the best error so far
 _ROLLBACKS = 5
-
-
-class Optimizer(Protocol):
-    """What the loop asks of an optimizer."""
-
-    def epoch(self, progress: float) -> float:
-        """Improve the model once; ``progress`` is the share of the budget used so far."""
-        ...
-
-    def observe(self, training_error: float, validation_error: float) -> None:
-        """Learn how well the last epoch generalises."""
-        ...
-
-    def roll_back(self) -> None:
-        """Go on from the weights that the model has been set back to."""
-        ...
-
-    def state(self) -> State:
-        """All that changes; it stays as it is while training goes on."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Go on exactly from a state."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -168,7 +144,7 @@ class Training:
             self.optimizer.observe(training_error, error)
         else:
             weights = self._roll_back()
-        history.windows = getattr(self.optimizer, "windows", 0)
+        history.windows = self.optimizer.windows
         history.share = budget.share(history.epochs, used)
         history.stopped_by = history.stopped_by or budget.ended(history)
         self.moment = self._now(weights)
@@ -188,6 +164,7 @@ class Training:
         self.history = history
         self.model.load_state_dict(moment.model)
         self.optimizer.restore(moment.optimizer)
+        moment.optimizer.all_taken()
         self.generator.set_state(moment.generator)
         self.best, self.moment = self._here(best), moment
 
@@ -196,7 +173,8 @@ class Training:
         self.best, self.history.best_validation_error = self._here(best), error
 
     def _now(self, weights: Tensors) -> Moment:
-        return Moment(weights, self.optimizer.state(), self.generator.get_state())
+        state = State.of(self.optimizer.state())
+        return Moment(weights, state, self.generator.get_state())
 
     def _here(self, tensors: Tensors) -> Tensors:
         return {name: tensor.to(self.model.scale.device) for name, tensor in tensors.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch.func import functional_call
@@ -12,10 +11,6 @@ from torch.func import functional_call
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training.arguments import not_negative, whole
-from vpintegrator.training.parameters import ParameterVector
-
-if TYPE_CHECKING:
-    from vpintegrator.compiled import CompiledResidual
 
 LOSSES = ("mean-square", "relative")
 
@@ -52,6 +47,10 @@ class Objective:
             raise InputError(f"loss = '{self.loss}' is none of {', '.join(LOSSES)}")
         object.__setattr__(self, "horizon", whole("horizon", self.horizon))
         object.__setattr__(self, "noise", not_negative("noise", self.noise))
+
+    def residuals_of_window(self, model: Integrator) -> int:
+        """How many numbers are predicted from a window."""
+        return self.horizon * model.prediction_window * model.dim
 
     def new_states(self, model: Integrator, targets: torch.Tensor) -> torch.Tensor:
         """Those of the true states (..., time, dim) that the model is to predict."""
@@ -97,42 +96,3 @@ class Objective:
             return inputs
         noise = torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
         return inputs + self.noise * model.scale * noise.to(inputs.device)
-
-
-@torch.no_grad()
-def relative_error(
-    model: Integrator,
-    inputs: torch.Tensor,
-    targets: torch.Tensor,
-    compiled: CompiledResidual | None = None,
-) -> float:
-    """Relative L2 error one window ahead, ||predicted - true|| / ||true|| over all new states.
-
-    The model is judged in evaluation mode, as it is rolled out, and left as it was.
-
-    Parameters
-    ----------
-    inputs, targets
-        Pairs of windows, shape (pair, window, dim), see :func:`vpintegrator.data.windows`.
-    compiled
-        The residuals of the model as machine code, to be used instead.
-    """
-    objective = Objective()
-    if compiled is not None and compiled.ready:
-        new_states = objective.new_states(model, targets)
-        vector = ParameterVector(model).read()
-        squares = compiled.sums(vector.numpy(), inputs.numpy(), new_states.numpy())[1]
-        size = new_states.square().sum().item()
-        return float(squares / size if size > 0 else squares) ** 0.5
-    residual = size = 0.0
-    mode = model.training
-    model.eval()
-    for x, y in zip(inputs.split(_BLOCK), targets.split(_BLOCK), strict=True):
-        new_states = objective.new_states(model, y)
-        residual += objective.difference(model, x, new_states).square().sum().item()
-        size += new_states.square().sum().item()
-    model.train(mode)
-    return (residual / size) ** 0.5 if size > 0 else residual**0.5
-
-
-_BLOCK = 8192  # windows evaluated at once

@@ -1,15 +1,73 @@
-"""Where a trained model goes: to its file, and if that cannot be, to another place."""
+"""What a training writes: checkpoints, and the model to its file or, failing that, elsewhere."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
+from vpintegrator.claim import claim
 from vpintegrator.errors import InputError
+from vpintegrator.files import check_output
 from vpintegrator.models import Integrator, save
+from vpintegrator.training import processes
+from vpintegrator.training.arguments import not_negative
+
+
+@dataclass(frozen=True)
+class Files:
+    """What training writes, and goes on from.
+
+    Attributes
+    ----------
+    checkpoint, checkpoint_seconds
+        File to write at these intervals and at an interrupt.
+    resume
+        Whether to go on from the checkpoint, if there is one.
+    output, overwrite
+        File for the trained model, and whether it may exist.
+    log
+        Folder for TensorBoard.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or the name of the checkpoint is missing.
+    """
+
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 30.0
+    resume: bool = False
+    output: str | os.PathLike[str] | None = None
+    overwrite: bool = False
+    log: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.checkpoint_seconds != math.inf:
+            not_negative("checkpoint_seconds", self.checkpoint_seconds)
+        if self.resume and self.checkpoint is None:
+            raise InputError("resume needs the name of the checkpoint")
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes from these files.
+
+        Raises
+        ------
+        InputError
+            If another is at work on them, or the model cannot be written where it should.
+        """
+        first = processes.rank() == 0
+        if self.output is not None and first:
+            check_output(self.output, self.overwrite)
+        name = self.output if self.checkpoint is None else self.checkpoint
+        with claim(name) if name is not None and first else nullcontext():
+            yield
 
 
 def save_somewhere(model: Integrator, path: str | os.PathLike[str], overwrite: bool) -> None:

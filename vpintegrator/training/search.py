@@ -9,6 +9,7 @@ run beside it where polynomials stay poor.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import warnings
@@ -22,7 +23,8 @@ from vpintegrator.models import Integrator, grown
 from vpintegrator.models.growth import rest_attention
 from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.history import Budget, History
-from vpintegrator.training.train import normalise_by, train, window_pairs
+from vpintegrator.training.train import train
+from vpintegrator.training.training_data import TrainingData
 
 SHARE = 0.6  # of the budget for the search; the rest trains what it found
 _SLICE = 0.08  # of the budget, for one size
@@ -127,6 +129,7 @@ class _Search:
         options: dict[str, Any],
     ) -> None:
         self.make, self.dataset, self.budget = make, dataset, budget
+        self.data = TrainingData(dataset, tested=False)  # read once for all trainings
         self.sizes, self.tell, self.options = sizes, tell, options
         self.start, self.epochs = time.perf_counter(), 0
         self.found: Found | None = None
@@ -154,6 +157,8 @@ class _Search:
             self._train(self.make(held), _NEURONS, needed=1 / _HANDICAP)
         assert self.found is not None
         found = self.found
+        found.history.test_error = TrainingData(self.dataset).test_error(found.model)
+        found.model.metadata["training"] = json.dumps(found.history.summary())
         found.model.requires_grad_(True)
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
         found.epochs, found.seconds = self.epochs, time.perf_counter() - self.start
@@ -193,7 +198,7 @@ class _Search:
         given = {"seconds": part.seconds, "epochs": part.epochs, "target": part.target}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the last training says what there is to say
-            history = train(model, self.dataset, **(self.options | given | others))
+            history = train(model, self.data, **(self.options | given | others))
         self.epochs += history.epochs
         self.ended = history.stopped_by
         return history
@@ -207,13 +212,12 @@ class _Search:
 
     def _continue(self) -> None:
         """Begin again on the way from the identity, with as few layers as lead to the data."""
-        states = self.dataset.states("train")
         for depth in _DEPTHS:
             model = None if self._over() else smallest(self.make, self.sizes, depth=depth)
             if model is None or not self.dataset.is_complete:
                 return
-            normalise_by(model, states)
-            continued(model, *window_pairs(model, states, 1))
+            self.data.normalise(model)
+            continued(model, self.data.pairs(model))
             self._train(model, _SLICE)
             assert self.found is not None
             if self.found.error < FAR:

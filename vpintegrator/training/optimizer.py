@@ -1,0 +1,121 @@
+"""What every optimizer is: it says what it needs, improves a model, and can be written down."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+
+from vpintegrator.compiled import CompiledResidual
+from vpintegrator.data.pairs import Pair, Pairs
+from vpintegrator.models import Integrator
+from vpintegrator.training import processes
+from vpintegrator.training.objective import Objective
+from vpintegrator.training.residuals import Residuals
+from vpintegrator.training.state import Nested, State
+
+
+class Optimizer(ABC):
+    """Improves a model, epoch by epoch; :mod:`vpintegrator.training.optimizers` lists them all.
+
+    Parameters
+    ----------
+    model
+        Trained in place.
+    pairs
+        Pairs of windows, of which the optimizer reads those that it uses.
+    objective
+        What is minimised.
+    batch
+        Windows in a step.
+    generator
+        Of the choice and order of windows, and of the noise.
+    compiled
+        The residuals as machine code, for those that can use it.
+
+    Attributes
+    ----------
+    name
+        That users give.
+    compiles
+        Whether it can use machine code.
+    step_seconds
+        What a step takes in PyTorch, about, for the smallest models.
+    options
+        Those of :class:`vpintegrator.training.optimizers.Method` that not all optimizers have.
+    takes_batch_statistics
+        Whether models compute with whole batches, as batch norm needs it; else window by window.
+    """
+
+    name: ClassVar[str]
+    compiles: ClassVar[bool] = False
+    step_seconds: ClassVar[float] = 0.0
+    options: ClassVar[tuple[str, ...]] = ()
+    takes_batch_statistics: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        model: Integrator,
+        pairs: Pairs,
+        objective: Objective | None = None,
+        *,
+        batch: int | None = None,
+        generator: torch.Generator,
+        compiled: CompiledResidual | None = None,
+    ) -> None:
+        self.model, self.pairs, self.generator = model, pairs, generator
+        self.objective = objective or Objective()
+        self.batch = batch or self.default_batch(model, self.objective)
+        self.residuals = Residuals(model, self.objective, compiled)
+
+    @classmethod
+    @abstractmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Windows in a step, if no number is given."""
+
+    @classmethod
+    def steps(cls, pairs: int, batch: int) -> float:
+        """How many steps an epoch has."""
+        return 1.0
+
+    @abstractmethod
+    def epoch(self, progress: float) -> float:
+        """Improve the model once; return the relative error on the windows that were used.
+
+        Parameters
+        ----------
+        progress
+            Share of the budget used so far, 0 to 1.
+        """
+
+    def observe(self, training_error: float, validation_error: float) -> None:  # noqa: B027
+        """Learn how well the last epoch generalises."""
+
+    @abstractmethod
+    def roll_back(self) -> None:
+        """Go on from the better weights that the model has been set back to, more carefully."""
+
+    @abstractmethod
+    def state(self) -> Nested:
+        """All that changes; it stays as it is while training goes on."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Go on exactly from a state."""
+
+    @property
+    def windows(self) -> int:
+        """Windows in use, if that is a number that changes; else 0."""
+        return 0
+
+    def ready(self, pair: Pair) -> Pair:
+        """Inputs as they are learned from, with noise, and the states to be predicted from them."""
+        inputs, targets = (tensor.to(self.model.scale) for tensor in pair)
+        targets = self.objective.new_states(self.model, targets).contiguous()
+        return self.objective.noisy(self.model, inputs, self.generator), targets
+
+    def use(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
+        """Keep windows to work on, of which each process takes its own."""
+        self.in_use = inputs, targets
+        self.inputs, self.targets = processes.share(inputs), processes.share(targets)

@@ -1,0 +1,101 @@
+"""The optimizers there are: a new one is a class of :class:`Optimizer`, and stands in this list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.training import processes
+from vpintegrator.training.arguments import LARGEST_SEED, positive, whole
+from vpintegrator.training.choice import by_size
+from vpintegrator.training.first_order import Adam, AdamW
+from vpintegrator.training.gauss_newton import GaussNewton
+from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.quasi_newton import QuasiNewton
+
+BY_NAME: dict[str, type[Optimizer]] = {
+    kind.name: kind for kind in (LevenbergMarquardt, GaussNewton, Adam, AdamW, QuasiNewton)
+}
+OPTIMIZERS = ("auto", *BY_NAME)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How training minimises.
+
+    Attributes
+    ----------
+    optimizer
+        One of ``OPTIMIZERS``.
+    batch
+        Windows in a step; None for the optimizer's default.
+    learning_rate
+        At the start; None for the optimizer's default.
+    restarts
+        Random starts.
+    seed
+        Of the choice and order of windows, and of the weights of restarts.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+    """
+
+    optimizer: str = "auto"
+    batch: int | None = None
+    learning_rate: float | None = None
+    restarts: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in OPTIMIZERS:
+            raise InputError(f"optimizer = '{self.optimizer}' is none of {', '.join(OPTIMIZERS)}")
+        checked: dict[str, Any] = {
+            "batch": None if self.batch is None else whole("batch", self.batch),
+            "restarts": whole("restarts", self.restarts),
+            "seed": whole("seed", self.seed, 0, LARGEST_SEED),
+        }
+        if self.learning_rate is not None:
+            checked["learning_rate"] = positive("learning_rate", self.learning_rate)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those that were given of which not every optimizer has all."""
+        some = {name for kind in BY_NAME.values() for name in kind.options}
+        return {n: value for n in sorted(some) if (value := getattr(self, n)) is not None}
+
+    def chosen(self, model: Integrator, compiled: bool | None) -> type[Optimizer]:
+        """The optimizer for a model, by its size if none is named.
+
+        Raises
+        ------
+        InputError
+            If it has not all the options, or cannot train such a model, as machine code if that is
+            asked for.
+        """
+        kind = BY_NAME[by_size(model) if self.optimizer == "auto" else self.optimizer]
+        for name in self.options:
+            if name not in kind.options:
+                having = " and ".join(k.name for k in BY_NAME.values() if name in k.options)
+                raise InputError(f"{name} is an option of {having}; {kind.name} has none")
+        if not uses_batch_statistics(model):
+            return kind
+        if not kind.takes_batch_statistics:
+            raise InputError(
+                f"{kind.name} takes residuals window by window, but batch norm computes with the "
+                'statistics of a batch; use adam or adamw, or norm = "layer"'
+            )
+        if compiled:
+            raise InputError("models with batch norm train in PyTorch only; leave out compiled")
+        if processes.count() > 1:
+            raise InputError(
+                'batch norm needs whole batches, so it trains in one process; use norm = "layer"'
+            )
+        return kind

@@ -1,0 +1,229 @@
+"""One training, from what it reads to the model that it writes: prepare, work, finish."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vpintegrator.compiled import CompiledResidual
+from vpintegrator.errors import InputError
+from vpintegrator.interrupts import held_back
+from vpintegrator.models import Integrator
+from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.threads import torch_threads
+from vpintegrator.training import processes
+from vpintegrator.training.checkpoint import Checkpoint, load_checkpoint, stored_identity
+from vpintegrator.training.choice import BY_TIME, by_time
+from vpintegrator.training.compilation import Execution, compile_for_training, training_with
+from vpintegrator.training.history import Budget, History
+from vpintegrator.training.log import logging_to
+from vpintegrator.training.loop import Training
+from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.optimizers import BY_NAME, Method
+from vpintegrator.training.output import Files, save_somewhere, sentence
+from vpintegrator.training.progress import Show, shown
+from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.stages import Stages
+from vpintegrator.training.training_data import TrainingData
+
+
+@dataclass
+class Run:
+    """What :func:`vpintegrator.training.train` does, in three steps, one after another.
+
+    The attributes are those of that function, in groups; ``kind`` is the class of the optimizer.
+    """
+
+    model: Integrator
+    data: TrainingData
+    method: Method
+    budget: Budget
+    objective: Objective
+    execution: Execution
+    files: Files
+    normalise: bool
+    kind: type[Optimizer] = field(init=False)
+    machine: CompiledResidual | None = None
+    saved: Checkpoint | None = None
+
+    def __post_init__(self) -> None:
+        self.kind = self.method.chosen(self.model, self.execution.compiled)
+        if uses_batch_statistics(self.model):
+            self.execution = replace(self.execution, compiled=False)
+        self.first = processes.rank() == 0
+
+    def prepare(self) -> None:
+        """Read what is needed, and the checkpoint to go on from."""
+        start = time.perf_counter()
+        model = self.model
+        if self.normalise:
+            self.data.normalise(model)
+        model.to(self.execution.device)
+        self.pairs = self.data.pairs(model, self.objective.horizon)
+        self.held_out = self.data.held_out(model)
+        self.data.check_test(model)
+        self.identity = self._identity()
+        checkpoint = self.files.checkpoint
+        if self.files.resume and checkpoint is not None and Path(checkpoint).exists():
+            if self.method.optimizer == "auto" and self.kind.name in BY_TIME:
+                stored = stored_identity(checkpoint).get("optimizer")
+                self._take(stored if stored in BY_TIME else self.kind.name)
+            self.saved = load_checkpoint(checkpoint, self.identity, model)
+            model.load_state_dict(self.saved.moment.model)
+            self.budget = self.saved.continued(self.budget, checkpoint)
+        self.budget = self.budget.or_default()
+        method = self.method
+        self.stages = Stages(
+            model, self._begun, self.budget, method.restarts, method.seed, start, self.saved
+        )
+        self.written = time.perf_counter()
+
+    def work(self, progress: Show | bool | None) -> str:
+        """Train until the budget is used up; say what ended it early, if anything did."""
+        try:
+            self.machine = self._compiled()
+            if self.saved is not None:
+                self.stages.start = time.perf_counter() - self.saved.seconds
+            with (
+                torch_threads(self.execution.threads),
+                logging_to(self.files.log) as note,
+                shown(progress if self.first else False) as show,
+                training_with(self.machine),
+            ):
+                if self.method.optimizer == "auto" and self.saved is None and self.machine is None:
+                    self._choose_by_time()
+                self.stages.run(partial(self._after_epoch, note, show))
+        except KeyboardInterrupt:
+            return "interrupt"
+        except processes.LostProcess:
+            return "lost process"
+        except Exception:
+            self._record()
+            raise
+        return ""
+
+    def finish(self, ending: str) -> History:
+        """Give the model its best weights, judge it, and write it."""
+        checkpoint, output = self.files.checkpoint, self.files.output
+        with held_back() as held, torch_threads(self.execution.threads):
+            nothing = History(self.kind.name, self.method.seed, 0, stopped_by=ending)
+            history = self.stages.settle(ending) or nothing
+            history.test_error = self.data.test_error(self.model)
+            self.data.describe(self.model)
+            self.model.metadata["training"] = json.dumps(history.summary())
+            if self.first and not self.stages.nothing:
+                if ending:
+                    self._record()
+                if output is not None:
+                    save_somewhere(self.model, output, self.files.overwrite)
+                if checkpoint is not None and not ending:
+                    with suppress(OSError):
+                        Path(checkpoint).unlink(missing_ok=True)
+            if ending:
+                held.forget()  # it asks again for what has been done
+        return history
+
+    def _begun(self, candidate: Integrator) -> Training:
+        """The training of one of the starts."""
+        method = self.method
+        generator = torch.Generator().manual_seed(method.seed)
+        optimizer = self.kind(
+            candidate,
+            self.pairs,
+            self.objective,
+            batch=method.batch,
+            generator=generator,
+            compiled=self.machine,
+            **method.options,
+        )
+        count = sum(p.numel() for p in self.model.parameters())
+        history = History(self.kind.name, method.seed, count, compiled=self._is_compiled)
+        machine = self.machine
+        training = Training(candidate, optimizer, generator, self.held_out, history, machine)
+        if "training" in candidate.metadata:  # trained before: nothing may be lost
+            training.begin_from(training.best, relative_error(candidate, *self.held_out))
+        return training
+
+    def _after_epoch(
+        self, note: Callable[[History], None] | None, show: Show | None, training: Training
+    ) -> None:
+        training.history.compiled = self._is_compiled
+        if time.perf_counter() - self.written >= self.files.checkpoint_seconds:
+            self._record()
+        for tell in (note, show):
+            if tell is not None and not self.stages.in_trial:
+                tell(training.history)
+
+    def _record(self) -> None:
+        """Write a checkpoint, or warn: that it fails is no reason to lose the training."""
+        checkpoint = self.files.checkpoint
+        if checkpoint is not None and self.stages.training is not None and self.first:
+            with held_back():
+                try:
+                    self.stages.checkpoint(self.identity).save(checkpoint)
+                except (InputError, OSError) as error:
+                    warnings.warn(f"there is no new checkpoint, {sentence(error)}", stacklevel=2)
+        self.written = time.perf_counter()
+
+    @property
+    def _is_compiled(self) -> bool:
+        return self.machine is not None and self.machine.ready
+
+    def _compiled(self) -> CompiledResidual | None:
+        """As before, so that the result is the same, unless that is impossible here."""
+        execution, budget, saved = self.execution, self.budget, self.saved
+        again = saved is not None and saved.history.compiled
+        if saved is not None and budget.epochs is not None and not again:
+            execution = replace(execution, compiled=execution.compiled or False)
+        batch = self.method.batch or self.kind.default_batch(self.model, self.objective)
+        return compile_for_training(
+            self.model,
+            self.objective,
+            self.kind,
+            execution,
+            seconds=math.inf if again else budget.seconds,
+            epochs=None if again else budget.epochs,
+            steps=self.kind.steps(len(self.pairs), batch),
+            repeatable=budget.epochs is not None,
+        )
+
+    def _choose_by_time(self) -> None:
+        restarts = self.method.restarts
+        part = self.budget.part(0.5 / restarts) if restarts > 1 else self.budget
+        batch = self.method.batch
+        self._take(by_time(self.kind.name, self.model, self.pairs, self.objective, part, batch))
+
+    def _take(self, name: str) -> None:
+        self.kind, self.identity["optimizer"] = BY_NAME[name], name
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a training to be resumed, in JSON's types."""
+        model, method = self.model, self.method
+        own = {"shift": model.shift.tolist(), "scale": model.scale.tolist()}
+        return {
+            "architecture": model.name,
+            "arguments": model.arguments,
+            "dtype": str(model.scale.dtype).removeprefix("torch."),
+            "start": model.metadata.get("start_fingerprint"),
+            "fixed weights": [n for n, p in model.named_parameters() if not p.requires_grad],
+            # that of the states may differ by rounding on another machine
+            "normalisation": None if self.normalise else own,
+            "dataset": self.data.dataset.fingerprint,
+            "optimizer": self.kind.name,
+            "objective": asdict(self.objective),
+            "batch": method.batch,
+            "learning rate": method.learning_rate,
+            "restarts": method.restarts,
+            "seed": method.seed,
+        }

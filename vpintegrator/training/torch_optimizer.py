@@ -1,0 +1,42 @@
+"""Optimizers of torch.optim, on one vector of parameters."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from typing import Any
+
+import torch
+
+from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.state import Nested
+
+
+class TorchOptimizer(Optimizer):
+    """One of ``torch.optim``; the parameters are those of :class:`Optimizer`.
+
+    One vector instead of many small tensors, or the update would take longer than the rest.
+    """
+
+    compiles = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.parameters = torch.nn.Parameter(self.residuals.read())
+        self.optimizer = self.made()
+
+    @abstractmethod
+    def made(self) -> torch.optim.Optimizer:
+        """The optimizer of the parameters, as it begins."""
+
+    def inner_state(self) -> Nested:
+        """What torch's optimizer has, nothing before its first step."""
+        # torch changes its tensors in place
+        return copy.deepcopy(self.optimizer.state_dict()["state"].get(0, {}))
+
+    def restore_inner(self, found: Nested) -> None:
+        """Give it such a state."""
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict(
+            {"state": {0: copy.deepcopy(found)} if found else {}, "param_groups": groups}
+        )

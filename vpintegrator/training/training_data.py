@@ -1,0 +1,196 @@
+"""A dataset as training sees it: what is read or computed once serves every training on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from vpintegrator.data import Dataset, open_dataset
+from vpintegrator.data.loading import WindowDataset
+from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
+from vpintegrator.dynamics.region import Region
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.training.residuals import BLOCK, relative_error_of
+
+IN_MEMORY = 1 << 28  # bytes of states; larger groups are read from the file again and again
+_PART = 1 << 25  # bytes of these that are looked at together
+_VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
+
+
+class TrainingData:
+    """Windows of a dataset, what they are judged by, and what its training states are like.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    tested
+        Whether models are judged by the test group, too.
+    """
+
+    def __init__(self, dataset: Dataset, tested: bool = True) -> None:
+        self.dataset = dataset
+        self.tested = tested and bool(dataset.shapes.get("test", (0,))[0])
+        self._made: dict[tuple[Any, ...], Any] = {}
+
+    @classmethod
+    def of(cls, dataset: TrainingData | Dataset | str | os.PathLike[str]) -> TrainingData:
+        """That of a dataset, or of the path of one."""
+        if isinstance(dataset, TrainingData):
+            return dataset
+        return cls(dataset if isinstance(dataset, Dataset) else open_dataset(dataset))
+
+    def check(self, model: Integrator) -> None:
+        """Refuse a model for other states; warn of one that does not fit the flow."""
+        dataset, system = self.dataset, self.dataset.system
+        if dataset.dim != model.dim:
+            raise InputError(
+                f"the model is for states of {model.dim} components, but {dataset.path} holds "
+                f"states of {dataset.dim}; make the model with dim={dataset.dim}"
+            )
+        if model.volume_preserving and not (system.divergence_free or system.is_measured):
+            warnings.warn(
+                f"the flow of {system.name} changes volumes (div f is not zero), which "
+                f"{model.name} never does; a model without structure fits better: resnet, or "
+                "transformer",
+                stacklevel=4,
+            )
+
+    def pairs(self, model: Integrator, horizon: int = 1) -> Pairs:
+        """Windows to train on: in memory, on the model's device, where they are few enough."""
+        return self._pairs("train", model, horizon)
+
+    def held_out(self, model: Integrator) -> Pair:
+        """Pairs of windows by which the best weights are chosen: some, evenly from all.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        if not self.dataset.shapes.get("validation", (0,))[0]:
+            raise InputError(
+                f"{self.dataset.path} has no validation trajectories, by which the best weights "
+                "are chosen; generate it with some in [trajectories]"
+            )
+        pairs = self._pairs("validation", model)
+        count = min(len(pairs), _VALIDATION_WINDOWS)
+        inputs, targets = pairs[torch.linspace(0, len(pairs) - 1, count).long()]
+        return inputs.to(model.scale), targets.to(model.scale)
+
+    def check_test(self, model: Integrator) -> None:
+        """Refuse a test group too short for the model; groups that are cut in time differ."""
+        if self.tested:
+            self._pairs("test", model)
+
+    def describe(self, model: Integrator) -> None:
+        """Let a model say what it was trained on."""
+        dataset = self.dataset
+        model.metadata |= {
+            "system": dataset.system.text,
+            "system_name": dataset.system.name,
+            "parameters": json.dumps(dataset.parameters),
+            "step": repr(dataset.step),
+            "dataset": os.fspath(dataset.path),
+            "dataset_fingerprint": dataset.fingerprint,
+            "region": self._statistics[1].text,
+        }
+
+    def test_error(self, model: Integrator) -> float:
+        """Relative error on the windows of the test group; nan where models are not tested."""
+        if not self.tested:
+            return float("nan")
+        pairs = self._pairs("test", model)
+        return relative_error_of(model, self._in_order(pairs, model.scale))
+
+    def normalise(self, model: Integrator) -> None:
+        """Normalise by mean and standard deviation of the training states.
+
+        Deviations are rounded to powers of two, by which dividing and multiplying again is exact:
+        any other changes a state by the same part of its last digit in every step, which adds up.
+        """
+        moments, _ = self._statistics
+        scale = np.where(moments.deviation > 0, moments.deviation, 1.0)
+        model.set_normalisation(moments.mean, 2.0 ** np.round(np.log2(scale)))
+
+    @cached_property
+    def _statistics(self) -> tuple[_Moments, Region]:
+        """Of the training states, in one reading."""
+        moments = _Moments(self.dataset.dim)
+        region = Region.of_parts(map(moments.noted, self._states()), self.dataset.system)
+        return moments, region
+
+    def _states(self) -> Iterator[np.ndarray]:
+        """The training states, part by part."""
+        if self._fits("train"):
+            yield self._held("train")
+            return
+        rows, length, dim = self.dataset.shapes["train"]
+        size = max(1, _PART // (8 * length * dim))
+        with self.dataset.open_states("train") as state:
+            for first in range(0, rows, size):
+                for begin in range(0, length, (_PART // (8 * dim))):
+                    yield state[first : first + size, begin : begin + _PART // (8 * dim)]
+
+    def _fits(self, group: str) -> bool:
+        return 8 * int(np.prod(self.dataset.shapes[group], dtype=np.int64)) <= IN_MEMORY
+
+    def _held(self, group: str) -> np.ndarray:
+        if (group,) not in self._made:
+            self._made[group,] = self.dataset.states(group)
+        return self._made[group,]
+
+    def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
+        like, shape = model.scale, (model.window, model.prediction_window, horizon)
+        key = group, *shape, like.dtype, like.device
+        if key not in self._made:
+            pairs: Pairs = WindowDataset(self.dataset, *shape, group=group, dtype=like.dtype)
+            if group == "train" and self._fits(group):
+                size = model.window + horizon * model.prediction_window
+                parts = [self._held(group)]
+                pairs = HeldPairs.of_states(parts, model.window, shape[1], size).to(like)
+            self._made[key] = pairs
+        return self._made[key]
+
+    def _in_order(self, pairs: Pairs, like: torch.Tensor) -> Iterator[Pair]:
+        for first in range(0, len(pairs), BLOCK):
+            chosen = np.arange(first, min(first + BLOCK, len(pairs)))
+            inputs, targets = pairs[chosen]
+            yield inputs.to(like), targets.to(like)
+
+
+class _Moments:
+    """Mean and standard deviation of each component, of the states that were observed.
+
+    Chan, Golub and LeVeque, The American Statistician 37 (1983) 242-247.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.count, self.mean, self.squares = np.zeros((3, dim))
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """(dim,)."""
+        return np.sqrt(self.squares / np.maximum(self.count, 1))
+
+    def noted(self, states: np.ndarray) -> np.ndarray:
+        """The states (trajectory, time, dim), which count from now on."""
+        missing = np.isnan(states)
+        average, variance = (np.nanmean, np.nanvar) if missing.any() else (np.mean, np.var)
+        count = (~missing).sum((0, 1))
+        with warnings.catch_warnings():  # of components that were never observed here
+            warnings.simplefilter("ignore")
+            mean, spread = (np.where(count > 0, f(states, (0, 1)), 0) for f in (average, variance))
+        share = count / np.maximum(self.count + count, 1)
+        self.squares += count * (spread + (mean - self.mean) ** 2 * (1 - share))
+        self.mean += (mean - self.mean) * share
+        self.count += count
+        return states
