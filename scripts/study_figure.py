@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import SubFigure
 
-from vpintegrator.plotting.curves import cut, draw_curve
+from vpintegrator.plotting.curves import cut, draw_curve, largest_between
 from vpintegrator.plotting.layout import legend_lines, reference_line
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.series import largest_between
 
 if TYPE_CHECKING:
     from reproduction import Study

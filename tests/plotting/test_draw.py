@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
-from vpintegrator.plotting.curves import CROSS, cut
+from vpintegrator.plotting.curves import CROSS, SMALLEST, cut, floored, largest_between, thinned
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.figures.coordinates import stretches
 from vpintegrator.plotting.figures.error_curves import draw_error_growth
@@ -24,7 +24,6 @@ from vpintegrator.plotting.figures.work_precision import fitted_order
 from vpintegrator.plotting.plane import Plane, planes
 from vpintegrator.plotting.portraits import draw_orbits, portrait_kind
 from vpintegrator.plotting.scene import Scene, _jumps
-from vpintegrator.plotting.series import SMALLEST, floored, largest_between, thinned
 from vpintegrator.plotting.sphere import on_sphere
 from vpintegrator.plotting.style import PAPER, find_style, luminance
 from vpintegrator.plotting.tables import markdown_table

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.errors import printable
+from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.latex import label, latex
 from vpintegrator.plotting.names import grouped, orbits
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.series import SMALLEST
 from vpintegrator.plotting.tables import departures, markdown
 
 _COLUMN = 4.0  # inches: wider figures span both columns

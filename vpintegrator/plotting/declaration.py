@@ -11,11 +11,6 @@ import matplotlib.figure
 Subject = TypeVar("Subject")
 
 
-def always(_: object) -> bool:
-    """Of figures that every rollout has."""
-    return True
-
-
 @dataclass(frozen=True)
 class FigureDeclaration(Generic[Subject]):
     """A figure of what a scene shows: of a rollout, or of a model.
@@ -36,4 +31,4 @@ class FigureDeclaration(Generic[Subject]):
     name: str
     draw: Callable[[Subject], matplotlib.figure.Figure]
     caption: Callable[[Subject], Iterable[str]]
-    applies: Callable[[Subject], bool] = always
+    applies: Callable[[Subject], bool] = lambda _: True

@@ -100,11 +100,12 @@ def draw(
                 canvas.draw(figure, scenes)
         if progress is not None:
             progress("", len(figures), len(figures))
-        canvas.write(tables)
         scene = scenes(False)
-        texts = {name: caption(scene, figures[name]) for name in canvas.widths}
-        canvas.write_captions(texts, scene.name)
-    return [folder / path.name for path in canvas.paths]
+        captions = {name: caption(scene, figures[name]) for name in canvas.widths}
+        texts = tables | canvas.documents(captions, scene.name)
+        for name, text in texts.items():
+            (place / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in [*(path.name for path in canvas.paths), *texts]]
 
 
 def _opened(
@@ -154,17 +155,11 @@ class _Canvas:
         self.widths[name] = float(figure.get_figwidth())
         self.heights[name] = float(figure.get_figheight())
 
-    def write(self, texts: Mapping[str, str]) -> None:
-        """Write files of text."""
-        for name, text in texts.items():
-            (self.folder / name).write_text(text, encoding="utf-8")
-            self.paths.append(self.folder / name)
-
-    def write_captions(self, texts: Mapping[str, str], subject: str) -> None:
-        """Write captions for Markdown and LaTeX."""
+    def documents(self, captions: Mapping[str, str], subject: str) -> dict[str, str]:
+        """The captions for Markdown and LaTeX."""
         as_pgf = self.formats == ["pgf"]
         written = (
-            markdown_paragraphs(texts),
-            latex_environments(texts, subject, self.widths, self.heights, as_pgf),
+            markdown_paragraphs(captions),
+            latex_environments(captions, subject, self.widths, self.heights, as_pgf),
         )
-        self.write(dict(zip(_CAPTIONS, written, strict=True)))
+        return dict(zip(_CAPTIONS, written, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib.figure
@@ -35,16 +35,22 @@ def grid_of_portraits(scene: Scene, count: int) -> tuple[int, int]:
 
 
 def panels_of_curves(
-    scene: Scene, count: int, height: float, legend: Sequence[Line2D]
-) -> tuple[matplotlib.figure.Figure, list[Axes]]:
-    """A figure of so many panels ``height`` em high, two beside one another where they fit."""
-    width = scene.style.narrow if count == 1 else scene.style.wide
-    columns = min(count, 2, columns_that_fit(scene, width, _CURVES))
-    rows = -(-count // columns)
+    scene: Scene,
+    kinds: Sequence[str],
+    draw: Callable[[Axes, Scene, str], None],
+    height: float,
+    legend: Sequence[Line2D],
+) -> matplotlib.figure.Figure:
+    """A figure of a panel for each kind, ``height`` em high, two side by side where they fit."""
+    width = scene.style.narrow if len(kinds) == 1 else scene.style.wide
+    columns = min(len(kinds), 2, columns_that_fit(scene, width, _CURVES))
+    rows = -(-len(kinds) // columns)
     figure = new_figure(scene, width, height * rows, legend)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    hide_unused(panels, count)
-    return figure, panels[:count]
+    for axes, kind in zip(panels, kinds, strict=False):
+        draw(axes, scene, kind)
+    hide_unused(panels, len(kinds))
+    return figure
 
 
 def new_figure(
@@ -69,9 +75,9 @@ def new_figure(
     return figure
 
 
-def legend_lines(scene: Scene, reference: bool = False, marked: bool = True) -> list[Line2D]:
-    """One entry a method, and one for the reference if it is drawn too."""
-    lines = [
+def legend_lines(scene: Scene, marked: bool = True) -> list[Line2D]:
+    """One entry a method."""
+    return [
         Line2D(
             [],
             [],
@@ -84,7 +90,6 @@ def legend_lines(scene: Scene, reference: bool = False, marked: bool = True) -> 
         )
         for name, look in scene.looks.items()
     ]
-    return [*reference_line(scene), *lines] if reference else lines
 
 
 def reference_line(scene: Scene) -> list[Line2D]:
@@ -116,11 +121,6 @@ def hide_unused(panels: Sequence[Axes], used: int) -> None:
     """Empty the panels of a grid beyond the first ``used``."""
     for axes in panels[used:]:
         axes.axis("off")
-
-
-def rasterized_beyond(points: int) -> bool:
-    """Whether so many points make a vector file slow: then they go into it as an image."""
-    return points > 20_000
 
 
 def marks(scene: Scene, name: str, times: np.ndarray, logarithmic: bool) -> dict[str, Any]:

@@ -48,11 +48,6 @@ class Training:
     training_error: np.ndarray
     validation_error: np.ndarray
 
-    @property
-    def epochs(self) -> int:
-        """The last epoch of the curves."""
-        return int(self.epoch[-1])
-
 
 @dataclass(frozen=True)
 class ModelScene:

@@ -25,6 +25,7 @@ _WORDS = {
     "{ax}": "ax\n        Matplotlib's Axes; a new figure if None.\n\n"
     "    Returns\n    -------\n    matplotlib.axes.Axes\n        ``ax``.",
 }
+Rollout = Report | str | os.PathLike[str]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -35,7 +36,7 @@ def takes_axes(function: Function) -> Function:
     return function
 
 
-def own_scene(report: Report | str | os.PathLike[str], ax: Any) -> Scene:
+def own_scene(report: Rollout, ax: Any) -> Scene:
     """A rollout in the style of Axes that somebody else has made, or of new ones if None.
 
     Raises

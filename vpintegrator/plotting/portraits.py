@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from vpintegrator.plotting.layout import rasterized_beyond
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.orbits import ORBITS, orbit_colours, shown, stroke
 from vpintegrator.plotting.plane import Plane, drawn_in_plane, planes_of
@@ -17,37 +16,8 @@ from vpintegrator.plotting.sphere import Sphere, on_sphere
 from vpintegrator.plotting.style import Style
 
 REFERENCE = "reference"
-
-
-class View(Protocol):
-    """Where orbits are drawn: a sphere, a box in space, or a plane.
-
-    Attributes
-    ----------
-    projection
-        Of the Axes that it needs: ``"3d"``, or None for flat ones.
-    width, alpha
-        Of the lines of orbits among others.
-    """
-
-    @property
-    def projection(self) -> str | None: ...
-    @property
-    def width(self) -> float: ...
-    @property
-    def alpha(self) -> float | None: ...
-
-    def points(self, states: np.ndarray) -> np.ndarray:
-        """Of states what is drawn, (..., 2 or 3)."""
-
-    def holds(self, points: np.ndarray) -> np.ndarray:
-        """Which of the points are seen."""
-
-    def frame(self, axes: Any) -> None:
-        """Prepare empty axes."""
-
-    def draw(self, axes: Any, points: np.ndarray, **strokes: Any) -> None:
-        """Draw an orbit (time, 2 or 3)."""
+_MANY = 20_000  # points: they make a vector file slow, so they go into it as an image
+View = Sphere | Space | Plane
 
 
 def sphere_of(scene: Scene) -> tuple[list[int], float] | None:
@@ -100,7 +70,7 @@ def draw_orbits(
     style: Style,
 ) -> None:
     """Orbits (trajectory, time, dim), each in its colour, as a line or as dots."""
-    rasterized = rasterized_beyond(len(orbits) * orbits.shape[1])
+    rasterized = len(orbits) * orbits.shape[1] > _MANY
     for orbit, colour, dots in zip(view.points(orbits), colours, dotted, strict=True):
         strokes = stroke(style, dots, view.width, len(orbit)) | {"rasterized": rasterized}
         alpha = {} if view.alpha is None else {"alpha": view.alpha}
@@ -130,7 +100,7 @@ def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | No
     if flat and scene.referenced:
         below = view.points(scene.located(scene.curve(drawn(report.reference))))
         strokes = stroke(style, scene.dots_of_reference, 1.8, below.shape[1])
-        rasterized = rasterized_beyond(len(part) * part.shape[1])
+        rasterized = len(part) * part.shape[1] > _MANY
         for orbit in below:
             view.draw(
                 axes, orbit, color=style.reference, alpha=0.35, rasterized=rasterized, **strokes

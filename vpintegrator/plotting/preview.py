@@ -15,12 +15,12 @@ from vpintegrator.data import Dataset
 from vpintegrator.data.inspection import Group, inspect_dataset
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
+from vpintegrator.plotting.curves import floored
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
 from vpintegrator.plotting.orbits import ORBITS, orbit_colours, shown
 from vpintegrator.plotting.plane import Plane, drawn_in_plane, planes
 from vpintegrator.plotting.portraits import View, draw_orbits
-from vpintegrator.plotting.series import floored
 from vpintegrator.plotting.space import Space
 from vpintegrator.plotting.sphere import Sphere, on_sphere
 from vpintegrator.plotting.style import Style, find_style
@@ -168,15 +168,7 @@ def _invariants(
             axes.plot(found.change_times[1:], floored(changes[1:]), color=colour, ls=line)
     axes.set(yscale="log", xlabel="time $t$", ylabel="change / largest value")
     axes.set_title("invariants")
-    shown = [
-        Line2D(
-            [],
-            [],
-            color=style.foreground,
-            ls=line,
-            lw=style.line,
-            label=plain(shortened(spoken(invariant))),
-        )
-        for invariant, line in zip(invariants, _LINES, strict=False)
-    ]
-    axes.legend(handles=shown, ncols=len(shown))
+    for invariant, line in zip(invariants, _LINES, strict=False):
+        label = plain(shortened(spoken(invariant)))
+        axes.plot([], [], color=style.foreground, ls=line, lw=style.line, label=label)
+    axes.legend(ncols=len(invariants))

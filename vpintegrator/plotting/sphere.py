@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -55,8 +55,8 @@ class Sphere:
     radius: float
     style: Style
     alone: bool = False
-    projection = None
-    width, alpha = 0.75, 0.95
+    projection: ClassVar[str | None] = None  # of the Axes
+    width, alpha = 0.75, 0.95  # of the lines of orbits among others
 
     def points(self, states: np.ndarray) -> np.ndarray:
         """Of states (..., dim) the components on the axes, (..., 3)."""

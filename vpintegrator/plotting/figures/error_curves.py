@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,14 +11,19 @@ from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, capital, closing
-from vpintegrator.plotting.curves import cut, draw_curve, time_axis
+from vpintegrator.plotting.curves import (
+    cut,
+    draw_curve,
+    floored,
+    largest_between,
+    thinned,
+    time_axis,
+)
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import legend_lines, panels_of_curves
+from vpintegrator.plotting.layout import legend_lines, new_figure
 from vpintegrator.plotting.names import grouped
-from vpintegrator.plotting.own_axes import drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.own_axes import Rollout, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.series import floored, largest_between, thinned
-from vpintegrator.rollout import Report
 
 
 def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
@@ -62,7 +66,7 @@ def draw_all_errors(axes: Axes, scene: Scene) -> None:
 
 
 @takes_axes
-def errors(report: Report | str | os.PathLike[str], ax: Any = None) -> Any:
+def errors(report: Rollout, ax: Any = None) -> Any:
     """Growth of the distance from the reference: the median over the orbits, in a band of all.
 
     Parameters
@@ -91,8 +95,8 @@ def errors(report: Report | str | os.PathLike[str], ax: Any = None) -> Any:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    figure, (axes,) = panels_of_curves(scene, 1, 20, legend_lines(scene))
-    draw_all_errors(axes, scene)
+    figure = new_figure(scene, scene.style.narrow, 20, legend_lines(scene))
+    draw_all_errors(figure.subplots(), scene)
     return figure
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,14 +11,12 @@ from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, capital, closing
-from vpintegrator.plotting.curves import cut, draw_curve, time_axis
+from vpintegrator.plotting.curves import cut, draw_curve, thinned, time_axis
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.layout import legend_lines, panels_of_curves
 from vpintegrator.plotting.names import shortened
-from vpintegrator.plotting.own_axes import drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.own_axes import Rollout, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.series import thinned
-from vpintegrator.rollout import Report
 
 CURVES = "Largest change of the invariants on any orbit up to each time."
 
@@ -53,9 +50,7 @@ def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:
 
 
 @takes_axes
-def invariant(
-    report: Report | str | os.PathLike[str], name: str | None = None, ax: Any = None
-) -> Any:
+def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
     """Largest change of an invariant on any orbit up to each time, for every method.
 
     Parameters
@@ -89,10 +84,7 @@ def invariant(
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
     names = list(scene.system.invariants)
-    figure, panels = panels_of_curves(scene, len(names), 21, legend_lines(scene))
-    for axes, name in zip(panels, names, strict=True):
-        draw_invariant(axes, scene, name)
-    return figure
+    return panels_of_curves(scene, names, draw_invariant, 21, legend_lines(scene))
 
 
 def _caption(scene: Scene) -> list[str]:

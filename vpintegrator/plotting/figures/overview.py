@@ -26,6 +26,7 @@ from vpintegrator.plotting.layout import (
     hide_inner_labels,
     legend_lines,
     new_figure,
+    reference_line,
 )
 from vpintegrator.plotting.names import grouped, orbits, shortened
 from vpintegrator.plotting.portraits import panel_title, portrait_kind
@@ -68,7 +69,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     width = style.wide / style.em
     above = len(ranks) * min(0.86 * width / len(names), 15) + 3.5
     below = 18.5 * rows
-    lines = [*legend_lines(scene, reference=True), *_stretches(scene)]
+    lines = [*reference_line(scene), *legend_lines(scene), *_stretches(scene)]
     figure = new_figure(scene, style.wide, above + below, lines)
     heights = [above, below] if panels else [above]
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)

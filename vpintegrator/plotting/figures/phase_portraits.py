@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.figure
-import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
@@ -23,18 +21,17 @@ from vpintegrator.plotting.layout import (
 )
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.orbits import ORBITS, points_shown
-from vpintegrator.plotting.own_axes import choose, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.plane import PROJECTED, planes_of
 from vpintegrator.plotting.portraits import REFERENCE, draw_portrait, portrait_kind, view_of
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.rollout import Report
 
 _ROWS = 5
 
 
 @takes_axes
 def portrait(
-    report: Report | str | os.PathLike[str],
+    report: Rollout,
     method: str = REFERENCE,
     plane: Sequence[str] | None = None,
     ax: Any = None,
@@ -86,24 +83,6 @@ def portrait(
     return drawn_into(ax, draw_portrait, scene, method, pair, projection=projection)
 
 
-def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    """Every method beside the reference, or over it where the portraits are plane."""
-    if portrait_kind(scene) == "plane":
-        return _plane_figure(scene)
-    names = [*([REFERENCE] if scene.referenced else []), *scene.looks]
-    columns, rows = grid_of_portraits(scene, len(names))
-    width = scene.style.wide
-    side = width / scene.style.em / columns
-    figure = new_figure(scene, width, rows * (side + 2.2))
-    keywords = {"projection": view_of(scene, scene.scale).projection}
-    grid = figure.subplots(rows, columns, squeeze=False, subplot_kw=keywords)
-    panels = list(grid.flat)
-    for axes, name in zip(panels, names, strict=False):
-        draw_portrait(axes, scene, name)
-    hide_unused(panels, len(names))
-    return figure
-
-
 def pairs_drawn(scene: Scene) -> list[tuple[int, int]]:
     """The planes of the figure of phase portraits; where there are many methods, fewer planes."""
     _, rows = grid_of_portraits(scene, len(scene.looks))
@@ -111,22 +90,27 @@ def pairs_drawn(scene: Scene) -> list[tuple[int, int]]:
     return pairs[: max(1, _ROWS // rows)]
 
 
-def _plane_figure(scene: Scene) -> matplotlib.figure.Figure:
-    names = list(scene.looks)
+def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    """Every method beside the reference, or over it where the portraits are plane."""
+    plane = portrait_kind(scene) == "plane"
+    names, width = list(scene.looks), scene.style.wide
+    if not plane and scene.referenced:
+        names = [REFERENCE, *names]
     columns, rows = grid_of_portraits(scene, len(names))
-    pairs = pairs_drawn(scene)
-    width = scene.style.wide * (
-        columns / PORTRAIT_COLUMNS if columns < 3 and not scene.style.width else 1
-    )
+    if plane and columns < 3 and not scene.style.width:
+        width *= columns / PORTRAIT_COLUMNS
     side = width / scene.style.em / columns
-    height = len(pairs) * rows * (0.86 * side + 1.5)
-    figure = new_figure(scene, width, height, reference_line(scene))
-    grid = figure.subplots(len(pairs) * rows, columns, squeeze=False)
+    pairs: Sequence[tuple[int, int] | None] = pairs_drawn(scene) if plane else [None]
+    height = len(pairs) * rows * (0.86 * side + 1.5 if plane else side + 2.2)
+    figure = new_figure(scene, width, height, reference_line(scene) if plane else ())
+    keywords = {"projection": view_of(scene, scene.scale).projection}
+    grid = figure.subplots(len(pairs) * rows, columns, squeeze=False, subplot_kw=keywords)
     for block, pair in enumerate(pairs):
-        panels: list[Axes] = list(np.ravel(grid[block * rows : (block + 1) * rows]))
+        panels: list[Axes] = list(grid[block * rows : (block + 1) * rows].flat)
         for k, (axes, name) in enumerate(zip(panels, names, strict=False)):
             draw_portrait(axes, scene, name, pair)
-            hide_inner_labels(axes, k, columns, rows)
+            if plane:
+                hide_inner_labels(axes, k, columns, rows)
         hide_unused(panels, len(names))
     return figure
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +21,10 @@ from vpintegrator.plotting.layout import (
 )
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits, orbit_colours
-from vpintegrator.plotting.own_axes import choose, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.plane import pair_of_section
 from vpintegrator.plotting.portraits import REFERENCE, panel_title
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.rollout import Report
 from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
 
 _POINTS = 30_000  # of one method; more make no clearer picture
@@ -92,9 +90,7 @@ def draw_section(
 
 
 @takes_axes
-def section(
-    report: Report | str | os.PathLike[str], method: str = REFERENCE, ax: Any = None
-) -> Any:
+def section(report: Rollout, method: str = REFERENCE, ax: Any = None) -> Any:
     """The Poincare section of a method, a colour an orbit.
 
     Parameters

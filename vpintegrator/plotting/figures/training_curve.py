@@ -116,9 +116,9 @@ def _caption(scene: ModelScene) -> list[str]:
             f"validation error of {training.best_validation_error:.2e}."
         )
     return [
-        f"Training of {training.name} by {training.optimizer}: {grouped(training.epochs)} epochs "
-        f"in {training.seconds[-1]:.3g} s{_ending(training)}. Relative errors one window ahead, on "
-        "the windows trained on as the optimizer sees them and on those of validation. "
+        f"Training of {training.name} by {training.optimizer}: {grouped(training.epoch[-1])} "
+        f"epochs in {training.seconds[-1]:.3g} s{_ending(training)}. Relative errors one window "
+        "ahead, on the windows trained on as the optimizer sees them and on those of validation. "
         f"{kept}{test}"
     ]
 

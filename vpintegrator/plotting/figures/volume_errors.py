@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +15,8 @@ from vpintegrator.plotting.curves import cut, draw_curve, time_axis
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.layout import legend_lines, panels_of_curves
 from vpintegrator.plotting.names import grouped, orbits
-from vpintegrator.plotting.own_axes import choose, drawn_into, own_scene, takes_axes
+from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.rollout import Report
 
 VOLUMES = {
     "step": ("volume error of one step", r"$|\log|\det D\Phi||$"),
@@ -60,7 +58,7 @@ def volumes_measured(scene: Scene) -> list[str]:
 
 
 @takes_axes
-def volume(report: Report | str | os.PathLike[str], kind: str = "step", ax: Any = None) -> Any:
+def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
     """Largest |log|det|| on any orbit at each time it was measured, for every method.
 
     Parameters
@@ -90,12 +88,9 @@ def volume(report: Report | str | os.PathLike[str], kind: str = "step", ax: Any 
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    kinds, runs = volumes_measured(scene), scene.runs.values()
+    runs = scene.runs.values()
     lines = [line for line, run in zip(legend_lines(scene), runs, strict=True) if run.volume]
-    figure, panels = panels_of_curves(scene, len(kinds), 20, lines)
-    for axes, kind in zip(panels, kinds, strict=True):
-        draw_volume_error(axes, scene, kind)
-    return figure
+    return panels_of_curves(scene, volumes_measured(scene), draw_volume_error, 20, lines)
 
 
 def _caption(scene: Scene) -> list[str]:

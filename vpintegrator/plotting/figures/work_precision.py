@@ -9,11 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.plotting.captions import by_method
-from vpintegrator.plotting.curves import readable_decades
+from vpintegrator.plotting.curves import SMALLEST, readable_decades
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.layout import legend_lines, marker_size, panels_of_curves
 from vpintegrator.plotting.scene import Scene
-from vpintegrator.plotting.series import SMALLEST
 from vpintegrator.plotting.tables import duration
 
 _CONVERGES = 4.0  # least ratio of errors from which an order is read
@@ -83,6 +82,7 @@ def _guides(axes: Axes, scene: Scene) -> None:
     x = left * (right / left) ** 0.06
     y = low * (high / low) ** 0.42
     floor = low * (high / low) ** 0.07
+    labels = [("order", x, y, "bottom")]
     for order in orders:
         # down to a common height, and no further than a third of the panel
         end = min(x * (y / floor) ** (1 / order), x * (right / left) ** 0.3)
@@ -90,26 +90,18 @@ def _guides(axes: Axes, scene: Scene) -> None:
         axes.plot(
             [x, end], [y, bottom], color=style.reference, lw=0.8 * style.line, ls=(0, (1, 1.5))
         )
+        labels.append((f"{order}", end, bottom, "top"))
+    for label, across, up, side in labels:
         axes.annotate(
-            f"{order}",
-            (end, bottom),
-            xytext=(0, -0.15 * style.letters),
+            label,
+            (across, up),
+            xytext=(0, (0.15 if side == "bottom" else -0.15) * style.letters),
             textcoords="offset points",
             ha="center",
-            va="top",
+            va=side,
             color=style.reference,
             fontsize=0.85 * style.letters,
         )
-    axes.annotate(
-        "order",
-        (x, y),
-        xytext=(0, 0.15 * style.letters),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        color=style.reference,
-        fontsize=0.85 * style.letters,
-    )
     axes.set(xlim=(left, right), ylim=(low, high))
 
 
@@ -120,17 +112,14 @@ def _costs(scene: Scene) -> list[str]:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    studies, costs, lines = scene.report.work_precision, _costs(scene), []
+    studies, lines = scene.report.work_precision, []
     for name, line in zip(scene.looks, legend_lines(scene), strict=True):
         if name in studies:
             order = fitted_order(studies[name])
             if order is not None:
                 line.set_label(f"{scene.titles[name]}, order {order:.2f}")
             lines.append(line)
-    figure, panels = panels_of_curves(scene, len(costs), 22, lines)
-    for axes, cost in zip(panels, costs, strict=True):
-        draw_work_precision(axes, scene, cost)
-    return figure
+    return panels_of_curves(scene, _costs(scene), draw_work_precision, 22, lines)
 
 
 def _caption(scene: Scene) -> list[str]:
