@@ -91,6 +91,23 @@ def _number(text: str) -> int | float | str:
     return text
 
 
+def read_fractions(text: str) -> list[float]:
+    """The parts of train, validation and test, written with commas between."""
+    values = read_numbers(text, "fractions")
+    if len(values) != 3:
+        raise InputError(f"--fractions {text}: expected three parts, as in 0.7,0.15,0.15")
+    return values
+
+
+def read_numbers(text: str, option: str) -> list[float]:
+    """Numbers of an option, written with commas between."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        flag = option.replace("_", "-")
+        raise InputError(f"--{flag} {text}: expected numbers with commas between") from None
+
+
 parameter_option = click.option(
     "-p",
     "--parameter",

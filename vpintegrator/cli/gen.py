@@ -83,7 +83,7 @@ def main(
       vp-gen --show coupled-oscillators
     """
     if list_:
-        from vpintegrator.cli.listing import list_catalogue
+        from vpintegrator.cli.showing import list_catalogue
 
         list_catalogue()
     if show is not None:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vpintegrator.cli import importing
-from vpintegrator.cli.common import Options, console, parameter_option, progress_bar
+from vpintegrator.cli.common import (
+    Options,
+    console,
+    parameter_option,
+    progress_bar,
+    read_fractions,
+    read_numbers,
+)
 from vpintegrator.errors import InputError, printable
 from vpintegrator.interrupts import terminate_as_interrupt
 
@@ -97,7 +104,6 @@ def generate_dataset(
         raise InputError(
             "say what to generate: a dataset, a system or a file; vp-gen --list shows the catalogue"
         )
-    from vpintegrator.cli.recipe_options import recipe_options
     from vpintegrator.cli.reporting import report_generated
     from vpintegrator.data import load_recipe
     from vpintegrator.files import check_output
@@ -105,8 +111,30 @@ def generate_dataset(
     as_text = not source.endswith(".toml") and ("\n" in source or "=" in source)
     path = output or Path("dataset.h5" if as_text else f"{Path(source).stem}.h5")
     check_output(path, overwrite or run["resume"])
-    recipe = load_recipe(source, parameters=parameters, **recipe_options(options))
+    recipe = load_recipe(source, parameters=parameters, **_recipe_options(options))
     report_generated(_generate_with_progress(recipe, path, overwrite=overwrite, **run))
+
+
+def _recipe_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the command line, those that belong to a table of the recipe put into it."""
+    from vpintegrator.data.split import GROUPS
+
+    options = dict(given)
+    tables: dict[str, dict[str, Any]] = {"observation": {}, "split": {}, "stratified": {}}
+    for key in ("noise", "relative_noise"):
+        if key in options:
+            values = read_numbers(options.pop(key), key)
+            tables["observation"][key] = values if len(values) > 1 else values[0]
+    for option, table, key in (
+        ("missing_times", "observation", "missing"),
+        ("split", "split", "by"),
+        ("strata", "stratified", "strata"),
+    ):
+        if option in options:
+            tables[table][key] = options.pop(option)
+    if "fractions" in options:
+        tables["split"] |= zip(GROUPS, read_fractions(options.pop("fractions")), strict=True)
+    return options | {name: table for name, table in tables.items() if table}
 
 
 def _generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Dataset:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from vpintegrator.cli.common import Options
+from vpintegrator.cli.common import Options, read_fractions, read_numbers
 from vpintegrator.errors import InputError
 
 OPTIONS = Options(
@@ -61,7 +61,6 @@ def import_file(
     for key in options:
         if key not in (*_SHARED, *OPTIONS.names):
             raise InputError(f"--{key.replace('_', '-')} is not for --from, which computes nothing")
-    from vpintegrator.cli.recipe_options import read_fractions, read_numbers
     from vpintegrator.cli.reporting import report_imported
     from vpintegrator.data import import_dataset
 

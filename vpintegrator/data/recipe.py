@@ -18,7 +18,7 @@ from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.values import is_number
 from vpintegrator.dynamics import InitialConditions, System, load_system, solve
 from vpintegrator.dynamics.load import find_description, is_path
-from vpintegrator.dynamics.solve import METHODS, SMALLEST_TOLERANCE
+from vpintegrator.dynamics.solve import check_solver
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.toml import check_keys, read_toml, toml_text
 
@@ -107,19 +107,9 @@ class Recipe:
             _require_whole(self.trajectories.get(group, 0), f"{where}, [trajectories] {group}", 0)
         if self.trajectories.get("train", 0) < 1:
             raise InputError(f"{where}, [trajectories] train: at least one trajectory is needed")
-        if self.method not in METHODS:
-            raise InputError(
-                f"{where}, [solver] method: there is no solver '{self.method}'"
-                f"{nearest(self.method, METHODS)}; there are {', '.join(METHODS)}"
-            )
         _require_number(self.rtol, f"{where}, [solver] rtol", positive=True)
         _require_number(self.atol, f"{where}, [solver] atol", positive=True)
-        if self.rtol < SMALLEST_TOLERANCE:
-            raise InputError(
-                f"{where}, [solver] rtol: {self.rtol:g} is below {SMALLEST_TOLERANCE:g}, the limit "
-                "of double precision"
-            )
-
+        check_solver(self.method, self.rtol, self.atol, f"{where}, [solver]: ")
         self._check_observation()
 
     @property
@@ -324,9 +314,7 @@ def _read(
         if not isinstance(table.get(key, ""), str):
             raise InputError(f"{label}, {key}: expected text in quotes, found {table[key]!r}")
     solver = table.get("solver", {})
-    for key in solver:
-        if key not in ("method", "rtol", "atol"):
-            raise InputError(f"{label}, [solver]: unknown key '{key}'; use method, rtol, atol")
+    check_keys(solver, ("method", "rtol", "atol"), f"{label}, [solver]")
     name = table["system"]
     values = {**table.get("parameters", {}), **parameters}
     # a path in a recipe is meant from the recipe's own folder

@@ -83,17 +83,7 @@ def solve(
         raise InputError("the output times must increase")
     if not np.isfinite(times).all():
         raise InputError("an output time is not finite")
-    if method not in METHODS:
-        hint = nearest(str(method), METHODS) or f"; there are {', '.join(METHODS)}"
-        raise InputError(f"there is no solver '{method}'{hint}")
-    for tolerance in (rtol, atol):
-        if not isinstance(tolerance, int | float | np.integer | np.floating):
-            raise InputError(f"a tolerance is a number, not {tolerance!r}")
-    if not SMALLEST_TOLERANCE <= rtol < np.inf or not 0 < atol < np.inf:
-        raise InputError(
-            f"rtol = {rtol:g}, atol = {atol:g}: rtol must be at least {SMALLEST_TOLERANCE:g}, "
-            "the limit of double precision, and atol positive"
-        )
+    check_solver(method, rtol, atol)
     shape = (len(initial), len(times), system.dim)
     try:
         states = np.empty(shape)
@@ -108,6 +98,24 @@ def solve(
         with np.errstate(all="ignore"):  # a blow-up is reported once, below
             _solve_stack(system, initial[part], times, method, rtol, atol, states[part], progress)
     return states
+
+
+def check_solver(method: str, rtol: float, atol: float, where: str = "") -> None:
+    """Raise InputError unless SciPy has the solver and can keep the tolerances.
+
+    ``where`` they stand comes first in the message.
+    """
+    if method not in METHODS:
+        hint = nearest(str(method), METHODS) or f"; there are {', '.join(METHODS)}"
+        raise InputError(f"{where}there is no solver '{method}'{hint}")
+    for tolerance in (rtol, atol):
+        if not isinstance(tolerance, int | float | np.integer | np.floating):
+            raise InputError(f"{where}a tolerance is a number, not {tolerance!r}")
+    if not SMALLEST_TOLERANCE <= rtol < np.inf or not 0 < atol < np.inf:
+        raise InputError(
+            f"{where}rtol = {rtol:g}, atol = {atol:g}: rtol must be at least "
+            f"{SMALLEST_TOLERANCE:g}, the limit of double precision, and atol positive"
+        )
 
 
 def batch_size(method: str, rtol: float) -> int:
