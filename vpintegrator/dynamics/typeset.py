@@ -10,7 +10,7 @@ import re
 import textwrap
 import tomllib
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import sympy
@@ -28,13 +28,11 @@ _SHOWN = 12  # of a large system without arrays
 def equations_unicode(system: System, width: int = 100) -> str:
     """Hamiltonian and equations of motion in Unicode, for a terminal of ``width`` columns."""
     if _by_array(system):
-        return "\n".join(_filled(name, line, width) for name, line in _lines(system))
-    e = _Written(system)
-    blocks = [] if e.hamiltonian is None else [_expression_unicode("H", e.hamiltonian, width)]
-    blocks += [
-        _expression_unicode(_dotted(name), f, width)
-        for name, f in zip(e.components[:_SHOWN], e.vector_field[:_SHOWN], strict=False)
-    ]
+        rows = _rows(system, in_a_line, _dotted_unicode, "∂H/∂{}[i]")
+        return "\n".join(_filled(name, right, width) for name, right in rows)
+    rows = _Written(system).rows
+    shown = _SHOWN + system.is_hamiltonian
+    blocks = [_expression_unicode(name, right, width) for name, right in rows[:shown]]
     if system.dim > _SHOWN:
         blocks.append(f"... and {system.dim - _SHOWN} more")
     return _stacked(blocks)
@@ -43,15 +41,15 @@ def equations_unicode(system: System, width: int = 100) -> str:
 def equations_latex(system: System) -> str:
     """The same as a LaTeX ``align*`` environment."""
     if _by_array(system):
-        rows = [f"{name} &= {right}" for name, right in _latex_rows(system)]
+        slope = r"\frac{{\partial H}}{{\partial {}_{{i}}}}"
+        rows = _rows(system, _latex, _dotted_latex, slope)
     else:
-        e = _Written(system)
-        rows = [] if e.hamiltonian is None else [f"H &= {sympy.latex(e.hamiltonian)}"]
-        rows += [
-            f"{sympy.latex(sympy.Symbol(_dotted(name)))} &= {sympy.latex(f)}"
-            for name, f in zip(e.components, e.vector_field, strict=False)
+        rows = [
+            (sympy.latex(sympy.Symbol(name)), sympy.latex(right))
+            for name, right in _Written(system).rows
         ]
-    return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
+    lines = " \\\\\n".join(f"{name} &= {right}" for name, right in rows)
+    return f"\\begin{{align*}}\n{lines}\n\\end{{align*}}"
 
 
 def invariants_unicode(system: System, width: int = 100) -> str:
@@ -132,8 +130,11 @@ class _Written:
         return to_sympy([value], self._names)[0]
 
     @property
-    def vector_field(self) -> list[sympy.Expr]:
-        return [self._sympy(value) for value in self._exact.vector_field]
+    def rows(self) -> list[tuple[str, sympy.Expr]]:
+        """Names, those of derivatives with a dot, and right-hand sides."""
+        field = zip(self.components, self._exact.vector_field, strict=False)
+        first = [] if self.hamiltonian is None else [("H", self.hamiltonian)]
+        return first + [(_dotted(name), self._sympy(value)) for name, value in field]
 
     @property
     def divergence(self) -> sympy.Expr | None:
@@ -228,33 +229,30 @@ def _pairs(system: System) -> list[tuple[str, str]]:
     return pairs if all(len(arrays[q]) == len(arrays[p]) for q, p in pairs) else []
 
 
-def _lines(system: System) -> Iterator[tuple[str, str]]:
+def _rows(
+    system: System,
+    right: Callable[[str | float, Mapping[str, int]], str],
+    dotted: Callable[[str], str],
+    slope: str,
+) -> list[tuple[str, str]]:
+    """The equations as the file writes them, and those that follow from a Hamiltonian."""
     _, lengths = _file(system)
-
-    def dotted(name: str) -> str:
-        return unicodedata.normalize("NFC", f"{name[0]}\u0307{name[1:]}")
-
-    for name, text in _texts(system):
-        yield (name if name == "H" else dotted(name)), in_a_line(text, lengths)
+    rows = [
+        (name if name == "H" else dotted(name), right(text, lengths))
+        for name, text in _texts(system)
+    ]
     for q, p in _pairs(system):
-        yield dotted(f"{q}[i]"), f"∂H/∂{p}[i]"
-        yield dotted(f"{p}[i]"), f"-∂H/∂{q}[i]"
+        rows += [(dotted(f"{q}[i]"), slope.format(p)), (dotted(f"{p}[i]"), "-" + slope.format(q))]
+    return rows
 
 
-def _latex_rows(system: System) -> Iterator[tuple[str, str]]:
-    _, lengths = _file(system)
+def _dotted_unicode(name: str) -> str:
+    return unicodedata.normalize("NFC", f"{name[0]}\u0307{name[1:]}")
 
-    def dotted(name: str) -> str:
-        array, _, index = name.rstrip("]").partition("[")
-        return rf"\dot{{{array}}}_{{{index}}}" if index else rf"\dot{{{array}}}"
 
-    for name, text in _texts(system):
-        right = _latex(text, lengths)
-        yield (name if name == "H" else dotted(name)), right
-    for q, p in _pairs(system):
-        slope = r"\frac{{\partial H}}{{\partial {}_{{i}}}}"
-        yield dotted(f"{q}[i]"), slope.format(p)
-        yield dotted(f"{p}[i]"), "-" + slope.format(q)
+def _dotted_latex(name: str) -> str:
+    array, _, index = name.rstrip("]").partition("[")
+    return rf"\dot{{{array}}}_{{{index}}}" if index else rf"\dot{{{array}}}"
 
 
 def _latex(text: str | float, lengths: Mapping[str, int]) -> str:
