@@ -41,6 +41,15 @@ def whole(argument: str, value: int, least: int = 1) -> int:
     return value
 
 
+def whole_number(argument: str, value: Any, least: int = 0) -> int:
+    """A number of things, ``least`` or more, which may be written as 1e6; else InputError."""
+    value = _of_python(value)
+    sound = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not sound or value < least:
+        raise InputError(f"{argument} = {value!r} must be a whole number, {least} or more")
+    return int(value)
+
+
 def one_of(argument: str, value: str, choices: Iterable[str]) -> str:
     """``value`` if it is among ``choices``, else InputError naming them."""
     choices = list(choices)

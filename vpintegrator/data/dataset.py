@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import whole_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.view import Layout, View, find_shards, read_layout
@@ -222,12 +223,11 @@ class Dataset:
         InputError
             If the trajectories are too short, or an argument is wrong.
         """
-        if isinstance(count, bool) or int(count) != count or count < 1:
-            raise InputError(f"count = {count!r} must be a whole number, 1 or more")
+        count = whole_number("count", count, 1)
         pairs = self.windows(window, prediction_window, horizon, group=group, dtype=dtype)
         generator = np.random.default_rng(seed)
         repeated = count > len(pairs)
-        chosen = generator.choice(len(pairs), int(count), replace=repeated)
+        chosen = generator.choice(len(pairs), count, replace=repeated)
         inputs, targets = pairs[chosen]
         return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
 

@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
+from vpintegrator.argument_values import whole_number
 from vpintegrator.data.pairs import HeldPairs, Pair, Pairs, in_batches
 from vpintegrator.data.windows import count_starts, observed_starts
 from vpintegrator.errors import InputError
@@ -239,16 +240,14 @@ class WindowLoader(DataLoader[Any]):
         workers: int,
         **options: Any,
     ) -> None:
-        for name, value, least in (("batch", batch, 1), ("workers", workers, 0)):
-            if isinstance(value, bool) or int(value) != value or value < least:
-                raise InputError(f"{name} = {value!r} must be a whole number, {least} or more")
+        batch, workers = whole_number("batch", batch, 1), whole_number("workers", workers)
         generator = torch.Generator().manual_seed(seed)
-        self.windows, self.count = int(batch), len(pairs)
+        self.windows, self.count = batch, len(pairs)
         super().__init__(
             _Buffers(pairs),
             sampler=_Order(pairs, generator if shuffle else None),
             batch_size=None,  # a part is more than a batch
-            num_workers=int(workers),
+            num_workers=workers,
             generator=generator,
             **options,
         )

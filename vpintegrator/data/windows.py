@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vpintegrator.argument_values import whole_number
 from vpintegrator.errors import InputError
 
 
@@ -66,9 +67,7 @@ def count_starts(length: int, window: int, shift: int, horizon: int) -> int:
     InputError
         If there is none.
     """
-    for name, value in (("window", window), ("horizon", horizon)):
-        if isinstance(value, bool) or int(value) != value or value < 1:
-            raise InputError(f"{name} = {value!r} must be a whole number, 1 or more")
+    window, horizon = whole_number("window", window, 1), whole_number("horizon", horizon, 1)
     if not 1 <= shift <= window:
         raise InputError(f"prediction_window = {shift} must lie between 1 and window = {window}")
     starts = length - window - horizon * shift + 1

@@ -118,6 +118,18 @@ def check_solver(method: str, rtol: float, atol: float, where: str = "") -> None
         )
 
 
+def stacked_field(system: System, count: int) -> Callable[[float, np.ndarray], np.ndarray]:
+    """The vector field as SciPy takes it: of the states of ``count`` trajectories in one vector.
+
+    Its first entries are the first components of all of them, and so on.
+    """
+
+    def field(_: float, y: np.ndarray) -> np.ndarray:
+        return system.vector_field_by_component(y.reshape(system.dim, count)).ravel()
+
+    return field
+
+
 def batch_size(method: str, rtol: float) -> int:
     """How many trajectories are stacked: no more than the smallest tolerance allows."""
     if method in _IMPLICIT:
@@ -139,10 +151,7 @@ def _solve_stack(
     shape = (system.dim, count)
     share = np.sqrt(count)
     tolerances = {"rtol": max(rtol / share, SMALLEST_TOLERANCE), "atol": atol / share}
-
-    def field(_: float, y: np.ndarray) -> np.ndarray:
-        return system.vector_field_by_component(y.reshape(shape)).ravel()
-
+    field = stacked_field(system, count)
     states[:, 0] = initial
     y = initial.T.ravel()
     if progress:

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from vpintegrator.argument_values import whole_number
 from vpintegrator.errors import InputError
 
 TRAJECTORIES = 8  # unless told otherwise
@@ -102,12 +101,4 @@ class Measures:
             math.isfinite(self.threshold) and self.threshold > 0
         ):
             raise InputError(f"threshold = {self.threshold!r} must be a positive number")
-        whole("tangent_steps", self.tangent_steps, 0)
-
-
-def whole(name: str, value: Any, least: int) -> int:
-    """A whole number, ``least`` or more, or InputError."""
-    number = isinstance(value, int | float | np.number) and math.isfinite(value)
-    if isinstance(value, bool) or not number or int(value) != value or value < least:
-        raise InputError(f"{name} = {value!r} must be a whole number, {least} or more")
-    return int(value)
+        whole_number("tangent_steps", self.tangent_steps)

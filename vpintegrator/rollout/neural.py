@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import whole_number
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.cursor import Cursor
 
@@ -68,9 +69,7 @@ def rollout(
 
     as_tensor = isinstance(initial, torch.Tensor)
     windows = as_windows(model, initial)
-    if isinstance(steps, bool) or int(steps) != steps or steps < 0:
-        raise InputError(f"steps = {steps!r} must be a whole number, 0 or more")
-    steps = int(steps)
+    steps = whole_number("steps", steps)
     states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))
     states[:, : model.window] = windows
     if compiled is None and steps < _WORTH * model.prediction_window:

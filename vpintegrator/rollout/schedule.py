@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vpintegrator.argument_values import whole_number
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.arguments import Duration, whole
+from vpintegrator.rollout.arguments import Duration
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.start import Origin
@@ -103,7 +104,7 @@ def number_of_steps(system: System, step: float, time: float | None, steps: int 
         if not (math.isfinite(time) and time >= step / 2):
             raise InputError(f"time = {time!r} must be at least one step, {step:g}")
         steps = max(round(min(time / step, _MOST_STEPS + 1)), 1)
-    steps = whole("steps", steps, 1)
+    steps = whole_number("steps", steps, 1)
     if steps > _MOST_STEPS:
         raise InputError(
             f"more than {_MOST_STEPS:,} steps of {step:g} would take too long; take a shorter "
@@ -117,7 +118,7 @@ def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np
     if every is None:
         room = max(min(_STORED_TIMES, _STORED_VALUES // initial.size), 1)
         every = max(math.ceil(steps / room), 1)
-    every = min(whole("every", every, 1), steps)
+    every = min(whole_number("every", every, 1), steps)
     values = (steps // every + 2) * initial.size
     check_memory(
         f"{steps // every + 2:,} states of each trajectory", values, "keep fewer (--every)"

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.reading import read_json
-from vpintegrator.rollout.arguments import Start, whole
+from vpintegrator.rollout.arguments import Start
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.memory import check_memory
@@ -65,7 +66,7 @@ def find_origin(
             raise InputError("a dataset holds the first states; leave out initial")
         dataset = recorded_dataset(models) if start.dataset is None else start.dataset
         whole_states = recorded or system.is_measured
-        count = whole("trajectories", start.trajectories, 1)
+        count = whole_number("trajectories", start.trajectories, 1)
         found = states_of_dataset(dataset, models, count, whole_states)
         initial, reference = (None, found) if whole_states else (found, None)
     if reference is not None:
@@ -129,7 +130,7 @@ def initial_states(
     """Initial states (trajectory, dim), and the seed where they are drawn."""
     if initial is not None:
         return check_initial(system, initial), None
-    count = whole("trajectories", trajectories, 1)
+    count = whole_number("trajectories", trajectories, 1)
     check_memory(f"{count:,} initial states", count * system.dim, "take fewer trajectories")
     return system.sample_initial(count, np.random.default_rng(seed)), seed
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import whole_number
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import measure_accuracy
@@ -100,8 +101,7 @@ def generate(
     ...     "rigid-body", "large.h5", count=10**6, steps=100, workers=8, resume=True
     ... )
     """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers = {workers!r} must be a whole number, 1 or more")
+    workers = whole_number("workers", workers, 1)
     if scheduler is not None and workers > 1:
         raise InputError("workers are processes on this machine; a scheduler has its own")
     if workers > 1:

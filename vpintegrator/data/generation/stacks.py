@@ -16,7 +16,7 @@ import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System, solve
-from vpintegrator.dynamics.solve import batch_size
+from vpintegrator.dynamics.solve import batch_size, stacked_field
 
 MEMORY = 24 * 2**20  # bytes of states that are held at a time
 _PILOT = 256  # trajectories from which the spread of difficulty is taken
@@ -87,10 +87,7 @@ def rates(system: System, initial: np.ndarray, time: float) -> np.ndarray:
     that the steps of an accurate integration have to follow.
     """
     shape = (system.dim, len(initial))
-
-    def field(_: float, y: np.ndarray) -> np.ndarray:
-        return system.vector_field_by_component(y.reshape(shape)).ravel()
-
+    field = stacked_field(system, len(initial))
     largest = np.zeros(len(initial))
     tolerance = _PILOT_TOLERANCE
     with np.errstate(all="ignore"):  # what blows up is reported by the accurate integration

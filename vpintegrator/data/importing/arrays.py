@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,6 +116,14 @@ def choose(
         names,
         variable=",".join(chosen),
     )
+
+
+def padded(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays of different lengths as one, (row, length, ...), NaN behind the ends of the rows."""
+    result = np.full((len(rows), max(map(len, rows)), *rows[0].shape[1:]), np.nan)
+    for row, values in zip(result, rows, strict=True):
+        row[: len(values)] = values
+    return result
 
 
 def with_step(found: Arrays, attributes: Mapping[str, Any]) -> Arrays:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy  # loads scipy.interpolate when it is used
 
+from vpintegrator.data.importing.arrays import padded
 from vpintegrator.errors import InputError
 
 _FEWEST = 8  # times of a trajectory: half of them must make a spline
@@ -68,14 +69,10 @@ def resample(
         errors.append(half(time[inner]) - values[inner])
     spread = np.ptp(np.concatenate([values for _, values in rows]), axis=0)
     relative = np.abs(np.concatenate(errors)) / np.where(spread > 0, spread, 1.0)
-    found = np.array([len(grid) for grid, _ in made])
-    placed = np.full((len(made), found.max(), states.shape[2]), np.nan)
-    at = np.full(placed.shape[:2], np.nan)
-    for k, (grid, values) in enumerate(made):
-        placed[k, : len(grid)], at[k, : len(grid)] = values, grid
+    grids, placed = zip(*made, strict=True)
     said = (
         f"resampled by cubic splines to steps of {step:g}; every second state, left out and "
         f"interpolated from the others, differs by {np.median(relative):.1e} of the component's "
         f"range (median; worst {relative.max():.1e}), noise included"
     )
-    return placed, at, found, said
+    return padded(placed), padded(grids), np.array([len(grid) for grid in grids]), said

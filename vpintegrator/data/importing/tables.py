@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vpintegrator.data.importing.arrays import TIMES, TRAJECTORIES, Arrays
+from vpintegrator.data.importing.arrays import TIMES, TRAJECTORIES, Arrays, padded
 from vpintegrator.data.importing.cells import Numbers, plain_name, read_date
 from vpintegrator.data.importing.layout import Layout, find_layout
 from vpintegrator.data.importing.text_files import open_text
@@ -201,15 +201,9 @@ def _arrange(
             time, time_unit = (time - time.min()) / 1e6, "s"
             guessed.append("times are dates, taken as seconds from the first")
         found = _in_order(found, time, guessed)
-    states = np.full((len(found), lengths.max(), len(chosen)), np.nan)
-    times = np.full(states.shape[:2], np.nan)
-    for k, part in enumerate(found):
-        states[k, : len(part)] = table[part][:, chosen]
-        if time is not None:
-            times[k, : len(part)] = time[part]
     return Arrays(
-        states,
-        None if time is None else times,
+        padded([table[rows][:, chosen] for rows in found]),
+        None if time is None else padded([time[rows] for rows in found]),
         None,
         names,
         lengths,

@@ -18,7 +18,7 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, batch_size
+from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, batch_size, stacked_field
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.cursor import Cursor
@@ -142,10 +142,7 @@ def _solve(
         "rtol": max(method.rtol / share, SMALLEST_TOLERANCE),
         "atol": method.atol / share,
     }
-
-    def field(_: float, y: np.ndarray) -> np.ndarray:
-        return system.vector_field_by_component(y.reshape(shape)).ravel()
-
+    field = stacked_field(system, len(first))
     if method.solver in _IMPLICIT:
         options["jac"] = lambda _, y: system.jacobian_by_component(y)
     end = _SEGMENT * step

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.argument_values import whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
@@ -69,11 +70,9 @@ def integrate(
     initial = check_initial(system, initial)
     if not (math.isfinite(step) and step != 0):
         raise InputError(f"step = {step!r} must be a finite number other than zero")
-    if isinstance(steps, bool) or int(steps) != steps or steps < 0:
-        raise InputError(f"steps = {steps!r} must be a whole number, 0 or more")
+    steps = whole_number("steps", steps)
     system.require_equations(method.name)
     method.check(system)
-    steps = int(steps)
     states = np.empty((len(initial), steps + 1, system.dim))
     states[:, 0] = initial
     cursor = method.start(system, initial, step)
