@@ -111,15 +111,22 @@ def test_the_weights_of_a_model_are_those_of_its_layers_in_their_order():
             {f"core.0.functions.{block}.attention": (2, 3, 3) for block in (0, 1)},
         ),
         (models.StandardTransformer(dim=4, window=3, depth=1), {"core.0": (4, 3, 3)}),
+        (
+            models.SymplecticTransformer(dim=4, window=3, depth=1, attention="softmax"),
+            {f"core.0.{part}": (2, 3, 3) for part in ("kinetic", "potential")},
+        ),
         (models.VolumePreservingFeedForward(dim=3), {}),
     ],
-    ids=["reversible", "inside couplings", "softmax", "no attention"],
+    ids=["reversible", "inside couplings", "softmax", "of a potential", "no attention"],
 )
 def test_attention_is_found_wherever_it_is(model, shapes):
-    weights = nn.attention_weights(model, sample(model.window, model.dim))
+    window = sample(model.window, model.dim)
+    weights, image = nn.attention_weights(model, window), model(window)
     assert {place: tuple(matrix.shape) for place, matrix in weights.items()} == shapes
     for matrix in weights.values():
         assert not matrix.requires_grad
+    assert_close(model(window), image)
+    assert not any("gradient" in vars(part) for part in model.modules())
 
 
 def test_of_a_reversible_map_they_are_those_of_its_last_half():
