@@ -37,15 +37,6 @@ MODELS = {
 }
 
 
-def reversible_options(name):
-    """The dimension and the reversing symmetries of a small system that the model suits."""
-    if name in ("transformer", "resnet"):
-        return 3, {}
-    if name in ("spff", "spt"):
-        return 4, {"reversing_symmetries": [MOMENTA, POSITIONS]}
-    return 3, {"reversing_symmetries": SIGN_FLIPS}
-
-
 def reflect(model, rho, X):
     return X.flip(-2) @ torch.tensor(rho).double().mT
 
@@ -181,22 +172,28 @@ def test_published_size():
         model.inverse(sample(3, 3))
 
 
+def small(name, **wanted):
+    """A model with those of the arguments that its class has, reversible if it can be."""
+    wanted |= {"reversing_symmetries": [MOMENTA, POSITIONS]}
+    declared = ARCHITECTURES[name].Arguments.declared()
+    known = {key: value for key, value in wanted.items() if key in declared}
+    return ARCHITECTURES[name](dim=4, **known)
+
+
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_any_device(name):
     """Nothing is left behind when a model moves: the meta device stands for any other one."""
-    dim, options = reversible_options(name)
-    model = ARCHITECTURES[name](dim=dim, **options).to("meta")
-    X = torch.zeros(2, model.window, dim, dtype=torch.float64, device="meta")
+    model = small(name).to("meta")
+    X = torch.zeros(2, model.window, 4, dtype=torch.float64, device="meta")
     assert model(X).device.type == "meta"
-    if options:
+    if model.invertible:
         assert model.inverse(X).device.type == "meta"
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_compiles_and_copies(name):
-    dim, options = reversible_options(name)
-    model = ARCHITECTURES[name](dim=dim, depth=1, **options)
-    X = sample(2, model.window, dim)
+    model = small(name, depth=1)
+    X = sample(2, model.window, 4)
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     assert_close(compiled(X), model(X), 1e-13)
     assert_close(copy.deepcopy(model)(X), model(X), 0)
