@@ -31,14 +31,15 @@ def body(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_model_trains(run, body, name):
+def test_every_model_trains(run, name):
+    data = generate("henon-heiles", "data.h5", count=100, steps=6).path  # Hamiltonian: for all
     sizes = ["--width", "4"] if "width" in ARCHITECTURES[name].Arguments.declared() else []
-    result = run(main, body, "--model", name, *sizes, "--epochs", "2", "-o", "a.safetensors")
+    result = run(main, data, "--model", name, *sizes, "--epochs", "2", "-o", "a.safetensors")
     assert result.exit_code == 0, result.output
     assert "relative error one window ahead" in result.output
     model = load("a.safetensors")
     assert model.name == name
-    assert model.metadata["system_name"] == "rigid-body"
+    assert model.metadata["system_name"] == "henon-heiles"
 
 
 def test_the_help_describes_every_model(run):
