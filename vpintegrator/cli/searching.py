@@ -1,22 +1,25 @@
-"""``--functions auto``: when vp-train searches for functions, degree and depth."""
+"""What vp-train trains; with ``--functions auto`` it may search for functions, degree and depth."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vpintegrator.cli import training_report
 from vpintegrator.cli.architecture import flag
 from vpintegrator.cli.common import console
 from vpintegrator.errors import InputError
+from vpintegrator.files import safe_name
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
     from vpintegrator.training import Budget, Found, History
 
-SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
+_SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
 _SIZES = ("functions", "degree", "depth")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
@@ -25,6 +28,111 @@ _OF_THE_END = ("checkpoint_seconds", "log", "restarts", "seconds", "epochs", "ta
 
 Make = Callable[[dict[str, Any]], "Integrator"]
 Show = Callable[["History"], None]
+
+
+@dataclass
+class Candidate:
+    """What is to be trained, as far as it is known.
+
+    Attributes
+    ----------
+    architecture
+        The class of the model.
+    make
+        The untrained model of some arguments.
+    arguments
+        Those that are given.
+    dtype
+        Of its weights.
+    network
+        The model itself; None until its arguments are chosen, or found by a search.
+    normalise
+        Whether training sets its normalisation.
+    """
+
+    architecture: type[Integrator]
+    make: Make | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    dtype: str = ""
+    network: Integrator | None = None
+    normalise: bool = True
+
+    def path(self, data: Dataset) -> Path:
+        """Where the model goes if no other place is given."""
+        return Path(f"{safe_name(data.system.name)}-{self.architecture.name}.safetensors")
+
+    def choose(self, training: dict[str, Any], checkpoint: Path | None) -> None:
+        """Choose functions, degree and depth, if nothing is to be searched for.
+
+        Parameters
+        ----------
+        training
+            Options of the training.
+        checkpoint
+            To go on from, with the functions that it has.
+
+        Raises
+        ------
+        InputError
+            If a search is asked for where there can be none, or the checkpoint cannot be read.
+        """
+        if self.make is not None:
+            self.arguments, searching = chosen_functions(
+                self.architecture, self.arguments, training, self.dtype, checkpoint, self.make
+            )
+            self.network = None if searching else self.make(self.arguments)
+
+    def announce(self, data: Dataset) -> None:
+        """Say what is trained."""
+        if self.network is None:
+            console().print(f"{self.architecture.name}: {_SEARCHING}", soft_wrap=True)
+        else:
+            training_report.announce(self.network, data)
+
+    def train(
+        self, data: Dataset, training: dict[str, Any], files: dict[str, Any], show: Show | None
+    ) -> tuple[Integrator, History]:
+        """The model, searched for if it is not known, when it is trained, and how that went."""
+        from vpintegrator.training import train
+        from vpintegrator.training.output import save_somewhere
+
+        network = self.network
+        if network is None:
+            found = self._found(data, training, show)
+            network = found.model
+            training_report.announce(network, data)
+            if found.ended == "interrupt":
+                save_somewhere(network, files["output"], files["overwrite"])
+                return network, found.history
+            budget = _budget(training)
+            left = found.left(budget)
+            training = training | {
+                "seconds": left.seconds,
+                "epochs": left.epochs,
+                "patience": training["patience"] or _PATIENCE,
+                "batch": training["batch"] or found.history.windows or None,
+            }
+            show = _shown_from(budget.share(found.epochs, found.seconds), show)
+        options = training | files | {"normalise": self.normalise, "progress": show or False}
+        return network, train(network, data, **options)
+
+    def _found(self, data: Dataset, training: dict[str, Any], show: Show | None) -> Found:
+        """What a search ends with; its model remembers what was tried."""
+        from vpintegrator.training import find_functions
+
+        make, arguments = self.make, self.arguments
+        assert make is not None
+        found = find_functions(
+            lambda more: make(arguments | more),
+            data,
+            _budget(training),
+            sizes={name: arguments[name] for name in ("degree", "depth") if name in arguments},
+            tell=lambda line: console().print(f"  {line}", soft_wrap=True, markup=False),
+            progress=show,
+            **{name: value for name, value in training.items() if name not in _OF_THE_END},
+        )
+        found.model.metadata["search"] = json.dumps(found.tried)
+        return found
 
 
 def chosen_functions(
@@ -98,47 +206,10 @@ def _why_not(
     return ""
 
 
-def search(
-    data: Dataset,
-    make: Make,
-    arguments: dict[str, Any],
-    training: dict[str, Any],
-    show: Show,
-) -> Found:
-    """The model that a search ends with, which remembers what was tried.
-
-    Parameters
-    ----------
-    make
-        The untrained model of some arguments.
-    arguments
-        That are given; of ``degree`` and ``depth`` the search leaves these as they are.
-    training
-        Options of the training.
-    show
-        Shows its progress.
-    """
-    from vpintegrator.training import find_functions
-
-    found = find_functions(
-        lambda more: make(arguments | more),
-        data,
-        _budget(training),
-        sizes={name: arguments[name] for name in ("degree", "depth") if name in arguments},
-        tell=lambda line: console().print(f"  {line}", soft_wrap=True, markup=False),
-        progress=show,
-        **{name: value for name, value in training.items() if name not in _OF_THE_END},
-    )
-    found.model.metadata["search"] = json.dumps(found.tried)
-    return found
-
-
-def after_search(found: Found, training: dict[str, Any], show: Show) -> tuple[dict[str, Any], Show]:
-    """The options of the training that follows, and what shows it as the rest of the whole."""
-    budget = _budget(training)
-    used = budget.share(found.epochs, found.seconds)
-    left = found.left(budget)
-    patience = training["patience"] or _PATIENCE
+def _shown_from(used: float, show: Show | None) -> Show | None:
+    """What shows a training that is the rest of the whole, of which a share is used."""
+    if show is None:
+        return None
 
     def shown(history: History) -> None:
         share = history.share
@@ -146,14 +217,7 @@ def after_search(found: Found, training: dict[str, Any], show: Show) -> tuple[di
         show(history)
         history.share = share
 
-    batch = training["batch"] or found.history.windows or None
-    options = {
-        "seconds": left.seconds,
-        "epochs": left.epochs,
-        "patience": patience,
-        "batch": batch,
-    }
-    return training | options, shown
+    return shown
 
 
 def _stored_sizes(checkpoint: Path) -> dict[str, Any]:

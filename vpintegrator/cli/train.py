@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.core import ParameterSource
 
+from vpintegrator.cli import training_report
 from vpintegrator.cli.architecture import (
     FLAGS,
     flag,
     flags_of_models,
     given_names,
     help_of_options,
-    model_options,
     read_options,
 )
 from vpintegrator.cli.common import (
@@ -28,22 +28,18 @@ from vpintegrator.cli.common import (
     version_option,
 )
 from vpintegrator.cli.output import is_asked, output_options, write_json
-from vpintegrator.cli.searching import (
-    SEARCHING,
-    after_search,
-    chosen_functions,
-    search,
-)
+from vpintegrator.cli.searching import Candidate
 from vpintegrator.errors import InputError
+from vpintegrator.files import check_output
 from vpintegrator.models.registry import ARCHITECTURES
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
-    from vpintegrator.training import History
 
 
 _ARGUMENTS = "vpintegrator.arguments"
+_DEFAULT = ParameterSource.DEFAULT
 
 
 class _Command(click.Command):
@@ -182,15 +178,8 @@ def main(
     dataset: Path | None,
     output: Path | None,
     overwrite: bool,
-    model: str,
     start: Path | None,
-    extra: tuple[str, ...],
-    reversible: bool | None,
-    seed: int,
-    dtype: str,
-    device: str,
     resume: bool,
-    compiled: bool | None,
     list_models: bool,
     **options: Any,
 ) -> None:
@@ -214,104 +203,45 @@ def main(
       vp-train rigid-body.h5 --model vpt --window 3 -o vpt.safetensors
     """
     if list_models:
-        _list_models()
+        training_report.list_models()
         return
     if dataset is None:
         raise InputError("name the dataset to train on; vp-gen makes one")
     from vpintegrator.cli.results import model_results
     from vpintegrator.data import open_dataset
-    from vpintegrator.files import check_output, safe_name
     from vpintegrator.interrupts import terminate_as_interrupt
-    from vpintegrator.training import processes, train
-    from vpintegrator.training.output import save_somewhere
+    from vpintegrator.training import processes
     from vpintegrator.training.progress import training_bar
 
     terminate_as_interrupt()
     data = open_dataset(dataset)
-    sizes = {key: options.pop(key) for key in FLAGS}
-    if start is not None:
-        given = [
-            flag(key)
-            for key in ("model", "dtype", "reversible", *FLAGS)
-            if context.get_parameter_source(key) is not ParameterSource.DEFAULT
-        ]
-        given += [f"--option {entry}" for entry in extra]
-        if given:
-            raise InputError(
-                f"--start takes the model and its sizes from {start}; leave out {', '.join(given)}"
-            )
-        network, searching = _started(start), False
-        architecture = type(network)
-    else:
-        from vpintegrator.models.untrained import build, suited
-
-        if model == "auto":
-            model = suited(data.system, given_names(sizes, extra))
-        architecture = ARCHITECTURES.find(model)
-
-        def make(arguments: dict[str, Any]) -> Integrator:
-            return build(
-                data.system, model, reversible=reversible, seed=seed, dtype=dtype, **arguments
-            )
-
-        arguments = read_options(architecture, sizes, extra)
-    path = output or Path(f"{safe_name(data.system.name)}-{architecture.name}.safetensors")
+    given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
+    candidate = _started(start, given, options) if start else _untrained(data, options)
+    path = output or candidate.path(data)
     checkpoint = path.with_name(f"{path.name}.checkpoint")
-    goes_on = resume and checkpoint.exists()
-    check_output(path, overwrite or goes_on)
-    if checkpoint.exists() and not (resume or overwrite):
-        raise InputError(
-            f"{checkpoint} holds a training that was not finished; go on with --resume, or begin "
-            "anew with --overwrite"
-        )
-    if start is None:
-        arguments, searching = chosen_functions(
-            architecture, arguments, options, dtype, checkpoint if goes_on else None, make
-        )
-        if not searching:
-            network = make(arguments)
-    device = processes.start(_device(device))
+    goes_on = _goes_on(path, checkpoint, overwrite, resume)
+    candidate.choose(options, checkpoint if goes_on else None)
+    options["device"] = processes.start(_device(options["device"]))
     first = processes.rank() == 0
     if first:
-        if searching:
-            console().print(f"{architecture.name}: {SEARCHING}", soft_wrap=True)
-        else:
-            _announce(network, data)
+        candidate.announce(data)
         if resume and not goes_on:
             console().print(
                 f"  nothing was recorded in {checkpoint}: training begins anew", soft_wrap=True
             )
     before = _mark(path)
-    common: dict[str, Any] = {"seed": seed, "device": device, "compiled": compiled}
-    ended = ""
+    files = {"output": path, "overwrite": overwrite or goes_on}
+    files |= {"checkpoint": checkpoint, "resume": resume}
     try:
         with training_bar(quiet=is_asked("quiet") or not first) as show:
-            if searching:
-                found = search(data, make, arguments, options | common, show)
-                network, history, ended = found.model, found.history, found.ended
-                options, show = after_search(found, options, show)
-                _announce(network, data)
-            if ended == "interrupt":
-                save_somewhere(network, path, overwrite)
-            else:
-                history = train(
-                    network,
-                    data,
-                    normalise=start is None,
-                    checkpoint=checkpoint,
-                    resume=resume,
-                    output=path,
-                    overwrite=overwrite or goes_on,
-                    progress=show if first else False,
-                    **common,
-                    **options,
-                )
+            network, history = candidate.train(data, options, files, show if first else None)
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
     nothing = not history.epochs and math.isinf(history.best_validation_error)
     if first and not nothing:
-        _report(history, path, checkpoint)
-        write_json(lambda: {"output": path, **model_results(network), "history": history.summary()})
+        training_report.report(history, path, checkpoint)
+        results = {**model_results(network), "history": history.summary()}
+        write_json(lambda: {"output": path, **results})
     if history.stopped_by == "lost process":
         raise click.ClickException(
             "another process of this training is gone"
@@ -322,24 +252,52 @@ def main(
         _leave_interrupted("not an epoch was done, so nothing is written")
 
 
-def _list_models() -> None:
-    out = console()
-    for name, description in ARCHITECTURES.descriptions().items():
-        out.print(f"{name}: {description}", style="bold", soft_wrap=True)
-        for given, words in help_of_options(ARCHITECTURES.find(name)):
-            out.print(f"  {given:<44} {words}", soft_wrap=True)
-    write_json(
-        lambda: {
-            name: {
-                "description": description,
-                "options": [
-                    {"option": given, "help": words, "default": default}
-                    for given, words, default in model_options(ARCHITECTURES.find(name))
-                ],
-            }
-            for name, description in ARCHITECTURES.descriptions().items()
-        }
-    )
+def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
+    """The architecture that is asked for; the options about it are taken out of all."""
+    from vpintegrator.models.untrained import build, suited
+
+    flags = {key: options.pop(key) for key in FLAGS}
+    name, extra, dtype = (options.pop(key) for key in ("model", "extra", "dtype"))
+    if name == "auto":
+        name = suited(data.system, given_names(flags, extra))
+    architecture = ARCHITECTURES.find(name)
+    fixed = {"reversible": options.pop("reversible"), "seed": options["seed"], "dtype": dtype}
+
+    def make(arguments: dict[str, Any]) -> Integrator:
+        return build(data.system, name, **fixed, **arguments)
+
+    return Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
+
+
+def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate:
+    """A trained model to go on from, which remembers what it came from."""
+    from vpintegrator.models import load
+
+    about_it = ("model", "dtype", "reversible", *FLAGS)
+    refused = [flag(name) for name in about_it if name in given]
+    refused += [f"--option {entry}" for entry in options["extra"]]
+    if refused:
+        raise InputError(
+            f"--start takes the model and its sizes from {path}; leave out {', '.join(refused)}"
+        )
+    for name in (*about_it, "extra"):
+        del options[name]
+    model = load(path)
+    model.metadata["start"] = path.name
+    model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Candidate(type(model), network=model, normalise=False)
+
+
+def _goes_on(path: Path, checkpoint: Path, overwrite: bool, resume: bool) -> bool:
+    """Whether there is a checkpoint to go on from; refuse to overwrite what is not to be lost."""
+    goes_on = resume and checkpoint.exists()
+    check_output(path, overwrite or goes_on)
+    if checkpoint.exists() and not (resume or overwrite):
+        raise InputError(
+            f"{checkpoint} holds a training that was not finished; go on with --resume, or begin "
+            "anew with --overwrite"
+        )
+    return goes_on
 
 
 def _leave_interrupted(what: str) -> NoReturn:
@@ -356,16 +314,6 @@ def _mark(path: Path) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def _started(path: Path) -> Integrator:
-    """A trained model to go on from, which remembers what it came from."""
-    from vpintegrator.models import load
-
-    model = load(path)
-    model.metadata["start"] = path.name
-    model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return model
-
-
 def _device(name: str) -> str:
     import torch
 
@@ -376,53 +324,6 @@ def _device(name: str) -> str:
     except (RuntimeError, AssertionError):
         raise InputError(f"--device {name}: this device is not available here") from None
     return name
-
-
-def _announce(model: Integrator, data: Dataset) -> None:
-    count = sum(p.numel() for p in model.parameters())
-    traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
-    if model.symplectic:
-        traits = ["symplectic"]
-    if len(model.reversing_symmetries):
-        traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
-    out = console()
-    out.print(f"{model.name}: {', '.join(traits)}; {count} parameters", soft_wrap=True)
-    for line in (model.description, *model.choices):
-        out.print(f"  {line}", soft_wrap=True)
-    out.print(
-        f"  window {model.window}, predicting {model.prediction_window}; step {data.step:g}; "
-        f"{data.shapes['train'][0]} training trajectories of {data.system.title}",
-        soft_wrap=True,
-    )
-
-
-def _report(history: History, path: Path, checkpoint: Path) -> None:
-    out = console()
-    goes_on = ", --resume goes on" if checkpoint.exists() else ""
-    ending = {
-        "interrupt": f"interrupted; the best model so far is kept{goes_on}",
-        "lost process": "stopped for lack of another process; the best model so far is kept",
-        "divergence": "the error exploded again and again; the best model before is kept",
-    }.get(history.stopped_by, f"stopped by {history.stopped_by}")
-    out.print(
-        f"  {history.optimizer}{', compiled' if history.compiled else ''}: {history.epochs} epochs "
-        f"in {history.used:.0f} s, {ending}",
-        soft_wrap=True,
-    )
-    if history.rollbacks:
-        out.print(f"  went back to the best weights {history.rollbacks} times", soft_wrap=True)
-    out.print(
-        f"  relative error one window ahead: validation {history.best_validation_error:.2e} "
-        f"(epoch {history.best_epoch}), test {history.test_error:.2e}",
-        soft_wrap=True,
-    )
-    if history.overfitted:
-        out.print(
-            f"  the training windows were learned better and others worse after epoch "
-            f"{history.best_epoch}: give more trajectories, --noise or --horizon",
-            soft_wrap=True,
-        )
-    out.print(f"  written to {path}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,86 @@
+"""What vp-train says: the models there are, what it trains, and how that went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vpintegrator.cli.architecture import help_of_options, model_options
+from vpintegrator.cli.common import console
+from vpintegrator.cli.output import write_json
+from vpintegrator.models.registry import ARCHITECTURES
+
+if TYPE_CHECKING:
+    from vpintegrator.data import Dataset
+    from vpintegrator.models import Integrator
+    from vpintegrator.training import History
+
+
+def list_models() -> None:
+    """The architectures and their options."""
+    out = console()
+    for name, description in ARCHITECTURES.descriptions().items():
+        out.print(f"{name}: {description}", style="bold", soft_wrap=True)
+        for given, words in help_of_options(ARCHITECTURES.find(name)):
+            out.print(f"  {given:<44} {words}", soft_wrap=True)
+    write_json(
+        lambda: {
+            name: {
+                "description": description,
+                "options": [
+                    {"option": given, "help": words, "default": default}
+                    for given, words, default in model_options(ARCHITECTURES.find(name))
+                ],
+            }
+            for name, description in ARCHITECTURES.descriptions().items()
+        }
+    )
+
+
+def announce(model: Integrator, data: Dataset) -> None:
+    """What is trained, on what."""
+    count = sum(p.numel() for p in model.parameters())
+    traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
+    if model.symplectic:
+        traits = ["symplectic"]
+    if len(model.reversing_symmetries):
+        traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
+    out = console()
+    out.print(f"{model.name}: {', '.join(traits)}; {count} parameters", soft_wrap=True)
+    for line in (model.description, *model.choices):
+        out.print(f"  {line}", soft_wrap=True)
+    out.print(
+        f"  window {model.window}, predicting {model.prediction_window}; step {data.step:g}; "
+        f"{data.shapes['train'][0]} training trajectories of {data.system.title}",
+        soft_wrap=True,
+    )
+
+
+def report(history: History, path: Path, checkpoint: Path) -> None:
+    """How a training went, and where its model is."""
+    out = console()
+    goes_on = ", --resume goes on" if checkpoint.exists() else ""
+    ending = {
+        "interrupt": f"interrupted; the best model so far is kept{goes_on}",
+        "lost process": "stopped for lack of another process; the best model so far is kept",
+        "divergence": "the error exploded again and again; the best model before is kept",
+    }.get(history.stopped_by, f"stopped by {history.stopped_by}")
+    out.print(
+        f"  {history.optimizer}{', compiled' if history.compiled else ''}: {history.epochs} epochs "
+        f"in {history.used:.0f} s, {ending}",
+        soft_wrap=True,
+    )
+    if history.rollbacks:
+        out.print(f"  went back to the best weights {history.rollbacks} times", soft_wrap=True)
+    out.print(
+        f"  relative error one window ahead: validation {history.best_validation_error:.2e} "
+        f"(epoch {history.best_epoch}), test {history.test_error:.2e}",
+        soft_wrap=True,
+    )
+    if history.overfitted:
+        out.print(
+            f"  the training windows were learned better and others worse after epoch "
+            f"{history.best_epoch}: give more trajectories, --noise or --horizon",
+            soft_wrap=True,
+        )
+    out.print(f"  written to {path}", soft_wrap=True)
