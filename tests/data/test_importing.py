@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from vpintegrator.data import generate, import_dataset
+from vpintegrator.data.importing.arguments import Identification, Reading, Sharing
 from vpintegrator.errors import InputError
 
 STATES = np.random.default_rng(0).normal(size=(6, 9, 2))
@@ -428,3 +429,19 @@ def test_labels_of_axes_are_their_names(tmp_path):
         file["x"].dims[2].label = "time"
     dataset = import_dataset(tmp_path / "in.h5", tmp_path / "a.h5", step=1, split="time")
     assert dataset.shapes["train"][::2] == (6, 2)
+
+
+def test_arguments_in_groups_mean_the_same_as_flat_ones(tmp_path):
+    flat = import_dataset(
+        STATES, tmp_path / "a.h5", times=TIMES, components=["q", "p"], split="time", seed=3
+    )
+    groups = import_dataset(
+        STATES,
+        tmp_path / "b.h5",
+        reading=Reading(times=TIMES, components=["q", "p"]),
+        identification=Identification(),
+        sharing=Sharing(split="time", seed=3),
+    )
+    assert (flat.fingerprint, flat.recipe) == (groups.fingerprint, groups.recipe)
+    with pytest.raises(InputError, match="no argument 'variabel'; did you mean 'variable'"):
+        import_dataset(STATES, tmp_path / "c.h5", variabel="z")

@@ -1,0 +1,19 @@
+"""Values of arguments: numbers of things, however they are written."""
+
+import numpy as np
+import pytest
+
+from vpintegrator.argument_values import whole_number
+from vpintegrator.errors import InputError
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.int32(3), np.float64(3)])
+def test_numbers_of_things(value):
+    found = whole_number("steps", value, 1)
+    assert (found, type(found)) == (3, int)
+
+
+@pytest.mark.parametrize("value", [0, 2.5, True, "3", None, np.nan, np.inf, [3]])
+def test_what_is_no_number_of_things(value):
+    with pytest.raises(InputError, match=r"^steps = .* must be a whole number, 1 or more$"):
+        whole_number("steps", value, 1)
