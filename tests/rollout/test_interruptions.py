@@ -135,7 +135,7 @@ def test_whatever_goes_wrong_later_the_checkpoint_stays(tmp_path, monkeypatch):
         raise InputError("wrong")
 
     with monkeypatch.context() as context:  # found only when everything else was right
-        context.setattr(sys.modules["vpintegrator.rollout.compare"], "_compile", wrong)
+        context.setattr(sys.modules["vpintegrator.rollout.compare"], "solve_reference", wrong)
         with pytest.raises(InputError, match="wrong"):
             vp.compare(**options, checkpoint=folder, resume=True)
     assert files(folder) == kept

@@ -217,7 +217,8 @@ def test_a_dataset_is_where_to_start_from(dataset, one_step):
     assert same(report.run("rk4").states[:, 0], dataset.states("test")[:3, 0])
     assert not report.is_reference_given
     for changes, message in (
-        ({"initial": [[1.0, 0.0]]}, "leave out initial"),
+        ({"initial": [[1.0, 0.0]]}, "leave out others"),
+        ({"reference": np.ones((2, 9, 2))}, "leave out others"),
         ({"trajectories": 0}, "trajectories = 0"),
         ({"dataset": "none.h5"}, "no file none.h5"),
     ):

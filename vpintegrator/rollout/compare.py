@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,14 +119,14 @@ def compare(
     initial, tangent_steps = origin.initial, min(int(measures.tangent_steps), schedule.steps)
     if not by_reference:
         first = integrate(system, start.first_window, initial, step, window - 1)
-    _check_memory(initial, schedule, tangent_steps)
+    prepared = _Prepared(system, step, flows, origin, schedule)
+    prepared.check_memory(tangent_steps)
     asked = {"first window": start.first_window, "threshold": measures.threshold, "section": plane}
-    identity = _identity(system, step, schedule, origin, flows, asked)
-    recording = _open_recording(checkpoint, resume, identity)
+    recording = prepared.open_recording(checkpoint, resume, asked)
     try:
-        _reserve(recording, system, schedule, origin, len(flows))
-        _compile([f for f in flows if isinstance(f, LearnedFlow)], len(initial), compiled, progress)
-        exact = _find_reference(system, step, schedule, origin, progress, recording)
+        prepared.reserve(recording)
+        prepared.compile_models(compiled, progress)
+        exact = prepared.find_reference(recording, progress)
         aligned = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
         comparison = Comparison(
             system=system,
@@ -166,92 +167,76 @@ def compare(
         raise
 
 
-def _check_memory(initial: np.ndarray, schedule: Schedule, tangent_steps: int) -> None:
-    # the whole of the reference is at hand, and the spread about its mean is computed from copies
-    values = 3 * (schedule.known + 1) * initial.size
-    what = f"a reference of {schedule.known:,} steps"
-    check_memory(what, values, "end it earlier (--reference-time)")
-    values = 4 * tangent_steps * min(len(initial), TANGENT_TRAJECTORIES)
-    check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
+@dataclass(frozen=True)
+class _Prepared:
+    """What is compared, before anything is computed."""
 
+    system: System
+    step: float
+    flows: list[NumericalFlow]
+    origin: Origin
+    schedule: Schedule
 
-def _identity(
-    system: System,
-    step: float,
-    schedule: Schedule,
-    origin: Origin,
-    flows: Sequence[NumericalFlow],
-    asked: Mapping[str, Any],
-) -> dict[str, Any]:
-    """What must be the same to go on with a checkpoint."""
-    given = origin.reference
-    return {
-        "system": system.text,
-        "parameters": system.definitions,
-        "step": step,
-        "steps": schedule.steps,
-        "every": schedule.every,
-        "initial states": _digest(origin.initial),
-        "reference": schedule.known if given is None else _digest(given),
-        **asked,
-        "methods": {flow.name: fingerprint(flow) for flow in flows},
-    }
+    def check_memory(self, tangent_steps: int) -> None:
+        # the reference is at hand as a whole, and the spread about its mean computed from copies
+        initial, known = self.origin.initial, self.schedule.known
+        values = 3 * (known + 1) * initial.size
+        check_memory(f"a reference of {known:,} steps", values, "end it earlier (--reference-time)")
+        values = 4 * tangent_steps * min(len(initial), TANGENT_TRAJECTORIES)
+        check_memory(f"{tangent_steps:,} tangent steps", values, "take fewer (--tangent-steps)")
+
+    def open_recording(
+        self, checkpoint: str | os.PathLike[str] | None, resume: bool, asked: Mapping[str, Any]
+    ) -> Recording:
+        """What must be the same to go on is this, and what else was ``asked``."""
+        if checkpoint is None and resume:
+            raise InputError("resume needs the name of the checkpoint")
+        if checkpoint is None:
+            return Recording()
+        given = self.origin.reference
+        identity = {
+            "system": self.system.text,
+            "parameters": self.system.definitions,
+            "step": self.step,
+            "steps": self.schedule.steps,
+            "every": self.schedule.every,
+            "initial states": _digest(self.origin.initial),
+            "reference": self.schedule.known if given is None else _digest(given),
+            **asked,
+            "methods": {flow.name: fingerprint(flow) for flow in self.flows},
+        }
+        return FolderRecording(checkpoint, identity, resume)
+
+    def reserve(self, recording: Recording) -> None:
+        """Find out whether everything has room."""
+        initial, stored = self.origin.initial, self.schedule.stored
+        series = sum(len(diagnostic.series(self.system)) for diagnostic in DIAGNOSTICS)
+        measured = len(stored) * len(initial) * (self.system.dim + series)
+        solved = (self.schedule.known + 1) * initial.size * (self.origin.reference is None)
+        recording.reserve(solved + len(self.flows) * measured)
+
+    def compile_models(self, compiled: bool | None, progress: Progress | None) -> None:
+        """Have the models run as machine code, where that is wanted and possible."""
+        models = [flow for flow in self.flows if isinstance(flow, LearnedFlow)]
+        if compiled is False or not models:
+            return
+        for number, flow in enumerate(models):
+            if progress:
+                progress("compilation", number, len(models))
+            flow.compiled = compile_for(flow.model, len(self.origin.initial), compiled)
+        if progress:
+            progress("compilation", len(models), len(models))
+
+    def find_reference(self, recording: Recording, progress: Progress | None) -> Reference:
+        known, initial, given = self.schedule.known, self.origin.initial, self.origin.reference
+        if given is not None:
+            return Reference(given[:, : known + 1], np.full(len(given), np.nan))
+        times = self.step * np.arange(known + 1)
+        return solve_reference(self.system, initial, times, progress, recording)
 
 
 def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-def _open_recording(
-    checkpoint: str | os.PathLike[str] | None, resume: bool, identity: Mapping[str, Any]
-) -> Recording:
-    if checkpoint is not None:
-        return FolderRecording(checkpoint, identity, resume)
-    if resume:
-        raise InputError("resume needs the name of the checkpoint")
-    return Recording()
-
-
-def _reserve(
-    recording: Recording, system: System, schedule: Schedule, origin: Origin, methods: int
-) -> None:
-    """Find out whether everything has room."""
-    series = sum(len(diagnostic.series(system)) for diagnostic in DIAGNOSTICS)
-    measured = len(schedule.stored) * len(origin.initial) * (system.dim + series)
-    solved = (schedule.known + 1) * origin.initial.size * (origin.reference is None)
-    recording.reserve(solved + methods * measured)
-
-
-def _compile(
-    flows: Sequence[LearnedFlow],
-    trajectories: int,
-    compiled: bool | None,
-    progress: Progress | None,
-) -> None:
-    """Have the models run as machine code, where that is wanted and possible."""
-    if compiled is False:
-        return
-    for number, flow in enumerate(flows):
-        if progress:
-            progress("compilation", number, len(flows))
-        flow.compiled = compile_for(flow.model, trajectories, compiled)
-    if progress and flows:
-        progress("compilation", len(flows), len(flows))
-
-
-def _find_reference(
-    system: System,
-    step: float,
-    schedule: Schedule,
-    origin: Origin,
-    progress: Progress | None,
-    recording: Recording,
-) -> Reference:
-    if origin.reference is None:
-        times = step * np.arange(schedule.known + 1)
-        return solve_reference(system, origin.initial, times, progress, recording)
-    states = origin.reference[:, : schedule.known + 1]
-    return Reference(states, np.full(len(states), np.nan))
 
 
 def _usual_threshold(reference: np.ndarray) -> float:

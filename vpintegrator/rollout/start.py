@@ -62,8 +62,8 @@ def find_origin(
         reference = None
     recorded = isinstance(reference, str) and reference == "dataset"
     if recorded or start.dataset is not None:
-        if initial is not None:
-            raise InputError("a dataset holds the first states; leave out initial")
+        if initial is not None or not (recorded or reference is None):
+            raise InputError("a dataset holds the first states; leave out others")
         dataset = recorded_dataset(models) if start.dataset is None else start.dataset
         whole_states = recorded or system.is_measured
         count = whole_number("trajectories", start.trajectories, 1)
