@@ -23,22 +23,7 @@ from vpintegrator.errors import InputError, nearest
 from vpintegrator.toml import check_keys, read_toml, toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
-_KEYS = (
-    "title",
-    "reference",
-    "system",
-    "system_name",
-    "parameters",
-    "step",
-    "steps",
-    "seed",
-    "trajectories",
-    "initial_conditions",
-    "stratified",
-    "split",
-    "observation",
-    "solver",
-)
+_SOLVER = ("method", "rtol", "atol")
 _LARGEST = 2**63 - 1  # whole number that files can hold
 _SPREAD_SAMPLE = 256  # trajectories from which the spread of the components is taken
 
@@ -306,7 +291,10 @@ def _read(
     parameters: Mapping[str, Any],
     overrides: Mapping[str, Any],
 ) -> Recipe:
-    check_keys(table, _KEYS, label)
+    names = [field.name for field in dataclasses.fields(Recipe)]
+    plain = [name for name in names if name not in (*_SOLVER, *_TABLES, "system", "source")]
+    known = [*plain, *_TABLES, "system", "system_name", "parameters", "solver"]
+    check_keys(table, known, label)
     for key in ("parameters", "trajectories", "initial_conditions", "solver", *_TABLES):
         if not isinstance(table.get(key, {}), Mapping):
             raise InputError(f"{label}: '{key}' must be a table, written [{key}]")
@@ -314,7 +302,7 @@ def _read(
         if not isinstance(table.get(key, ""), str):
             raise InputError(f"{label}, {key}: expected text in quotes, found {table[key]!r}")
     solver = table.get("solver", {})
-    check_keys(solver, ("method", "rtol", "atol"), f"{label}, [solver]")
+    check_keys(solver, _SOLVER, f"{label}, [solver]")
     name = table["system"]
     values = {**table.get("parameters", {}), **parameters}
     # a path in a recipe is meant from the recipe's own folder
@@ -327,13 +315,9 @@ def _read(
         hint = nearest(name, list_systems()) or f"; there are {', '.join(list_systems())}"
         raise InputError(f"{label}, system: there is no system '{name}' in the catalogue{hint}")
     values = {
-        "title": table.get("title", ""),
-        "reference": table.get("reference", ""),
-        "step": table.get("step", system.defaults.get("step")),
-        "steps": table.get("steps", system.defaults.get("steps", 100)),
-        "seed": table.get("seed", 0),
-        "initial_conditions": table.get("initial_conditions", {}),
-        "trajectories": table.get("trajectories", _DEFAULT_TRAJECTORIES),
+        "step": system.defaults.get("step"),
+        "steps": system.defaults.get("steps", 100),
+        **{key: table[key] for key in plain if key in table},
         **solver,
         **_read_tables({key: table[key] for key in _TABLES if key in table}, label),
         **overrides,

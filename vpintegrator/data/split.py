@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.data.values import is_number
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.toml import check_keys
 
@@ -47,8 +48,7 @@ class Split:
         if self.fractions is None:
             return
         numbers = len(self.fractions) == len(GROUPS) and all(
-            isinstance(f, int | float) and not isinstance(f, bool) and 0 <= f <= 1
-            for f in self.fractions
+            is_number(f) and 0 <= f <= 1 for f in self.fractions
         )
         if not numbers or abs(sum(self.fractions) - 1) > 1e-6 or not self.fractions[0] > 0:
             raise InputError(
