@@ -222,7 +222,7 @@ def _shown_from(used: float, show: Show | None) -> Show | None:
 
 def _stored_sizes(checkpoint: Path) -> dict[str, Any]:
     """Functions, degree and depth of the training that a checkpoint is of."""
-    from vpintegrator.training.checkpoint import stored_identity
+    from vpintegrator.training.stored_checkpoint import stored_identity
 
     stored = stored_identity(checkpoint).get("arguments")
     if not stored:

@@ -1,8 +1,10 @@
 """Training: second- and first-order optimisation in double precision, on one process or many."""
 
+from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.objective import LOSSES, Objective
-from vpintegrator.training.optimizers import OPTIMIZERS
+from vpintegrator.training.optimizers import OPTIMIZERS, Method
+from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search import Found, find_functions
 from vpintegrator.training.train import train
@@ -11,8 +13,11 @@ __all__ = [
     "LOSSES",
     "OPTIMIZERS",
     "Budget",
+    "Execution",
+    "Files",
     "Found",
     "History",
+    "Method",
     "Objective",
     "find_functions",
     "relative_error",

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
 from vpintegrator.errors import InputError
 
 LARGEST_SEED = 2**63 - 1
+
+
+def check(group: Any, **checks: Callable[[str, Any], Any]) -> None:
+    """Let fields of a frozen dataclass be what their checks give; None where it is the default."""
+    for name, checked in checks.items():
+        value = getattr(group, name)
+        if value is not None or getattr(type(group), name) is not None:
+            object.__setattr__(group, name, checked(name, value))
 
 
 def whole(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

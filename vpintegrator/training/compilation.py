@@ -14,7 +14,7 @@ from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
-from vpintegrator.training.arguments import whole
+from vpintegrator.training.arguments import check, whole
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizer import Optimizer
 
@@ -25,29 +25,14 @@ _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the 
 
 @dataclass(frozen=True)
 class Execution:
-    """Where training runs.
-
-    Attributes
-    ----------
-    device
-        The model stays there.
-    threads
-        Of torch on the CPU.
-    compiled
-        Whether residuals and their derivatives are computed as machine code; None to choose.
-
-    Raises
-    ------
-    InputError
-        If a value is out of range.
-    """
+    """Where training runs, and whether as machine code, see :func:`vpintegrator.train`."""
 
     device: str | torch.device = "cpu"
     threads: int = 1
     compiled: bool | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "threads", whole("threads", self.threads))
+        check(self, threads=whole)
 
 
 def compile_for_training(

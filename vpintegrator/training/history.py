@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from vpintegrator.training.arguments import positive, whole
+from vpintegrator.training.arguments import check, positive, whole
 
 DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")
@@ -148,15 +148,7 @@ class Budget:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        for name, checked in (
-            ("seconds", positive),
-            ("epochs", whole),
-            ("target", positive),
-            ("patience", whole),
-        ):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, checked(name, value))
+        check(self, seconds=positive, epochs=whole, target=positive, patience=whole)
 
     def or_default(self) -> Budget:
         """The same with seconds, if it has neither these nor epochs."""

@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.training.arguments import not_negative, whole
+from vpintegrator.training.arguments import check, not_negative, whole
 
 LOSSES = ("mean-square", "relative")
 
@@ -45,8 +45,7 @@ class Objective:
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise InputError(f"loss = '{self.loss}' is none of {', '.join(LOSSES)}")
-        object.__setattr__(self, "horizon", whole("horizon", self.horizon))
-        object.__setattr__(self, "noise", not_negative("noise", self.noise))
+        check(self, horizon=whole, noise=not_negative)
 
     def residuals_of_window(self, model: Integrator) -> int:
         """How many numbers are predicted from a window."""

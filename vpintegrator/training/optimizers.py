@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.training import processes
-from vpintegrator.training.arguments import LARGEST_SEED, positive, whole
+from vpintegrator.training.arguments import LARGEST_SEED, check, positive, whole
 from vpintegrator.training.choice import by_size
 from vpintegrator.training.first_order import Adam, AdamW
 from vpintegrator.training.gauss_newton import GaussNewton
@@ -25,26 +26,7 @@ OPTIMIZERS = ("auto", *BY_NAME)
 
 @dataclass(frozen=True)
 class Method:
-    """How training minimises.
-
-    Attributes
-    ----------
-    optimizer
-        One of ``OPTIMIZERS``.
-    batch
-        Windows in a step; None for the optimizer's default.
-    learning_rate
-        At the start; None for the optimizer's default.
-    restarts
-        Random starts.
-    seed
-        Of the choice and order of windows, and of the weights of restarts.
-
-    Raises
-    ------
-    InputError
-        If a value is out of range.
-    """
+    """How training minimises, see :func:`vpintegrator.train`."""
 
     optimizer: str = "auto"
     batch: int | None = None
@@ -55,15 +37,8 @@ class Method:
     def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
             raise InputError(f"optimizer = '{self.optimizer}' is none of {', '.join(OPTIMIZERS)}")
-        checked: dict[str, Any] = {
-            "batch": None if self.batch is None else whole("batch", self.batch),
-            "restarts": whole("restarts", self.restarts),
-            "seed": whole("seed", self.seed, 0, LARGEST_SEED),
-        }
-        if self.learning_rate is not None:
-            checked["learning_rate"] = positive("learning_rate", self.learning_rate)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        seed = partial(whole, least=0, most=LARGEST_SEED)
+        check(self, batch=whole, learning_rate=positive, restarts=whole, seed=seed)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -21,24 +21,7 @@ from vpintegrator.training.arguments import not_negative
 
 @dataclass(frozen=True)
 class Files:
-    """What training writes, and goes on from.
-
-    Attributes
-    ----------
-    checkpoint, checkpoint_seconds
-        File to write at these intervals and at an interrupt.
-    resume
-        Whether to go on from the checkpoint, if there is one.
-    output, overwrite
-        File for the trained model, and whether it may exist.
-    log
-        Folder for TensorBoard.
-
-    Raises
-    ------
-    InputError
-        If a value is out of range, or the name of the checkpoint is missing.
-    """
+    """What training writes, and goes on from, see :func:`vpintegrator.train`."""
 
     checkpoint: str | os.PathLike[str] | None = None
     checkpoint_seconds: float = 30.0

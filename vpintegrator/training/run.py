@@ -22,7 +22,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
-from vpintegrator.training.checkpoint import Checkpoint, load_checkpoint, stored_identity
+from vpintegrator.training.checkpoint import Checkpoint
 from vpintegrator.training.choice import BY_TIME, by_time
 from vpintegrator.training.compilation import Execution, compile_for_training, training_with
 from vpintegrator.training.history import Budget, History
@@ -35,6 +35,7 @@ from vpintegrator.training.output import Files, save_somewhere, sentence
 from vpintegrator.training.progress import Show, shown
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.stages import Stages
+from vpintegrator.training.stored_checkpoint import load_checkpoint, stored_identity
 from vpintegrator.training.training_data import TrainingData
 
 
