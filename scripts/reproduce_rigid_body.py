@@ -90,7 +90,7 @@ def draw(scene: Scene) -> Figure:
         sphere = Sphere(range(3), scene.components, 1.0, style)
         sphere.frame(axes)
         for orbit in report.reference:
-            sphere.draw(axes, sphere.points(orbit), color=style.reference, **stroke(style, False))
+            sphere.draw(axes, orbit, color=style.reference, **stroke(style, False))
         draw_portrait(axes, scene, name)
         axes.set_title(panel_title(scene, name), color=scene.looks[name].colour)
     draw_orbits(lower, scene, STUDY, scene.components)

@@ -297,7 +297,7 @@ def _read_rollout(path: Path) -> None:
             for name, figure in FIGURES.items()
             if figure.applies(scene)
         }
-        latex_environments(texts, scene.name, dict.fromkeys(texts, scene.style.wide))
+        latex_environments(texts, scene.name, dict.fromkeys(texts, (7.0, 5.0)))
 
 
 _TRAININGS = (("levenberg-marquardt", "float64"), ("adam", "float32"), ("l-bfgs", "float64"))

@@ -67,10 +67,10 @@ def test_what_is_left_out_is_told(thinned, oscillators):
 def test_documents_hold_all_captions(body):
     scene = Scene(body)
     texts, name = captions(scene), scene.name
-    names, widths = list(texts), dict.fromkeys(texts, scene.style.wide)
+    names, sizes = list(texts), dict.fromkeys(texts, (scene.style.wide, 3.0))
     markdown = markdown_paragraphs(texts)
     assert re.findall("## (.*)", markdown) == names
-    text = latex_environments(texts, name, widths)
+    text = latex_environments(texts, name, sizes)
     assert len(re.findall(r"\\begin\{figure\*?\}", text)) == len(names)
     assert text.count(r"\begin{figure*}") == text.count(r"\end{figure*}")
     assert text.count("{") == text.count("}")
@@ -79,8 +79,8 @@ def test_documents_hold_all_captions(body):
     )
     assert [name for _, name in whole] == names
     assert all(0.3 <= float(share) < 1 for share, _ in whole)
-    assert r"\resizebox{\linewidth}{!}{\input{errors.pgf}}" in latex_environments(
-        texts, name, widths, as_pgf=True
+    assert r"\linewidth\fi}{!}{\input{errors.pgf}}" in latex_environments(
+        texts, name, sizes, as_pgf=True
     )
     assert not re.search(r"\d[eE][-+]\d", text)  # powers of ten instead
 
@@ -95,7 +95,7 @@ def test_plain_text_as_latex():
 
 def test_a_wide_figure_spans_both_columns(body):
     texts = captions(Scene(body), ["overview", "errors"])
-    text = latex_environments(texts, "body", {"overview": 7, "errors": 3.4})
+    text = latex_environments(texts, "body", {"overview": (7, 5), "errors": (3.4, 2)})
     assert re.findall(r"begin\{(.*)\}", text) == ["figure*", "figure"]
     assert text.startswith("% \\usepackage{graphicx}\n")
 

@@ -62,7 +62,7 @@ KNOWN = """
     usepackage resizebox ifdim width linewidth textheight else fi
 """
 CAPTIONS = ["overview", "phase", "errors", "invariants", "volume"]
-WIDTHS = dict.fromkeys(CAPTIONS, 7.0)
+SIZES = dict.fromkeys(CAPTIONS, (7.0, 5.0))
 names = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=8), max_size=4).map("".join)
 
 
@@ -112,7 +112,7 @@ def test_no_tex_is_obeyed(rename, title):
     report = rename(title)
     for text in (
         latex_table(report),
-        latex_environments(captions(Scene(report), CAPTIONS), title, WIDTHS),
+        latex_environments(captions(Scene(report), CAPTIONS), title, SIZES),
         Scene(report, latex=True).text(title) + Scene(report, latex=True).titles["rk4"],
     ):
         assert obeyed(text) == []

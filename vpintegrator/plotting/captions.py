@@ -33,43 +33,38 @@ def markdown_paragraphs(texts: Mapping[str, str]) -> str:
 def latex_environments(
     texts: Mapping[str, str],
     subject: str,
-    widths: Mapping[str, float],
-    heights: Mapping[str, float] | None = None,
+    sizes: Mapping[str, tuple[float, float]],
     as_pgf: bool = False,
 ) -> str:
     """Figures with their captions, as environments to copy from, labelled by their ``subject``.
 
-    A figure wider than a column, by its width in inches, stands in ``figure*``, which spans both
-    columns where there are two; it is scaled to the width of its environment, or to what its
-    caption leaves of the height of the page. PGF needs the ``heights`` for that.
+    A figure wider than a column, by its width and height in inches, stands in ``figure*``, which
+    spans both columns where there are two; it is scaled to the width of its environment, or to what
+    its caption leaves of the height of the page.
     """
     blocks = []
     for name, text in texts.items():
-        environment = "figure*" if widths[name] > _COLUMN else "figure"
+        across, high = sizes[name]
+        environment = "figure*" if across > _COLUMN else "figure"
         share = max(_PAGE - len(text) / _LETTERS, _LEAST)
         drawing = (
             rf"\includegraphics[width=\linewidth,height={share:.2f}\textheight,keepaspectratio]"
             f"{{{name}}}"
         )
         if as_pgf:
-            width = r"\linewidth"
-            if heights is not None:  # TeX takes the lesser of two widths
-                tall = rf"{share * widths[name] / heights[name]:.2f}\textheight"
-                width = rf"\ifdim{tall}<\linewidth {tall}\else\linewidth\fi"
+            # TeX takes the lesser of two widths
+            tall = rf"{share * across / high:.2f}\textheight"
+            width = rf"\ifdim{tall}<\linewidth {tall}\else\linewidth\fi"
             drawing = rf"\resizebox{{{width}}}{{!}}{{\input{{{name}.pgf}}}}"
-        blocks.append(
-            "\n".join(
-                [
-                    rf"\begin{{{environment}}}",
-                    r"  \centering",
-                    f"  {drawing}",
-                    rf"  \caption{{{latex(text)}}}",
-                    rf"  \label{{fig:{label(f'{subject} {name}')}}}",
-                    rf"\end{{{environment}}}",
-                    "",
-                ]
-            )
-        )
+        lines = [
+            rf"\begin{{{environment}}}",
+            r"  \centering",
+            f"  {drawing}",
+            rf"  \caption{{{latex(text)}}}",
+            rf"  \label{{fig:{label(f'{subject} {name}')}}}",
+            rf"\end{{{environment}}}",
+        ]
+        blocks.append("\n".join(lines) + "\n")
     packages = [r"\usepackage{graphicx}", *([r"\usepackage{pgf}"] if as_pgf else [])]
     return "".join(f"% {line}\n" for line in packages) + "\n" + "\n".join(blocks)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -101,8 +101,12 @@ def draw(
         if progress is not None:
             progress("", len(figures), len(figures))
         scene = scenes(False)
-        captions = {name: caption(scene, figures[name]) for name in canvas.widths}
-        texts = tables | canvas.documents(captions, scene.name)
+        captions = {name: caption(scene, figures[name]) for name in canvas.sizes}
+        documents = (
+            markdown_paragraphs(captions),
+            latex_environments(captions, scene.name, canvas.sizes, canvas.formats == ["pgf"]),
+        )
+        texts = tables | dict(zip(_CAPTIONS, documents, strict=True))
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
     return [folder / name for name in [*(path.name for path in canvas.paths), *texts]]
@@ -126,15 +130,14 @@ def _opened(
 class _Canvas:
     """Where figures and texts go, and how.
 
-    ``paths`` and, by figure, ``widths`` and ``heights`` in inches say what was written.
+    ``paths`` and, by figure, ``sizes`` (width, height) in inches say what was written.
     """
 
     folder: Path
     formats: list[str]
     engine: str | None
     paths: list[Path] = field(default_factory=list)
-    widths: dict[str, float] = field(default_factory=dict)
-    heights: dict[str, float] = field(default_factory=dict)
+    sizes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def draw(self, declared: FigureDeclaration[Any], scenes: Callable[[bool], Any]) -> None:
         """Write a figure if it applies."""
@@ -152,14 +155,4 @@ class _Canvas:
             write_pgf(figure, self.folder / f"{name}.pgf", self.engine)
             self.paths.append(self.folder / f"{name}.pgf")
             self.paths += sorted(self.folder.glob(f"{name}-img*.png"))
-        self.widths[name] = float(figure.get_figwidth())
-        self.heights[name] = float(figure.get_figheight())
-
-    def documents(self, captions: Mapping[str, str], subject: str) -> dict[str, str]:
-        """The captions for Markdown and LaTeX."""
-        as_pgf = self.formats == ["pgf"]
-        written = (
-            markdown_paragraphs(captions),
-            latex_environments(captions, subject, self.widths, self.heights, as_pgf),
-        )
-        return dict(zip(_CAPTIONS, written, strict=True))
+        self.sizes[name] = (float(figure.get_figwidth()), float(figure.get_figheight()))

@@ -74,7 +74,7 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None
 
     def draw(states: np.ndarray, dots: bool, width: float, **colour: Any) -> None:
         strokes = stroke(style, dots, width, len(states))
-        view.draw(axes, view.points(scene.located(states)), **colour, **strokes)
+        view.draw(axes, scene.located(states), **colour, **strokes)
 
     if scene.referenced:
         for part in (early, late):
@@ -83,7 +83,7 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None
     for part, colour, width in ((early, pale(look.colour, style), 1.0), (late, look.colour, 0.75)):
         own = shown(scene.runs[name].states[orbit, part], scene.dots)
         draw(own, scene.dotted(own), width, color=colour)
-    inside = view.holds(view.points(scene.located(scene.runs[name].states[orbit])))
+    inside = view.holds(scene.located(scene.runs[name].states[orbit]))
     text = f"{rank}: orbit {orbit + 1}" if len(scene.report.reference) > 1 else ""
     text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside, late)]))
     if text:

@@ -34,23 +34,27 @@ def find_engine() -> str:
             f"PGF needs a LaTeX engine, and none of {', '.join(ENGINES)} is installed; install "
             "TeX Live, or choose the format pdf"
         )
-    from matplotlib.backends.backend_pgf import LatexError, LatexManager
+    from matplotlib.backends.backend_pgf import LatexManager
     from matplotlib.font_manager import FontProperties
 
-    with pgf_settings(engine):
-        try:
-            LatexManager._get_cached_or_new().get_width_height_descent("$t$", FontProperties())
-        except (LatexError, RuntimeError) as error:
-            raise _refusal(engine, error) from None
+    with _measured_by(engine):
+        LatexManager._get_cached_or_new().get_width_height_descent("$t$", FontProperties())
     return engine
 
 
 @contextmanager
-def pgf_settings(engine: str) -> Iterator[None]:
+def _measured_by(engine: str) -> Iterator[None]:
     """Letters of the document that includes the figure, and an engine that measures them."""
+    from matplotlib.backends.backend_pgf import LatexError
+
     settings = {"pgf.texsystem": engine, "pgf.rcfonts": False}
     with matplotlib.rc_context(settings):  # type: ignore[arg-type]
-        yield
+        try:
+            yield
+        except (LatexError, RuntimeError) as error:
+            lines = str(error).splitlines()
+            reason = next((line.lstrip("! ") for line in lines if line.startswith("!")), lines[0])
+            raise InputError(f"PGF: {engine} cannot typeset labels: {reason}") from None
 
 
 def write_pgf(figure: matplotlib.figure.Figure, path: Path, engine: str) -> None:
@@ -61,18 +65,7 @@ def write_pgf(figure: matplotlib.figure.Figure, path: Path, engine: str) -> None
     InputError
         If LaTeX cannot typeset a label: it has no such letter, say.
     """
-    from matplotlib.backends.backend_pgf import LatexError
-
-    with pgf_settings(engine):
-        try:
-            figure.savefig(path, format="pgf")
-        except LatexError as error:
-            raise _refusal(engine, error) from None
+    with _measured_by(engine):
+        figure.savefig(path, format="pgf")
     # a command of Matplotlib's that it expects the document to define
     path.write_text(_COMMAND + path.read_text(encoding="utf-8"), encoding="utf-8")
-
-
-def _refusal(engine: str, error: Exception) -> InputError:
-    lines = str(error).splitlines()
-    reason = next((line.lstrip("! ") for line in lines if line.startswith("!")), lines[0])
-    return InputError(f"PGF: {engine} cannot typeset labels: {reason}")

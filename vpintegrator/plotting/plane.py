@@ -80,10 +80,6 @@ class Plane:
     projection = None
     width, alpha = 0.75, 0.9
 
-    def points(self, states: np.ndarray) -> np.ndarray:
-        """Of states (..., dim) the components on the axes, (..., 2)."""
-        return states[..., list(self.pair)]
-
     @cached_property
     def box(self) -> np.ndarray:
         """Limits of the axes: (component, low or high)."""
@@ -95,13 +91,13 @@ class Plane:
             box = np.stack([middle - half, middle + half], axis=1)
         return box
 
-    def holds(self, points: np.ndarray) -> np.ndarray:
-        """Which of the points (..., 2) the axes show."""
-        return within(points, self.box)
+    def holds(self, states: np.ndarray) -> np.ndarray:
+        """Which of the states (..., dim) the axes show."""
+        return within(states[..., list(self.pair)], self.box)
 
-    def draw(self, axes: Axes, points: np.ndarray, **strokes: Any) -> None:
-        """An orbit (time, 2)."""
-        axes.plot(points[:, 0], points[:, 1], **strokes)
+    def draw(self, axes: Axes, states: np.ndarray, **strokes: Any) -> None:
+        """An orbit (time, dim)."""
+        axes.plot(states[:, self.pair[0]], states[:, self.pair[1]], **strokes)
 
     def frame(self, axes: Axes) -> None:
         """Limits and labels."""

@@ -71,7 +71,7 @@ def draw_orbits(
 ) -> None:
     """Orbits (trajectory, time, dim), each in its colour, as a line or as dots."""
     rasterized = len(orbits) * orbits.shape[1] > _MANY
-    for orbit, colour, dots in zip(view.points(orbits), colours, dotted, strict=True):
+    for orbit, colour, dots in zip(orbits, colours, dotted, strict=True):
         strokes = stroke(style, dots, view.width, len(orbit)) | {"rasterized": rasterized}
         alpha = {} if view.alpha is None else {"alpha": view.alpha}
         view.draw(axes, orbit, color=colour, **strokes, **alpha)
@@ -98,7 +98,7 @@ def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | No
     view = view_of(scene, drawn(scene.scale) if flat else scene.scale, pair)
     view.frame(axes)
     if flat and scene.referenced:
-        below = view.points(scene.located(scene.curve(drawn(report.reference))))
+        below = scene.located(scene.curve(drawn(report.reference)))
         strokes = stroke(style, scene.dots_of_reference, 1.8, below.shape[1])
         rasterized = len(part) * part.shape[1] > _MANY
         for orbit in below:

@@ -25,22 +25,18 @@ class Space:
     projection = "3d"
     width, alpha = 0.6, None
 
-    def points(self, states: np.ndarray) -> np.ndarray:
-        """Of states the three components, without further coordinates, (..., 3)."""
-        return states[..., :3]
-
     @cached_property
     def box(self) -> np.ndarray:
         """Limits of the axes: (component, low or high)."""
         return np.array([limits(self.scale[..., k], 0.1) for k in range(3)])
 
-    def holds(self, points: np.ndarray) -> np.ndarray:
-        """Which of the points (..., 3) lie in the box."""
-        return within(points, self.box)
+    def holds(self, states: np.ndarray) -> np.ndarray:
+        """Which of the states, whose first three components count, lie in the box."""
+        return within(states[..., :3], self.box)
 
-    def draw(self, axes: Any, points: np.ndarray, **strokes: Any) -> None:
-        """An orbit (time, 3) without what leaves the box."""
-        x, y, z = np.where(self.holds(points)[:, None], points, np.nan).T
+    def draw(self, axes: Any, states: np.ndarray, **strokes: Any) -> None:
+        """An orbit (time, dim) without what leaves the box."""
+        x, y, z = np.where(self.holds(states)[:, None], states[:, :3], np.nan).T
         axes.plot(x, y, z, **strokes)
 
     def frame(self, axes: Any) -> None:

@@ -58,18 +58,15 @@ class Sphere:
     projection: ClassVar[str | None] = None  # of the Axes
     width, alpha = 0.75, 0.95  # of the lines of orbits among others
 
-    def points(self, states: np.ndarray) -> np.ndarray:
-        """Of states (..., dim) the components on the axes, (..., 3)."""
-        return states[..., list(self.components)]
-
-    def holds(self, points: np.ndarray) -> np.ndarray:
-        """Which of the points (..., 3) are so near to the sphere that they are drawn."""
+    def holds(self, states: np.ndarray) -> np.ndarray:
+        """Which of the states (..., dim) are so near to the sphere that they are drawn."""
         with np.errstate(all="ignore"):
-            return np.asarray(np.linalg.norm(points, axis=-1) < _NEAR * self.radius)
+            distance = np.linalg.norm(states[..., list(self.components)], axis=-1)
+            return np.asarray(distance < _NEAR * self.radius)
 
-    def draw(self, axes: Axes, points: np.ndarray, alpha: float = alpha, **strokes: Any) -> None:
-        """An orbit (time, 3), fainter on the far side, without what is not near to the sphere."""
-        near = self.holds(points)
+    def draw(self, axes: Axes, states: np.ndarray, alpha: float = alpha, **strokes: Any) -> None:
+        """An orbit (time, dim), fainter on the far side, without what is not near to the sphere."""
+        near, points = self.holds(states), states[:, list(self.components)]
         if self.alone:
             points = np.where(near[:, None], points, np.nan)
         elif not near.all():
