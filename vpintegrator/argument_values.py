@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from numbers import Real
 from typing import Any
 
 from vpintegrator.errors import InputError
@@ -33,12 +34,28 @@ def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
     return value
 
 
-def whole(argument: str, value: int, least: int = 1) -> int:
-    """The integer ``value`` if it is at least ``least``, else InputError naming the argument."""
+def whole(argument: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """``value`` if it is an integer in these bounds, else InputError."""
     value = _of_python(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{argument} must be an integer of at least {least}, not {value!r}")
+    sound = isinstance(value, int) and not isinstance(value, bool)
+    if not sound or value < least or (most is not None and value > most):
+        bound = f"at least {least}" if most is None else f"{least} to {most}"
+        raise InputError(f"{argument} = {value!r} must be a whole number, {bound}")
     return value
+
+
+def positive(argument: str, value: Any) -> float:
+    """``value`` as a float if it is a finite number greater than 0, else InputError."""
+    if not _is_finite(value) or value <= 0:
+        raise InputError(f"{argument} = {value!r} must be positive")
+    return float(value)
+
+
+def not_negative(argument: str, value: Any) -> float:
+    """``value`` as a float if it is a finite number, 0 or more, else InputError."""
+    if not _is_finite(value) or value < 0:
+        raise InputError(f"{argument} = {value!r} must be 0 or more")
+    return float(value)
 
 
 def whole_number(argument: str, value: Any, least: int = 0) -> int:
@@ -67,8 +84,25 @@ def divisible(argument: str, value: int, by: str, divisor: int) -> int:
     return value // divisor
 
 
+def check(group: Any, **checks: Callable[[str, Any], Any]) -> None:
+    """Let fields of a frozen dataclass be what their checks give; None where it is the default."""
+    for name, checked in checks.items():
+        value = getattr(group, name)
+        if value is not None or getattr(type(group), name) is not None:
+            object.__setattr__(group, name, checked(name, value))
+
+
 def _of_python(value: Any) -> Any:
     """A scalar of NumPy as that of Python."""
     import numpy as np  # not at the top: command lines are read without it
 
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_finite(value: Any) -> bool:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False

@@ -87,8 +87,8 @@ def test_a_negative_step_in_a_dataset(run, tmp_path, data):
         (["--horizon", "0"], "horizon = 0 must be a whole number, at least 1"),
         (["--restarts", "0"], "restarts = 0 must be a whole number, at least 1"),
         (["--noise", "-1"], "noise = -1.0 must be 0 or more"),
-        (["--window", "0"], "window must be an integer of at least 2, not 0"),
-        (["--width", "0"], "width must be an integer of at least 1, not 0"),
+        (["--window", "0"], "window = 0 must be a whole number, at least 2"),
+        (["--width", "0"], "width = 0 must be a whole number, at least 1"),
     ],
 )
 def test_training(run, tmp_path, data, options, message):

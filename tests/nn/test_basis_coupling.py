@@ -281,7 +281,7 @@ def test_what_cannot_be_periodic(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"degree": 0}, "degree must be an integer of at least 1"),
+        ({"degree": 0}, "degree = 0 must be a whole number, at least 1"),
         ({"degree": 65}, "degree must be at most 64"),
         ({"dim": 12, "degree": 12}, "more than 2,000 terms"),
         ({"symmetries": [[[0.6, -0.8], [0.8, 0.6]]]}, "generate a group of more than"),

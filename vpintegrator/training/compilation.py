@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
+from vpintegrator.argument_values import check, whole
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
-from vpintegrator.training.arguments import check, whole
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizer import Optimizer
 

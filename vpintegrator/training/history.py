@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from vpintegrator.training.arguments import check, positive, whole
+from vpintegrator.argument_values import check, positive, whole
 
 DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")

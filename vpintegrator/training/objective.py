@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch.func import functional_call
 
+from vpintegrator.argument_values import check, not_negative, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.training.arguments import check, not_negative, whole
 
 LOSSES = ("mean-square", "relative")
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from vpintegrator.argument_values import check, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.training import processes
-from vpintegrator.training.arguments import LARGEST_SEED, check, positive, whole
 from vpintegrator.training.choice import by_size
 from vpintegrator.training.first_order import Adam, AdamW
 from vpintegrator.training.gauss_newton import GaussNewton
@@ -18,6 +18,7 @@ from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.optimizer import Optimizer
 from vpintegrator.training.quasi_newton import QuasiNewton
 
+LARGEST_SEED = 2**63 - 1
 BY_NAME: dict[str, type[Optimizer]] = {
     kind.name: kind for kind in (LevenbergMarquardt, GaussNewton, Adam, AdamW, QuasiNewton)
 }

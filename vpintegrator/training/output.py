@@ -11,12 +11,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from vpintegrator.argument_values import not_negative
 from vpintegrator.claim import claim
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
 from vpintegrator.models import Integrator, save
 from vpintegrator.training import processes
-from vpintegrator.training.arguments import not_negative
 
 
 @dataclass(frozen=True)
