@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpintegrator.plotting.dense import COARSE, between, refinement, turning
+from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
 from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import looks
 from vpintegrator.plotting.names import plain, shortened

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from vpintegrator.plotting.captions import closing, long_steps
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.dense import turning
+from vpintegrator.plotting.interpolation import turning
 from vpintegrator.plotting.layout import (
     columns_that_fit,
     legend_lines,
