@@ -50,6 +50,15 @@ def test_functions_are_read_in_one_sitting(size, most):
     assert not too_large
 
 
+def test_a_name_means_one_class():
+    named = {}
+    for path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                named.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
+
+
 def test_every_folder_says_what_it_is_for():
     for face in sorted((ROOT / "vpintegrator").rglob("__init__.py")):
         assert ast.get_docstring(ast.parse(face.read_text(encoding="utf-8"))), face

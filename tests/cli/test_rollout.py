@@ -16,7 +16,7 @@ from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.rollout import main
 from vpintegrator.cli.train import main as train
 from vpintegrator.rollout import METHODS, open_rollout
-from vpintegrator.rollout.measure import Execution
+from vpintegrator.rollout.measure import Propagation
 
 DUFFING = """
 title = "Duffing oscillator"
@@ -235,7 +235,7 @@ PENDULUM = ["--system", "pendulum", "--against", "rk4", "--steps", "40", "--traj
 
 def interrupted(run, monkeypatch, *arguments):
     """The files of the checkpoint that a rollout leaves when it is stopped in the middle."""
-    observe = Execution._observe
+    observe = Propagation._observe
 
     def stop(execution, start, states):
         if start > 20:
@@ -243,7 +243,7 @@ def interrupted(run, monkeypatch, *arguments):
         observe(execution, start, states)
 
     with monkeypatch.context() as context:
-        context.setattr(Execution, "_observe", stop)
+        context.setattr(Propagation, "_observe", stop)
         result = run(main, *arguments)
     assert result.exit_code == 130, result.output
     assert "nothing is lost: the same command with --resume goes on" in result.output

@@ -277,7 +277,7 @@ def test_an_unfinished_training_is_not_thrown_away_unasked(run, tmp_path, body, 
     "place",
     [
         (Dataset, "states"),
-        (importlib.import_module("vpintegrator.training.run"), "compile_for_training"),
+        (importlib.import_module("vpintegrator.training.trainer"), "compile_for_training"),
         (FirstOrder, "epoch"),
     ],
     ids=lambda place: place[1],

@@ -14,7 +14,7 @@ import numpy as np
 from vpintegrator.argument_values import whole_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION
 from vpintegrator.data.split import GROUPS
-from vpintegrator.data.view import Layout, View, find_shards, read_layout
+from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.reading import Guarded, open_hdf5
@@ -73,7 +73,7 @@ class Dataset:
             self._system = f.text("system"), f.text("system_name")
             folder = find_shards(path, f)
             self.shapes: dict[str, tuple[int, ...]] = {}
-            self._layouts: dict[str, Layout] = {}
+            self._layouts: dict[str, ShardLayout] = {}
             for name in GROUPS:
                 group = f.group(name)
                 if folder is None:

@@ -31,7 +31,7 @@ def shard_name(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ShardLayout:
     """Which shards hold the trajectories of a group.
 
     Attributes
@@ -87,7 +87,7 @@ def find_shards(path: Path, root: StoredGroup) -> Path | None:
     return folder
 
 
-def read_layout(path: Path, root: StoredGroup, group: str, folder: Path) -> Layout:
+def read_layout(path: Path, root: StoredGroup, group: str, folder: Path) -> ShardLayout:
     """Where the states of a group lie, as the file's virtual dataset says it.
 
     Raises
@@ -124,7 +124,7 @@ def read_layout(path: Path, root: StoredGroup, group: str, folder: Path) -> Layo
             ends.append(int(high[0]) + 1)
         if (ends[-1] if ends else 0) != shape[0]:
             raise InputError(f"{where}: some trajectories are in none of the shards")
-    return Layout(path, folder, group, shape, np.array(numbers, int), np.array(ends, int))
+    return ShardLayout(path, folder, group, shape, np.array(numbers, int), np.array(ends, int))
 
 
 class View:
@@ -138,7 +138,7 @@ class View:
 
     chunks = None
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ShardLayout) -> None:
         self._layout, self.shape = layout, layout.shape
         self.size = math.prod(layout.shape)
         self._open: OrderedDict[int, tuple[ExitStack, Guarded]] = OrderedDict()

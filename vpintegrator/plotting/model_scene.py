@@ -24,7 +24,7 @@ _CURVES = ("epoch", "seconds", "training_error", "validation_error")
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingCourse:
     """What a model file or a history tells of a training.
 
     Attributes
@@ -77,7 +77,7 @@ class ModelScene:
         return escape(text) if self.latex else plain(text)
 
     @cached_property
-    def training(self) -> Training | None:
+    def training(self) -> TrainingCourse | None:
         """What the model says of its training, None if it says nothing.
 
         Raises
@@ -164,7 +164,7 @@ def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
     return ModelScene(source, style=style)
 
 
-def read_training(source: Any) -> Training:
+def read_training(source: Any) -> TrainingCourse:
     """The training of a model, of the path of its file, or of a history.
 
     Raises
@@ -182,7 +182,7 @@ def read_training(source: Any) -> Training:
     return scene.training
 
 
-def _training(name: str, told: dict[str, Any], where: str) -> Training:
+def _training(name: str, told: dict[str, Any], where: str) -> TrainingCourse:
     try:
         curves = [np.asarray(told[key], dtype=float) for key in _CURVES]
         if curves[0].ndim != 1 or len({curve.shape for curve in curves}) != 1:
@@ -197,4 +197,4 @@ def _training(name: str, told: dict[str, Any], where: str) -> Training:
         ) from None
     if not len(curves[0]):
         raise InputError(f"{where}: its training ended before the first epoch; train it for longer")
-    return Training(name, words[0], words[1], best, least, test, *curves)
+    return TrainingCourse(name, words[0], words[1], best, least, test, *curves)

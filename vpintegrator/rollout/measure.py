@@ -30,17 +30,17 @@ def run_through(
     key: str,
     progress: Progress | None = None,
 ) -> Run:
-    """Run a method through a comparison; the arguments are those of :class:`Execution`.
+    """Run a method through a comparison; the arguments are those of :class:`Propagation`.
 
     ``first`` may have more states than a window of the method.
     """
     windows = np.ascontiguousarray(first[:, : flow.window])
-    execution = Execution(flow, windows, comparison, recording, key)
-    execution.run(progress)
-    return execution.result()
+    propagation = Propagation(flow, windows, comparison, recording, key)
+    propagation.run(progress)
+    return propagation.result()
 
 
-class Execution:
+class Propagation:
     """A method's way through a comparison.
 
     Parameters

@@ -13,7 +13,7 @@ from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizers import Method
 from vpintegrator.training.output import Files
 from vpintegrator.training.progress import Show
-from vpintegrator.training.run import Run
+from vpintegrator.training.trainer import Trainer
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -112,7 +112,7 @@ def train(
     """
     data = TrainingData.of(dataset)
     data.check(model)
-    run = Run(model, data, method, budget, objective, execution, files, normalise)
+    trainer = Trainer(model, data, method, budget, objective, execution, files, normalise)
     with files.claimed():
-        run.prepare()
-        return run.finish(run.work(progress))
+        trainer.prepare()
+        return trainer.finish(trainer.work(progress))

@@ -27,7 +27,7 @@ from vpintegrator.data.generation.accuracy import combine
 from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shard import Shard, disk_full, group_parts, versions
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.data.view import SHARD_FORMAT, Layout, View, shard_name
+from vpintegrator.data.view import SHARD_FORMAT, ShardLayout, View, shard_name
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_space, disk_errors, publish, replacing
 
@@ -182,7 +182,7 @@ class Shards:
     def _bytes(self) -> int:
         return 8 * self.recipe.system.dim * (self.recipe.steps + 1) * len(self.plan.initial)
 
-    def _layouts(self) -> dict[str, Layout]:
+    def _layouts(self) -> dict[str, ShardLayout]:
         """Where each group's states lie."""
         layouts = {}
         for name, (which, times) in self.recipe.parts().items():
@@ -193,7 +193,7 @@ class Shards:
                     numbers.append(number)
                     ends.append(parts[name][2].stop)
             shape = (which.stop - which.start, times.stop - times.start, self.recipe.system.dim)
-            layouts[name] = Layout(
+            layouts[name] = ShardLayout(
                 self.path, self.folder, name, shape, np.array(numbers, int), np.array(ends, int)
             )
         return layouts

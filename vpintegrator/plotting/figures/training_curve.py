@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.looks import LEARNED
-from vpintegrator.plotting.model_scene import ModelScene, Training, read_training
+from vpintegrator.plotting.model_scene import ModelScene, TrainingCourse, read_training
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.own_axes import choose, drawn_into, own_style, takes_axes
 from vpintegrator.plotting.style import Style
@@ -20,7 +20,9 @@ AGAINST = {"epochs": "epoch", "seconds": "time of training / s"}
 _PANEL = 24  # em: least width of a panel
 
 
-def draw_training(axes: Axes, training: Training, style: Style, against: str = "epochs") -> None:
+def draw_training(
+    axes: Axes, training: TrainingCourse, style: Style, against: str = "epochs"
+) -> None:
     """Errors of training and validation, the epoch whose weights were kept, and the test error."""
     along = training.epoch if against == "epochs" else training.seconds
     look = style.adapt(LEARNED[0])
@@ -123,7 +125,7 @@ def _caption(scene: ModelScene) -> list[str]:
     ]
 
 
-def _ending(training: Training) -> str:
+def _ending(training: TrainingCourse) -> str:
     reasons = {
         "seconds": "the time that was given",
         "epochs": "the epochs that were given",

@@ -35,7 +35,7 @@ _POINTS = 50  # at which an antiderivative is checked
 _TOLERANCE = 1e-9
 
 
-class Plane:
+class PlaneFlow:
     """A field that moves two neighbouring components and has no divergence in their plane.
 
     Attributes
@@ -161,7 +161,7 @@ class FengShang(OneStepMethod):
             moved[rows] += (share / 2) * slopes
         return np.ascontiguousarray(result.transpose(2, 0, 1))
 
-    def _moves(self, system: System) -> list[tuple[Plane, float]]:
+    def _moves(self, system: System) -> list[tuple[PlaneFlow, float]]:
         planes = _planes(system)
         assert not isinstance(planes, str)
         halves = [(plane, 1 / 2) for plane in planes[:-1]]
@@ -169,7 +169,7 @@ class FengShang(OneStepMethod):
 
 
 @once_per_system
-def _planes(system: System) -> tuple[Plane, ...] | str:
+def _planes(system: System) -> tuple[PlaneFlow, ...] | str:
     """The planes in order, or why there are none."""
     e = system.equations
     e.algebra.allow_derivatives()
@@ -179,7 +179,7 @@ def _planes(system: System) -> tuple[Plane, ...] | str:
         return "its antiderivatives are too long, or have constants that are too large"
 
 
-def _find_planes(e: Equations) -> tuple[Plane, ...] | str:
+def _find_planes(e: Equations) -> tuple[PlaneFlow, ...] | str:
     algebra, symbols, names, dim = e.algebra, e.symbols, e.components, len(e.symbols)
     planes = []
     rate = e.vector_field[0]
@@ -200,11 +200,11 @@ def _find_planes(e: Equations) -> tuple[Plane, ...] | str:
                 return f"SymPy finds no {where}"
             other = algebra.scale(-1, integral)
         if rate != 0 or other != 0:
-            planes.append(Plane(e, k, [rate, other]))
+            planes.append(PlaneFlow(e, k, [rate, other]))
         rate = algebra.subtract(e.vector_field[k + 1], other)
         if vanishes(rate, symbols):
             rate = 0
-    return tuple(planes) or (Plane(e, 0, [0, 0]),)
+    return tuple(planes) or (PlaneFlow(e, 0, [0, 0]),)
 
 
 def _antiderivative(change: Value, symbol: Symbol, e: Equations) -> Value | None:

@@ -40,7 +40,7 @@ from vpintegrator.training.training_data import TrainingData
 
 
 @dataclass
-class Run:
+class Trainer:
     """What :func:`vpintegrator.training.train` does, in three steps, one after another.
 
     The attributes are those of that function, in groups; ``kind`` is the class of the optimizer.
