@@ -63,6 +63,7 @@ class HeldPairs(Pairs):
     ) -> None:
         self.states, self.first = states, first
         self.window, self.shift, self.size = window, shift, size
+        self._steps = torch.arange(size, device=first.device)
 
     @classmethod
     def of_states(
@@ -98,8 +99,8 @@ class HeldPairs(Pairs):
         return len(self.first)
 
     def __getitem__(self, index: Any) -> Pair:
-        first = self.first[index]
-        chosen = self.states[first[:, None] + torch.arange(self.size, device=first.device)]
+        chosen = (self.first[index][:, None] + self._steps).reshape(-1)
+        chosen = self.states.index_select(0, chosen).reshape(-1, self.size, self.states.shape[1])
         return chosen[:, : self.window].contiguous(), chosen[:, self.shift :].contiguous()
 
     def buffers(self, generator: torch.Generator) -> Iterator[HeldPairs]:
