@@ -11,6 +11,7 @@ from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
 from vpintegrator.plotting.curves import CROSS, SMALLEST, cut, floored, largest_between, thinned
+from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.figures import FIGURES
 from vpintegrator.plotting.figures.coordinates import stretches
 from vpintegrator.plotting.figures.error_curves import draw_error_growth
@@ -61,6 +62,28 @@ def test_everything_is_drawn(name, formats, request, tmp_path):
             assert b"/FontFile2" in content, "fonts are not embedded as TrueType"
             assert b"/Type3" not in content
             assert len(content) < 1_000_000
+
+
+def test_a_figure_is_all_that_it_declares(body, tmp_path, monkeypatch):
+    """Files, captions and progress follow from a declaration; what does not apply is left out."""
+    only(monkeypatch)
+
+    def drawn(scene):
+        figure = Figure()
+        figure.subplots().plot(scene.report.times)
+        return figure
+
+    new = FigureDeclaration("times", drawn, lambda scene: [f"Times of {scene.name}."])
+    monkeypatch.setitem(FIGURES, "times", new)
+    never = FigureDeclaration("never", drawn, lambda scene: [], lambda scene: False)
+    monkeypatch.setitem(FIGURES, "never", never)
+    told = []
+    paths = draw(body, tmp_path, formats=["svg"], progress=lambda *words: told.append(words))
+    assert {path.name for path in paths} == {"times.svg"} | TEXTS
+    assert told == [("times", 0, 2), ("never", 1, 2), ("", 2, 2)]
+    caption = (tmp_path / "captions.md").read_text()
+    assert caption.startswith("## times\n\nFree rigid body: 3 orbits from random")
+    assert caption.endswith(" Times of test.\n")
 
 
 def test_drawing_from_a_file_equals_drawing_the_report(oscillators, tmp_path, monkeypatch):
