@@ -29,12 +29,24 @@ def catalogue(package: str) -> dict[str, Any]:
 
 
 def list_systems() -> list[str]:
-    """Names of the systems in the catalogue."""
+    """Names of the systems in the catalogue.
+
+    Examples
+    --------
+    >>> vp.list_systems()[:3]
+    ['abc-flow', 'advection', 'charged-particle']
+    """
     return list(catalogue(SYSTEMS))
 
 
 def list_recipes() -> list[str]:
-    """Names of the dataset recipes in the catalogue."""
+    """Names of the dataset recipes in the catalogue.
+
+    Examples
+    --------
+    >>> vp.list_recipes()[:2]
+    ['abc-flow', 'coupled-oscillators']
+    """
     return list(catalogue(DATASETS))
 
 

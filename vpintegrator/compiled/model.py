@@ -44,6 +44,12 @@ class CompiledModel:
     NotCompilable
         If there is no C++ compiler, the model uses operations that are not known, or what was made
         of it does not do what PyTorch does.
+
+    Examples
+    --------
+    >>> machine = vp.compiled.CompiledModel(vp.models.ResidualNetwork(dim=2, depth=1), narrow=True)
+    >>> machine.window, machine.dim
+    (1, 2)
     """
 
     def __init__(self, model: Integrator, narrow: bool = False, windows: Any = None) -> None:
@@ -102,5 +108,14 @@ class CompiledModel:
 
 
 def compile_model(model: Integrator, trajectories: int = 0, windows: Any = None) -> CompiledModel:
-    """Compile a model for a number of trajectories (0: many), and some windows if there are any."""
+    """Compile a model for a number of trajectories (0: many), and some windows if there are any.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2, depth=1)
+    >>> machine = vp.compiled.compile_model(model)
+    >>> states, last = machine.advance(np.zeros((8, 1, 2)), calls=5)
+    >>> states.shape
+    (8, 5, 2)
+    """
     return CompiledModel(model, trajectories == 1, windows)

@@ -53,6 +53,12 @@ class CompiledResidual:
     NotCompilable
         If there is no C++ compiler, the model uses operations that are not known, it is too
         large, compiling it is not worth the time, or what was made does not do what PyTorch does.
+
+    Examples
+    --------
+    >>> model = vp.models.ResidualNetwork(dim=2, depth=1)
+    >>> vp.compiled.CompiledResidual(model, np.ones(2)).ready
+    True
     """
 
     def __init__(

@@ -56,6 +56,12 @@ class Dataset:
         (trajectory, time, dim) of each group.
     attributes
         All attributes of the file.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=5, overwrite=True)
+    >>> dataset.states("train").shape  # (trajectory, time, dim)
+    (7, 6, 2)
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

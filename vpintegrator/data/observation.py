@@ -48,6 +48,12 @@ class Observation:
     ------
     InputError
         If a value is wrong.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> recipe = vp.load_recipe("pendulum")
+    >>> noisy = dataclasses.replace(recipe, observation=vp.data.Observation(noise=0.01))
     """
 
     noise: float | tuple[float, ...] = 0.0

@@ -58,6 +58,12 @@ class Recipe:
         For the reader.
     source
         The file's name, for messages.
+
+    Examples
+    --------
+    >>> recipe = vp.load_recipe("pendulum")
+    >>> recipe.step, recipe.steps
+    (0.2, 10)
     """
 
     system: System
@@ -243,6 +249,11 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
     ------
     InputError
         If there is no such recipe or system, or it cannot be understood.
+
+    Examples
+    --------
+    >>> vp.load_recipe("rigid-body").system.name
+    'rigid-body'
     """
     overrides = {key: value for key, value in overrides.items() if value is not None}
     count = overrides.pop("count", None)

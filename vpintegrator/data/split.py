@@ -34,6 +34,11 @@ class Split:
     ------
     InputError
         If there is no such way, or the fractions are no parts of a whole.
+
+    Examples
+    --------
+    >>> vp.data.Split("time", (0.5, 0.25, 0.25)).by
+    'time'
     """
 
     by: str = "trajectory"

@@ -52,6 +52,11 @@ class Stratification:
     ------
     InputError
         If a value is wrong.
+
+    Examples
+    --------
+    >>> vp.data.Stratification("energy", strata=10).strata
+    10
     """
 
     invariant: str | None = None

@@ -36,6 +36,12 @@ def windows(
     ------
     InputError
         If the trajectories are too short to hold a pair, or too many states are missing.
+
+    Examples
+    --------
+    >>> inputs, targets = vp.windows(np.arange(6.0).reshape(1, 6, 1), 3, 1)
+    >>> inputs[0, :, 0], targets[0, :, 0]
+    (array([0., 1., 2.]), array([1., 2., 3.]))
     """
     shift = window if prediction_window is None else prediction_window
     trajectories, length, dim = states.shape

@@ -116,6 +116,12 @@ class InitialConditions:
     ------
     InputError
         If the table cannot be understood.
+
+    Examples
+    --------
+    >>> system = vp.load_system("rigid-body")
+    >>> system.initial_conditions.sample(4, np.random.default_rng(0)).shape
+    (4, 3)
     """
 
     def __init__(self, system: StateSpace, table: Mapping[str, Any], source: str) -> None:

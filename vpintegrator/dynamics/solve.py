@@ -67,6 +67,12 @@ def solve(
     InputError
         If an argument is wrong, or a solution cannot be continued to the last time; the message
         names the initial state.
+
+    Examples
+    --------
+    >>> pendulum = vp.load_system("pendulum")
+    >>> vp.solve(pendulum, np.array([[1.0, 0.0]]), np.linspace(0, 1, 6)).shape
+    (1, 6, 2)
     """
     initial, times = as_array(initial), as_array(times)
     if np.iscomplexobj(initial) or np.iscomplexobj(times):

@@ -83,6 +83,14 @@ class System:
     ------
     InputError
         If the text is not a valid system or claims what does not hold.
+
+    Examples
+    --------
+    >>> system = vp.load_system("pendulum", g=1.0)
+    >>> system.vector_field(np.array([0.0, 2.0]))
+    array([ 2., -0.])
+    >>> float(system.invariants["energy"](np.array([0.0, 2.0])))
+    1.0
     """
 
     def __init__(

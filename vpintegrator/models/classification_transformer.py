@@ -30,6 +30,11 @@ def image_patches(images: torch.Tensor, patch: int) -> torch.Tensor:
     ------
     InputError
         If height or width is not divisible by patch.
+
+    Examples
+    --------
+    >>> vp.models.image_patches(torch.zeros(5, 8, 8), 4).shape
+    torch.Size([5, 4, 16])
     """
     rows = divisible("height", images.shape[-2], "patch", patch)
     columns = divisible("width", images.shape[-1], "patch", patch)
@@ -49,6 +54,12 @@ class ClassificationTransformer(nn.Module):
     References
     ----------
     Dosovitskiy et al., arXiv 2010.11929; with Stiefel weights: Brantner, arXiv 2305.16901.
+
+    Examples
+    --------
+    >>> model = vp.models.ClassificationTransformer(height=8, width=8, patch=4, classes=10, heads=2)
+    >>> model(torch.zeros(5, 8, 8, dtype=torch.float64)).shape
+    torch.Size([5, 10])
     """
 
     volume_preserving = False

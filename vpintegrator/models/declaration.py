@@ -57,6 +57,11 @@ def argument(
         others are given by ``--option``.
     omitted
         Not stored where it is the default: models of versions that did not have it stay the same.
+
+    Examples
+    --------
+    >>> vp.models.argument(8, "Hidden units.", least=1).default
+    8
     """
     told = {"help": help, "choices": tuple(choices), "least": least, "kind": kind}
     return field(default=default, metadata=told | {"flag": flag, "omitted": omitted})

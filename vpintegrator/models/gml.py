@@ -70,6 +70,12 @@ def load_gml(
     symmetric A the skew weighting with scale 1. Scores of multihead attention are
     (PQ^T z_i)^T (PK^T z_j) / sqrt(dim), with softmax over i: PQ makes the keys here and PK the
     queries. Linear pairs with biases between them become one bias after the last, an equal map.
+
+    Examples
+    --------
+    >>> vp.models.load_gml("network.h5")
+    Traceback (most recent call last):
+    vpintegrator.errors.InputError: there is no file network.h5
     """
     path = Path(path)
     options: dict[str, Any] = {"activation": activation, "prediction_window": prediction_window}

@@ -39,7 +39,8 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     Examples
     --------
     >>> import torch, vpintegrator as vp
-    >>> model = vp.VolumePreservingFeedForward(dim=3, depth=1, functions="polynomial", degree=2)
+    >>> small = {"dim": 3, "depth": 1, "functions": "polynomial", "degree": 2}
+    >>> model = vp.models.VolumePreservingFeedForward(**small)
     >>> larger = vp.grown(model, depth=2, degree=4)
     >>> window = torch.randn(1, 3, dtype=torch.float64)
     >>> bool(torch.allclose(model(window), larger(window), rtol=0, atol=1e-14))

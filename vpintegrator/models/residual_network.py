@@ -25,6 +25,12 @@ class ResidualNetwork(Integrator):
     References
     ----------
     He, Zhang, Ren, Sun, arXiv 1512.03385; GeometricMachineLearning.jl, ``ResNet``.
+
+    Examples
+    --------
+    >>> model = vp.models.ResidualNetwork(dim=3, depth=2)
+    >>> model(torch.zeros(5, 1, 3, dtype=torch.float64)).shape  # the next states
+    torch.Size([5, 1, 3])
     """
 
     name = "resnet"

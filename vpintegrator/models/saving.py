@@ -49,6 +49,11 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     InputError
         If the file exists and may not be replaced, the model is of no registered architecture, or
         its metadata are no texts.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> vp.save(model, "feed-forward.safetensors", overwrite=True)
     """
     if ARCHITECTURES.get(getattr(model, "name", "")) is not type(model):
         raise InputError(
@@ -87,6 +92,12 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
     InputError
         If there is no such file, or it is not a model of this package, or was made by a version
         with other architectures.
+
+    Examples
+    --------
+    >>> vp.save(vp.models.ResidualNetwork(dim=2), "model.safetensors", overwrite=True)
+    >>> vp.load("model.safetensors").name
+    'resnet'
     """
     path = Path(path)
     header, tensors = _read(path)

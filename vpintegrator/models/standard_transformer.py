@@ -50,6 +50,12 @@ class StandardTransformer(Integrator):
     ----------
     Vaswani et al., arXiv 1706.03762; as an integrator: GeometricMachineLearning.jl,
     ``StandardTransformerIntegrator``.
+
+    Examples
+    --------
+    >>> model = vp.models.StandardTransformer(dim=3, window=4, depth=1)
+    >>> model(torch.zeros(5, 4, 3, dtype=torch.float64)).shape
+    torch.Size([5, 4, 3])
     """
 
     name = "transformer"

@@ -31,6 +31,13 @@ class SymplecticTransformer(Integrator):
     InputError
         For sizes that do not fit, or symmetries that do not keep the symplectic form or mix
         positions and momenta.
+
+    Examples
+    --------
+    >>> model = vp.models.SymplecticTransformer(dim=4, window=3, depth=1, attention="softmax")
+    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> model.symplectic, bool(torch.allclose(model.inverse(model(Z)), Z))
+    (True, True)
     """
 
     name = "spt"

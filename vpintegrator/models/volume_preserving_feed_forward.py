@@ -30,6 +30,15 @@ class VolumePreservingFeedForward(Integrator):
     References
     ----------
     Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 3.2; Dinh et al., arXiv 1410.8516.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingFeedForward(
+    ...     dim=2, depth=2, functions="polynomial", reversing_symmetries=[[[1, 0], [0, -1]]]
+    ... )
+    >>> z = torch.rand(1, 2, dtype=torch.float64)
+    >>> round(torch.func.jacrev(model)(z).reshape(2, 2).det().item(), 12)
+    1.0
     """
 
     name = "vpff"

@@ -32,6 +32,13 @@ class VolumePreservingMultiheadTransformer(Integrator):
     ----------
     New here; made of Vaswani et al., arXiv 1706.03762, and Dinh, Krueger, Bengio (NICE),
     arXiv 1410.8516.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingMultiheadTransformer(dim=4, window=3, depth=1, heads=2)
+    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(model.inverse(model(Z)), Z))
+    True
     """
 
     name = "vpmt"

@@ -43,6 +43,13 @@ class VolumePreservingTransformer(Integrator):
     ----------
     Brantner, de Romemont, Kraus, Li, Volume-preserving transformers for learning time series data
     with structure, arXiv 2312.11166.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingTransformer(dim=3, window=3, depth=1)
+    >>> Z = torch.rand(3, 3, dtype=torch.float64)
+    >>> round(torch.func.jacrev(model)(Z).reshape(9, 9).det().abs().item(), 12)
+    1.0
     """
 
     name = "vpt"

@@ -66,6 +66,14 @@ class VolumePreservingAttention(nn.Module):
     ----------
     Brantner, de Romemont, Kraus, Li, Volume-preserving transformers for learning time series data
     with structure, arXiv 2312.11166.
+
+    Examples
+    --------
+    >>> attention = vp.nn.VolumePreservingAttention(dim=3)
+    >>> Z = torch.rand(4, 3, dtype=torch.float64)  # a window of four states
+    >>> D = torch.func.jacrev(attention)(Z).reshape(12, 12)
+    >>> round(D.det().abs().item(), 12)
+    1.0
     """
 
     def __init__(
@@ -163,6 +171,13 @@ class CoupledAttention(nn.Module):
     ----------
     The coupling of Dinh, Krueger, Bengio (NICE, arXiv 1410.8516), with the attention of Brantner et
     al. (arXiv 2312.11166) in place of the shift.
+
+    Examples
+    --------
+    >>> layer = vp.nn.CoupledAttention(dim=4, window=3)
+    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
+    True
     """
 
     volume_preserving = True

@@ -33,6 +33,12 @@ class WindowAttention(nn.Module):
         Keep the projections of the heads on the Stiefel manifold.
     initial_scale : float
         Size of the initial A.
+
+    Examples
+    --------
+    >>> g = vp.nn.WindowAttention(2, 1, window=3, width=4, heads=2)
+    >>> g(torch.zeros(5, 3, 2, dtype=torch.float64)).shape
+    torch.Size([5, 3, 1])
     """
 
     volume_preserving = False
@@ -93,6 +99,13 @@ class AttentionCoupling(Coupling):
     References
     ----------
     Dinh, Krueger, Bengio, NICE, arXiv 1410.8516; Vaswani et al., arXiv 1706.03762.
+
+    Examples
+    --------
+    >>> layer = vp.nn.AttentionCoupling(dim=4, window=3, heads=2)
+    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
+    True
     """
 
     def __init__(

@@ -73,6 +73,13 @@ class BasisCoupling(nn.Module):
     ----------
     Dinh, Krueger, Bengio, NICE, arXiv 1410.8516, section 3.2, for the shear; Trefethen,
     Approximation Theory and Approximation Practice, SIAM 2013, chapter 3, for the polynomials.
+
+    Examples
+    --------
+    >>> layer = vp.nn.BasisCoupling(dim=2, degree=3, periodic=[0])  # an angle and its momentum
+    >>> z = torch.rand(5, 2, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
     """
 
     volume_preserving = True

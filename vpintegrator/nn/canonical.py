@@ -9,7 +9,14 @@ from vpintegrator.nn.symmetry import TOLERANCE
 
 
 def canonical_form(dim: int) -> torch.Tensor:
-    """J (dim, dim) of states (q, p), with which Hamilton's equations are z' = J grad H(z)."""
+    """J (dim, dim) of states (q, p), with which Hamilton's equations are z' = J grad H(z).
+
+    Examples
+    --------
+    >>> vp.nn.canonical_form(2)
+    tensor([[ 0.,  1.],
+            [-1.,  0.]], dtype=torch.float64)
+    """
     one = torch.eye(dim // 2, dtype=torch.float64)
     return torch.kron(torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64), one)
 

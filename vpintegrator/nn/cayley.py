@@ -43,6 +43,13 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
     ----------
     Hairer, Lubich, Wanner, Geometric Numerical Integration, IV.8.3;
     Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 4.
+
+    Examples
+    --------
+    >>> C = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
+    >>> vp.nn.cayley(C)  # a quarter turn
+    tensor([[ 0.,  1.],
+            [-1.,  0.]])
     """
     size = _square(C)
     if cayley_kernel.usable(C):
@@ -86,6 +93,13 @@ def skew_matrix(
         C_10, C_20, C_21, C_30, ...; above the diagonal stand their negatives.
     places : Tensor, optional
         ``lower_places(size)``, for callers that keep it.
+
+    Examples
+    --------
+    >>> vp.nn.skew_matrix(torch.tensor([1.0, 2.0, 3.0]), 3)
+    tensor([[ 0., -1., -2.],
+            [ 1.,  0., -3.],
+            [ 2.,  3.,  0.]])
     """
     lower = lower_matrix(entries, size, places)
     return lower - lower.mT
@@ -131,6 +145,13 @@ def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
     References
     ----------
     Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 4.
+
+    Examples
+    --------
+    >>> A = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
+    >>> vp.nn.skew_correlations(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), A)
+    tensor([[ 0.,  2.],
+            [-2.,  0.]])
     """
     lower = torch.tril(X @ A @ X.mT, -1)
     return lower - lower.mT

@@ -9,7 +9,15 @@ from vpintegrator.errors import InputError
 
 
 class Composition(nn.Sequential):
-    """Layers applied in order; invertible and volume-preserving when all of them are."""
+    """Layers applied in order; invertible and volume-preserving when all of them are.
+
+    Examples
+    --------
+    >>> sweep = vp.nn.AdditiveCoupling(dim=3)
+    >>> map = vp.nn.Composition(sweep, vp.nn.VolumePreservingAttention(dim=3))
+    >>> map.volume_preserving
+    True
+    """
 
     @property
     def volume_preserving(self) -> bool:

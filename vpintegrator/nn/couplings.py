@@ -49,6 +49,13 @@ class AdditiveCoupling(nn.Module):
     ----------
     Dinh, Krueger, Bengio, NICE, arXiv 1410.8516, section 3.2; as approximators of volume-preserving
     flows: Zhu, Zhang, Jin, Tang, VPNets, arXiv 2204.13843.
+
+    Examples
+    --------
+    >>> layer = vp.nn.AdditiveCoupling(dim=3, width=8)
+    >>> z = torch.rand(5, 3, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
     """
 
     volume_preserving = True
@@ -173,6 +180,14 @@ class Coupling(nn.Module):
     References
     ----------
     Dinh, Krueger, Bengio, NICE, arXiv 1410.8516, section 3.2.
+
+    Examples
+    --------
+    >>> functions = [torch.nn.Linear(1, 1).double() for _ in range(2)]
+    >>> shears = vp.nn.Coupling(2, functions)  # of z_1 by z_2, then of z_2 by z_1
+    >>> z = torch.rand(5, 2, dtype=torch.float64)
+    >>> bool(torch.allclose(shears.inverse(shears(z)), z))
+    True
     """
 
     volume_preserving = True

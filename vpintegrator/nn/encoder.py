@@ -79,6 +79,12 @@ class EncoderBlock(nn.Module):
     References
     ----------
     Vaswani et al., arXiv 1706.03762, section 3.1.
+
+    Examples
+    --------
+    >>> block = vp.nn.EncoderBlock(dim=4, heads=2)
+    >>> block(torch.zeros(5, 3, 4, dtype=torch.float64)).shape
+    torch.Size([5, 3, 4])
     """
 
     volume_preserving = False

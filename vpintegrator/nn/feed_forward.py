@@ -23,6 +23,12 @@ class PointwiseFeedForward(nn.Module):
     References
     ----------
     Vaswani et al., arXiv 1706.03762, section 3.3.
+
+    Examples
+    --------
+    >>> layer = vp.nn.PointwiseFeedForward(dim=4, inner=16)
+    >>> layer(torch.zeros(5, 3, 4, dtype=torch.float64)).shape
+    torch.Size([5, 3, 4])
     """
 
     volume_preserving = False
@@ -62,6 +68,12 @@ class ResidualLayer(nn.Module):
     References
     ----------
     He, Zhang, Ren, Sun, arXiv 1512.03385; the first form as in GeometricMachineLearning.jl.
+
+    Examples
+    --------
+    >>> layer = vp.nn.ResidualLayer(dim=3)
+    >>> layer(torch.zeros(5, 3, dtype=torch.float64)).shape
+    torch.Size([5, 3])
     """
 
     volume_preserving = False

@@ -31,6 +31,14 @@ class GradientCoupling(nn.Module):
     ----------
     Jin, Zhang, Zhu, Tang, Karniadakis, SympNets, arXiv 2001.03750; Hairer, Lubich, Wanner,
     Geometric Numerical Integration, VI.2.
+
+    Examples
+    --------
+    >>> layer = vp.nn.GradientCoupling(vp.nn.NeuronPotential(2), vp.nn.BasisPotential(2))
+    >>> D = torch.func.jacrev(layer)(torch.rand(4, dtype=torch.float64))
+    >>> J = vp.nn.canonical_form(4)
+    >>> bool(torch.allclose(D.mT @ J @ D, J))
+    True
     """
 
     volume_preserving = True
@@ -81,6 +89,12 @@ class HenonMap(nn.Module):
     ----------
     Burby, Tang, Maulik, Fast neural Poincare maps for toroidal magnetic fields, arXiv 2007.04496,
     definition 2.
+
+    Examples
+    --------
+    >>> layer = vp.nn.HenonMap(vp.nn.NeuronPotential(2, initial_scale=0.0))
+    >>> layer(torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64))  # the identity
+    tensor([1., 2., 3., 4.], dtype=torch.float64, grad_fn=<CatBackward0>)
     """
 
     volume_preserving = True

@@ -38,6 +38,12 @@ class MultiHeadAttention(nn.Module):
     References
     ----------
     Vaswani et al., arXiv 1706.03762, section 3.2.2; Brantner, arXiv 2305.16901, section 6.
+
+    Examples
+    --------
+    >>> attention = vp.nn.MultiHeadAttention(dim=4, heads=2)
+    >>> attention(torch.zeros(5, 3, 4, dtype=torch.float64)).shape
+    torch.Size([5, 3, 4])
     """
 
     volume_preserving = False
@@ -128,6 +134,13 @@ class GeneralMultiHeadAttention(nn.Module):
     ----------
     Vaswani et al., arXiv 1706.03762, section 3.2.2; Phuong, Hutter, Formal algorithms for
     transformers, arXiv 2207.09238, algorithm 5.
+
+    Examples
+    --------
+    >>> attention = vp.nn.GeneralMultiHeadAttention(4, heads=2, key_dim=6)
+    >>> queries, keys = (torch.rand(*s, dtype=torch.float64) for s in ((3, 4), (5, 6)))
+    >>> attention(queries, keys).shape
+    torch.Size([3, 4])
     """
 
     volume_preserving = False

@@ -50,6 +50,12 @@ class NeuronPotential(nn.Module):
     References
     ----------
     Jin, Zhang, Zhu, Tang, Karniadakis, SympNets, arXiv 2001.03750, equation (7).
+
+    Examples
+    --------
+    >>> V = vp.nn.NeuronPotential(2, width=8)
+    >>> V.gradient(torch.zeros(5, 2, dtype=torch.float64)).shape
+    torch.Size([5, 2])
     """
 
     group: torch.Tensor | None
@@ -102,6 +108,13 @@ class QuadraticPotential(nn.Module):
     References
     ----------
     Jin, Zhang, Zhu, Tang, Karniadakis, SympNets, arXiv 2001.03750, equation (5).
+
+    Examples
+    --------
+    >>> layer = vp.nn.GradientCoupling(vp.nn.QuadraticPotential(2), vp.nn.QuadraticPotential(2))
+    >>> z = torch.rand(5, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
     """
 
     def __init__(
@@ -130,6 +143,13 @@ class ComponentPotential(nn.Module):
     References
     ----------
     Jin, Zhang, Zhu, Tang, Karniadakis, SympNets, arXiv 2001.03750, equation (6).
+
+    Examples
+    --------
+    >>> layer = vp.nn.GradientCoupling(vp.nn.ComponentPotential(2), vp.nn.ComponentPotential(2))
+    >>> z = torch.rand(5, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
     """
 
     def __init__(
@@ -171,6 +191,13 @@ class BasisPotential(nn.Module):
     ------
     InputError
         If the group holds other matrices than signed permutations, or leaves no term.
+
+    Examples
+    --------
+    >>> V = vp.nn.BasisPotential(2, degree=4, periodic=[0])
+    >>> D = torch.func.jacrev(V.gradient)(torch.rand(2, dtype=torch.float64))
+    >>> bool(torch.allclose(D, D.mT))  # that of a gradient is symmetric
+    True
     """
 
     chosen: torch.Tensor

@@ -23,6 +23,13 @@ class Reflection(nn.Module):
         rho with rho rho = identity.
     time_reversal : bool
         True for windows (..., window, dim); False for states (..., dim) without a time axis.
+
+    Examples
+    --------
+    >>> R = vp.nn.Reflection([[1, 0], [0, -1]])  # (q, p) -> (q, -p)
+    >>> R(torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
+    tensor([[ 3., -4.],
+            [ 1., -2.]], dtype=torch.float64)
     """
 
     matrix: torch.Tensor | None
@@ -85,6 +92,15 @@ class Reversible(nn.Module):
     Hairer, Lubich, Wanner, Geometric Numerical Integration, V.1 and XI.3; McLachlan, Quispel,
     Turner, Numerical integrators that preserve symmetries and reversing symmetries,
     SIAM J. Numer. Anal. 35 (1998).
+
+    Examples
+    --------
+    >>> psi = vp.nn.AdditiveCoupling(dim=2, initial_scale=1.0)
+    >>> flip = vp.nn.Reflection([[1, 0], [0, -1]], time_reversal=False)
+    >>> Phi = vp.nn.Reversible(psi, [[1, 0], [0, -1]], time_reversal=False)
+    >>> z = torch.rand(5, 2, dtype=torch.float64)
+    >>> bool(torch.allclose(flip(Phi(flip(Phi(z)))), z))
+    True
     """
 
     def __init__(

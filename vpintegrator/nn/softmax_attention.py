@@ -71,6 +71,12 @@ class MultiplicativeAttention(_SelfAttention):
     References
     ----------
     Luong, Pham, Manning, arXiv 1508.04025 ("general" score); Brantner, arXiv 2305.16901.
+
+    Examples
+    --------
+    >>> attention = vp.nn.MultiplicativeAttention(dim=4, residual=True)
+    >>> attention(torch.zeros(5, 3, 4, dtype=torch.float64)).shape
+    torch.Size([5, 3, 4])
     """
 
     def __init__(
@@ -110,6 +116,12 @@ class AdditiveAttention(_SelfAttention):
     References
     ----------
     Bahdanau, Cho, Bengio, arXiv 1409.0473, appendix A.1.2.
+
+    Examples
+    --------
+    >>> layer = vp.nn.AdditiveAttention(dim=3)
+    >>> layer(torch.zeros(5, 4, 3, dtype=torch.float64)).shape  # (..., window, dim)
+    torch.Size([5, 4, 3])
     """
 
     def __init__(

@@ -37,6 +37,12 @@ def stiefel(module: nn.Module, name: str) -> nn.Module:
     ----------
     Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, arXiv 1909.09501;
     Stiefel weights in transformers: Brantner, arXiv 2305.16901.
+
+    Examples
+    --------
+    >>> layer = vp.nn.stiefel(torch.nn.Linear(4, 2).double(), "weight")
+    >>> vp.nn.orthonormality_error(layer.weight) < 1e-14
+    True
     """
     weight = getattr(module, name)
     rows, columns = weight.shape[-2:]
@@ -49,6 +55,12 @@ def stiefel(module: nn.Module, name: str) -> nn.Module:
 
 
 def orthonormality_error(weight: torch.Tensor) -> float:
-    """Largest entry of |W W^T - I| for weights (..., n, m)."""
+    """Largest entry of |W W^T - I| for weights (..., n, m).
+
+    Examples
+    --------
+    >>> vp.nn.orthonormality_error(torch.eye(3)[:2])
+    0.0
+    """
     identity = torch.eye(weight.shape[-2], dtype=weight.dtype, device=weight.device)
     return float((weight @ weight.mT - identity).detach().abs().max())

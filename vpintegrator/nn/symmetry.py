@@ -80,6 +80,11 @@ def generated_group(matrices: Any, dim: int, argument: str = "symmetries") -> to
     ------
     InputError
         If the group has more than 128 elements (a rotation by an angle that never closes, say).
+
+    Examples
+    --------
+    >>> len(vp.nn.generated_group([[[0, -1], [1, 0]]], dim=2))  # quarter turns
+    4
     """
     generators = as_matrices(matrices, dim, argument)
     elements = _Elements(dim, argument)
@@ -149,6 +154,12 @@ def symmetry_group(reversing_symmetries: Any, dim: int) -> torch.Tensor:
 
     Its elements S are symmetries of the system, f(S z) = S f(z). One reversing symmetry gives the
     identity alone; the three sign flips of the rigid body give the four rotations by pi.
+
+    Examples
+    --------
+    >>> flips = [[[-1, 0], [0, 1]], [[1, 0], [0, -1]]]
+    >>> vp.nn.symmetry_group(flips, dim=2).tolist()  # the identity, and their product
+    [[[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, -1.0]]]
     """
     rhos = as_reversing_symmetries(reversing_symmetries, dim)
     elements = _Elements(dim, "products of reversing_symmetries")

@@ -39,6 +39,13 @@ class SymplecticAttention(nn.Module):
     ------
     InputError
         If dim is odd, or the symmetries mix positions and momenta or do not keep the form.
+
+    Examples
+    --------
+    >>> layer = vp.nn.SymplecticAttention(dim=4)
+    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(Z)), Z))
+    True
     """
 
     owner: torch.Tensor

@@ -22,6 +22,13 @@ class TimeMixing(nn.Module):
         Time steps, at least 2. Acts on (..., window, any).
     initial_scale : float
         Standard deviation of the initial entries of B.
+
+    Examples
+    --------
+    >>> layer = vp.nn.TimeMixing(window=3)
+    >>> Z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(layer(Z).square().sum(), Z.square().sum()))  # it rotates
+    True
     """
 
     volume_preserving = True

@@ -45,6 +45,13 @@ class TriangularLayer(nn.Module):
     References
     ----------
     Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 3.2.
+
+    Examples
+    --------
+    >>> layer = vp.nn.TriangularLayer(dim=3, shape="upper")
+    >>> z = torch.rand(3, dtype=torch.float64)
+    >>> round(torch.func.jacrev(layer)(z).det().item(), 12)
+    1.0
     """
 
     volume_preserving = True
@@ -154,6 +161,13 @@ class TriangularFeedForward(Composition):
     ----------
     Brantner, de Romemont, Kraus, Li, arXiv 2312.11166, section 3.2;
     GeometricMachineLearning.jl, ``VolumePreservingFeedForward``.
+
+    Examples
+    --------
+    >>> layer = vp.nn.TriangularFeedForward(dim=3, blocks=2, linear=1)
+    >>> z = torch.rand(5, 3, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
     """
 
     def __init__(

@@ -28,6 +28,12 @@ class AttentionPotential(nn.Module):
         rounded up.
     initial_scale : float
         Standard deviation of the a_h.
+
+    Examples
+    --------
+    >>> V = vp.nn.AttentionPotential(2, heads=2)
+    >>> V.gradient(torch.zeros(5, 3, 2, dtype=torch.float64)).shape  # (..., window, size)
+    torch.Size([5, 3, 2])
     """
 
     group: torch.Tensor | None
@@ -89,6 +95,13 @@ class TimePotential(nn.Module):
     References
     ----------
     The ``LinearSymplecticAttention`` of GeometricMachineLearning.jl.
+
+    Examples
+    --------
+    >>> layer = vp.nn.GradientCoupling(*(vp.nn.TimePotential(2, window=3) for _ in range(2)))
+    >>> z = torch.rand(5, 3, 4, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
     """
 
     def __init__(

@@ -79,6 +79,13 @@ def draw(
     InputError
         If the file is no rollout and no model, a style, width or format is none, the output
         exists or cannot be written, or PGF is wanted and there is no LaTeX engine.
+
+    Examples
+    --------
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> report.save("rollout.h5", overwrite=True)
+    >>> len(vp.draw("rollout.h5", "figures", formats=["png"], overwrite=True)) > 5
+    True
     """
     for name in formats:
         if name not in FORMATS:

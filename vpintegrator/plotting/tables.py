@@ -70,6 +70,12 @@ def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType
 
     Without a width it has all columns. What must not be left out is stacked in several blocks
     where the width is too small for it.
+
+    Examples
+    --------
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> import rich
+    >>> rich.print(vp.plotting.terminal_table(report))  # doctest: +SKIP
     """
     from rich.console import Group
     from rich.table import Column, Table
@@ -103,6 +109,12 @@ def csv_table(report: Report) -> str:
     """All numbers at full precision; times in seconds.
 
     A title that a spreadsheet would take for a formula gets an apostrophe before it.
+
+    Examples
+    --------
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> vp.plotting.csv_table(report).splitlines()[0][:20]
+    'method,kind,order,st'
     """
     rows = report.table()
     text = io.StringIO()
@@ -122,7 +134,14 @@ def _plain(value: Any) -> Any:
 
 
 def markdown_table(report: Report) -> str:
-    """A GitHub-flavoured table."""
+    """A GitHub-flavoured table.
+
+    Examples
+    --------
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> "RK4" in vp.plotting.markdown_table(report)
+    True
+    """
     layout = _layout(report, _WIDTH)
     headers = [markdown(" ".join(column.header).strip()) for column in layout.columns]
     lines = [
@@ -140,7 +159,14 @@ def markdown(text: str) -> str:
 
 
 def latex_table(report: Report) -> str:
-    """A ``tabular`` with booktabs rules, made smaller where it is wider than the text."""
+    """A ``tabular`` with booktabs rules, made smaller where it is wider than the text.
+
+    Examples
+    --------
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> "toprule" in vp.plotting.latex_table(report)
+    True
+    """
     layout = _layout(report, _WIDTH)
     headers = zip(*(column.header for column in layout.columns), strict=True)
     # an empty group, lest a bracket or star be taken for an argument of the line's end before it

@@ -37,6 +37,13 @@ def open_rollout(path: str | os.PathLike[str]) -> Report:
     InputError
         If there is no such file, or it is not a rollout, or damaged: something in it is missing,
         of another kind, or does not fit the rest.
+
+    Examples
+    --------
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=5)
+    >>> report.save("pendulum-rollout.h5", overwrite=True)
+    >>> vp.open_rollout("pendulum-rollout.h5").runs.keys()
+    dict_keys(['rk4'])
     """
     path = Path(path)
     with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root:

@@ -256,6 +256,12 @@ def as_flow(
     ------
     InputError
         If something is missing or the method does not apply to the system.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
+    >>> flow.step, flow.window
+    (0.1, 1)
     """
     if isinstance(method, NumericalFlow):
         return method

@@ -98,6 +98,12 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
     """All classical methods that apply to a system, and why the others do not, by name.
 
     Of two names of one map the first counts.
+
+    Examples
+    --------
+    >>> methods, others = vp.rollout.applicable_methods(vp.load_system("rigid-body"))
+    >>> "implicit-midpoint" in methods, others["stoermer-verlet"]
+    (True, 'stoermer-verlet needs a Hamiltonian H(q, p) = T(p) + V(q), ...')
     """
     methods: dict[str, ClassicalMethod] = {}
     reasons = {}

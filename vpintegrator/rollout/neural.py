@@ -64,6 +64,12 @@ def rollout(
     ------
     InputError
         If an argument is wrong.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> vp.rollout(model, np.zeros((3, 1, 2)), 10).shape  # (trajectory, time, dim)
+    (3, 11, 2)
     """
     import torch
 

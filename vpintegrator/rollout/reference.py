@@ -63,6 +63,13 @@ def solve_reference(
     ------
     InputError
         If a solution cannot be continued to the last time.
+
+    Examples
+    --------
+    >>> pendulum = vp.load_system("pendulum")
+    >>> exact = vp.rollout.solve_reference(pendulum, np.array([[1.0, 0.0]]), np.linspace(0, 1, 6))
+    >>> bool(exact.error.max() < 1e-11)
+    True
     """
     recording = recording or Recording()
     count = len(times) - 1

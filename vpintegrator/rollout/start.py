@@ -232,6 +232,12 @@ def recorded_dataset(models: Mapping[str, Integrator]) -> Path:
     ------
     InputError
         If it is not, is another one now, or there is no model.
+
+    Examples
+    --------
+    >>> vp.rollout.recorded_dataset({"mine": vp.models.ResidualNetwork(dim=2)})
+    Traceback (most recent call last):
+    vpintegrator.errors.InputError: ...
     """
     from vpintegrator.data import open_dataset
 

@@ -140,6 +140,14 @@ class Budget:
     ------
     InputError
         If a value is out of range.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=10, overwrite=True)
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> budget = vp.training.Budget(epochs=3, target=1e-9)
+    >>> vp.train(model, dataset, budget=budget).epochs
+    3
     """
 
     seconds: float | None = None

@@ -124,6 +124,14 @@ def relative_error(
         :func:`vpintegrator.data.windows`.
     compiled
         The residuals of the model as machine code, to be used instead.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=10, overwrite=True)
+    >>> inputs, targets = map(torch.from_numpy, vp.windows(dataset.states("test"), 1))
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> 0 < vp.training.relative_error(model, inputs, targets) < 1
+    True
     """
     if compiled is not None and compiled.ready:
         new_states = Objective().new_states(model, targets)

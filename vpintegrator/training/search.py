@@ -114,6 +114,16 @@ def find_functions(
     ------
     InputError
         If no model of these sizes can be made.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=20, steps=20, overwrite=True)
+    >>> def make(arguments):
+    ...     return vp.models.VolumePreservingFeedForward(dim=2, **arguments)
+    >>> budget = vp.training.Budget(seconds=2, target=1e-3)
+    >>> found = vp.training.find_functions(make, dataset, budget)
+    >>> found.model.arguments["functions"]
+    'polynomial'
     """
     return _Search(make, dataset, budget, sizes or {}, tell, options).run()
 

@@ -109,6 +109,14 @@ def train(
         another training, or a file cannot be written.
     KeyboardInterrupt
         If it comes before training has begun, or while the result is written (which is finished).
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "swing.h5", count=20, steps=20, overwrite=True)
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2, depth=2, functions="polynomial")
+    >>> history = vp.train(model, dataset, epochs=20)
+    >>> history.best_validation_error < 1e-3
+    True
     """
     data = TrainingData.of(dataset)
     data.check(model)

@@ -76,6 +76,13 @@ def import_dataset(
     ------
     InputError
         If the arrays are not what they should be, or something is unclear.
+
+    Examples
+    --------
+    >>> states = np.random.default_rng(0).normal(size=(10, 50, 2))
+    >>> dataset = vp.import_dataset(states, "measured.h5", step=0.02, overwrite=True)
+    >>> dataset.system.is_measured
+    True
     """
     check_output(path, overwrite)
     where = str(source) if isinstance(source, str | os.PathLike) else "the array given"

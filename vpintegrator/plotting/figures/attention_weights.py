@@ -73,6 +73,9 @@ def attention(
 
         ax = vp.plotting.attention("rigid-body-vpt.safetensors")
         ax.figure.colorbar(ax.images[0])
+
+    >>> model = vp.models.VolumePreservingTransformer(dim=3, window=4, depth=1)
+    >>> axes = vp.plotting.attention(model, np.ones((4, 3)))
     """
     model = model_scene(source).model
     found = attention_in(model, first_window(model) if window is None else window)

@@ -87,6 +87,9 @@ def errors(report: Rollout, ax: Any = None) -> Any:
         vp.plotting.errors("rigid-body-rollout.h5", ax=left)
         vp.plotting.invariant("rigid-body-rollout.h5", "energy", ax=right)
         right.legend()
+
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> axes = vp.plotting.errors(report)
     """
     scene = own_scene(report, ax)
     if not has_errors(scene):

@@ -72,6 +72,9 @@ def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
         ax = vp.plotting.invariant(report, "energy")
         ax.legend()
         ax.figure.savefig("energy.pdf")
+
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> axes = vp.plotting.invariant(report, "energy")
     """
     scene = own_scene(report, ax)
     there = list(scene.system.invariants)

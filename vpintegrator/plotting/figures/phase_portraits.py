@@ -61,6 +61,9 @@ def portrait(
 
         vp.plotting.portrait(report, "rk4", ax=ax)
         vp.plotting.portrait(report, "rk4", plane=("q[0]", "p[0]"), ax=other)
+
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> axes = vp.plotting.portrait(report, "rk4")
     """
     scene = own_scene(report, ax)
     choose("method", method, [REFERENCE, *scene.runs])

@@ -110,6 +110,9 @@ def section(report: Rollout, method: str = REFERENCE, ax: Any = None) -> Any:
     ::
 
         vp.plotting.section("henon-heiles-rollout.h5", "rk4", ax=ax)
+
+    >>> report = vp.compare(None, "rk4", system="henon-heiles", steps=100)
+    >>> axes = vp.plotting.section(report, "rk4")
     """
     scene = own_scene(report, ax)
     choose("method", method, [REFERENCE, *scene.runs])

@@ -81,6 +81,10 @@ def training(source: Any, ax: Any = None, against: str = "epochs") -> Any:
 
         history = vp.train(model, dataset, seconds=60)
         vp.plotting.training(history, against="seconds").legend()
+
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=10, steps=10, overwrite=True)
+    >>> history = vp.train(vp.models.VolumePreservingFeedForward(dim=2), dataset, epochs=5)
+    >>> axes = vp.plotting.training(history)
     """
     choose("against", against, AGAINST)
     return drawn_into(ax, draw_training, read_training(source), own_style(ax), against)

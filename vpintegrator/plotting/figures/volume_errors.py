@@ -79,6 +79,9 @@ def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
     ::
 
         vp.plotting.volume(report, "phase-space", ax=ax)
+
+    >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
+    >>> axes = vp.plotting.volume(report)
     """
     choose("kind", kind, VOLUMES)
     scene = own_scene(report, ax)

@@ -34,7 +34,7 @@ class ExplicitRungeKutta(OneStepMethod):
 
     Examples
     --------
-    >>> from vpintegrator.rollout import ExplicitRungeKutta
+    >>> from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
     >>> ralston = ExplicitRungeKutta(
     ...     name="ralston",
     ...     title="Ralston",

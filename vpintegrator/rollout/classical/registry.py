@@ -41,6 +41,11 @@ def find_method(name: str) -> ClassicalMethod:
     ------
     InputError
         If there is none; the message names the nearest, or all of them.
+
+    Examples
+    --------
+    >>> vp.rollout.find_method("rk4").order
+    4
     """
     if name in METHODS:
         return METHODS[name]

@@ -101,6 +101,15 @@ def work_precision(
     -----
     The errors are those of the solution at the end, found by the reference solver. A time is the
     least of several, as everything else that a computer does can only add to it.
+
+    Examples
+    --------
+    >>> pendulum = vp.load_system("pendulum")
+    >>> study = vp.rollout.diagnostics.work_precision(
+    ...     ["rk4"], np.array([[1.0, 0.0]]), system=pendulum, time=1.0, steps=[0.1, 0.05]
+    ... )
+    >>> round(float(np.log2(study["rk4"].error[0] / study["rk4"].error[1])))
+    4
     """
     named = list(methods.items()) if isinstance(methods, Mapping) else [("", m) for m in methods]
     flows = [member for _, member in named if isinstance(member, NumericalFlow)]

@@ -35,6 +35,12 @@ class CountingSystem(System):
     ----------
     field_evaluations, jacobian_evaluations
         How many so far.
+
+    Examples
+    --------
+    >>> system = vp.rollout.diagnostics.CountingSystem(vp.load_system("pendulum"))
+    >>> system.vector_field(np.ones((5, 2))).shape
+    (5, 2)
     """
 
     def __init__(self, system: System) -> None:
@@ -69,6 +75,12 @@ def count_evaluations(
     components counts each as a part of it); else they are counted on the way. None for a learned
     map, which evaluates none, for a method that evaluates other functions than the field, and where
     no initial state is finite.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.count_evaluations(flow, np.ones((1, 2))).vector_field
+    4.0
     """
     initial = np.asarray(initial, dtype=np.float64)
     initial = initial[np.isfinite(initial).all(axis=-1)]
@@ -89,6 +101,12 @@ def evaluations_per_step(flow: NumericalFlow, windows: np.ndarray) -> float | No
     """Evaluations of the vector field for one step of one trajectory at windows, or None.
 
     See :func:`count_evaluations`; the windows (n, window, dim) say at which states.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("heun", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.evaluations_per_step(flow, np.ones((1, 1, 2)))
+    2.0
     """
     found = count_evaluations(flow, np.asarray(windows)[:, 0])
     return None if found is None else found.vector_field

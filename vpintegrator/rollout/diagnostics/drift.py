@@ -59,6 +59,15 @@ class DriftAccumulator(Accumulator):
     ----------
     count
         Number of series.
+
+    Examples
+    --------
+    >>> drift = vp.rollout.diagnostics.DriftAccumulator(1)
+    >>> for start in (0.0, 50.0):  # in parts
+    ...     times = start + np.arange(50.0)
+    ...     drift.update(times, 1e-9 * times[None])
+    >>> float(drift.fit().slope[0].round(12))
+    1e-09
     """
 
     remembered = ("_length", "_samples", "_time", "_time_square", "_value", "_product")
@@ -144,7 +153,15 @@ class DriftAccumulator(Accumulator):
 
 
 def fit_drift(times: np.ndarray, values: np.ndarray) -> DriftFit:
-    """Straight lines fitted to values (series, time) at increasing times (time,)."""
+    """Straight lines fitted to values (series, time) at increasing times (time,).
+
+    Examples
+    --------
+    >>> times = np.linspace(0, 10, 101)
+    >>> fit = vp.rollout.diagnostics.fit_drift(times, 3 * times[None])
+    >>> fit.slope.round(12)
+    array([3.])
+    """
     accumulator = DriftAccumulator(len(values))
     accumulator.update(np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64))
     return accumulator.fit()

@@ -23,6 +23,12 @@ def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
     ------
     InputError
         If ``window`` > 1 and the flow has no system, or the solution ends before the window does.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.first_windows(flow, np.ones((3, 2))).shape
+    (3, 1, 2)
     """
     initial = np.asarray(initial, dtype=np.float64)
     if flow.window == 1:
@@ -42,6 +48,13 @@ def first_window_derivative(flow: NumericalFlow, initial: np.ndarray) -> np.ndar
     ------
     InputError
         If ``window`` > 1 and the flow has no system.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.first_window_derivative(flow, np.ones((1, 2)))
+    array([[[[1., 0.],
+             [0., 1.]]]])
     """
     initial = np.asarray(initial, dtype=np.float64)
     count, dim = initial.shape

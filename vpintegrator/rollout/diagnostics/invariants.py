@@ -76,6 +76,14 @@ def invariant_errors(
     """Errors of all invariants of the system along states (trajectory, time, dim).
 
     With ``times`` (time,) the drift of each is fitted too.
+
+    Examples
+    --------
+    >>> pendulum = vp.load_system("pendulum")
+    >>> states = vp.integrate(pendulum, "stoermer-verlet", [[1.0, 0.0]], 0.1, 1000)
+    >>> errors = vp.rollout.invariant_errors(pendulum, states)
+    >>> bool(errors["energy"].largest.max() < 3e-3)
+    True
     """
     result = {}
     for name, invariant in system.invariants.items():
@@ -94,6 +102,11 @@ def is_relative(first: np.ndarray) -> np.ndarray:
     """Whether an invariant's first values (trajectory,) are large enough to divide by.
 
     A value that is tiny beside those of the rest of the ensemble is zero but for rounding.
+
+    Examples
+    --------
+    >>> vp.rollout.diagnostics.is_relative(np.array([2.0, 0.0]))
+    array([ True, False])
     """
     size = np.abs(first)
     return size > _VANISHING * size.max(initial=0.0)
@@ -104,6 +117,11 @@ def series_names(invariants: Iterable[str]) -> dict[str, str]:
 
     Some names cannot be those of arrays in a file; and the drift of ``error_x`` would have the name
     of the error of the drift of ``x``.
+
+    Examples
+    --------
+    >>> vp.rollout.diagnostics.series_names(["energy", "L/2"])
+    {'energy': 'energy', 'L/2': '1'}
     """
     names = list(invariants)
     fit = {name for name in names if re.fullmatch(r"[^/\x00]{1,200}", name)}

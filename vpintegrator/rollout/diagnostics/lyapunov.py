@@ -61,6 +61,14 @@ class LyapunovAccumulator(Accumulator):
     ----------
     count
         Number of trajectories.
+
+    Examples
+    --------
+    >>> growth = vp.rollout.diagnostics.LyapunovAccumulator(1)
+    >>> times = np.linspace(0, 10, 101)
+    >>> growth.update(times, 0.9 * times[None])
+    >>> growth.estimate().exponent.round(12)
+    array([0.9])
     """
 
     remembered = ("_every", "_seen", "_times", "_stretch")
@@ -112,6 +120,13 @@ def lyapunov_exponent(flow: NumericalFlow, first: np.ndarray, steps: int) -> Lya
     """Largest Lyapunov exponent along trajectories of a flow.
 
     The arguments are those of :func:`tangent_propagation`.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("henon-heiles"), 0.2)
+    >>> first = np.array([[[0.0, 0.1, 0.49, 0.0]]])
+    >>> vp.rollout.diagnostics.lyapunov_exponent(flow, first, 200).exponent.shape
+    (1,)
     """
     return _estimate(tangent_propagation(flow, first, steps))
 

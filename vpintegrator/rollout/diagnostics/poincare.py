@@ -61,6 +61,14 @@ class SectionObserver(Observer):
         1 for crossings upwards, -1 downwards, 0 both.
     step
         Time step of the trajectories.
+
+    Examples
+    --------
+    >>> observer = vp.rollout.diagnostics.SectionObserver(0, 0.0, direction=1, step=0.1)
+    >>> times = 0.1 * np.arange(100)
+    >>> observer.update(0, np.stack([np.sin(times), np.cos(times)], axis=-1)[None])
+    >>> observer.section.time.round(6)
+    array([6.283185])
     """
 
     remembered = ("_states", "_start", "_next", "_points", "_trajectory", "_time")
@@ -156,6 +164,14 @@ def poincare_section(
     """Crossings of the plane z_i = c in trajectories (trajectory, time, dim).
 
     The arguments are those of :class:`SectionObserver`, which does the same for parts of them.
+
+    Examples
+    --------
+    >>> times = 0.1 * np.arange(200)
+    >>> states = np.stack([np.sin(times), np.cos(times)], axis=-1)[None]
+    >>> section = vp.rollout.diagnostics.poincare_section(states, 0.1, component=0)
+    >>> (section.time / (2 * np.pi)).round(8)  # upwards, once a turn
+    array([1., 2., 3.])
     """
     observer = SectionObserver(component, value, direction, step)
     observer.update(0, np.asarray(states, dtype=np.float64))

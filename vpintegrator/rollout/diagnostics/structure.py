@@ -28,6 +28,12 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
     float or None
         None where it is not defined: for a system that is not Hamiltonian or not known, for a
         method without derivative, and where no window is finite.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.symplecticity_defect(flow, np.ones((3, 1, 2))) < 1e-14
+    True
     """
     if flow.system is None or not flow.system.is_hamiltonian or not flow.differentiable:
         return None
@@ -75,6 +81,12 @@ def reversibility_defect(
     float or None
         The largest defect over all symmetries; None where there is no symmetry, or no window that
         is finite.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.diagnostics.reversibility_defect(flow, np.ones((3, 1, 2))) < 1e-14
+    True
     """
     if symmetries is None:
         symmetries = [] if flow.system is None else flow.system.reversing_symmetries

@@ -64,6 +64,15 @@ class TangentMap(Accumulator):
     ------
     InputError
         If the flow has windows of several states and no system, or is no fixed map.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
+    >>> first = np.array([[1.0, 0.0]])
+    >>> tangent = vp.rollout.diagnostics.TangentMap(flow, first)
+    >>> log_determinant, log_stretch = tangent.update(flow.start(first[:, None]).advance(5))
+    >>> log_determinant.shape
+    (1, 5)
     """
 
     remembered = ("_tangent", "_log_volume", "_log_length", "_waiting", "_before")
@@ -163,6 +172,13 @@ def tangent_propagation(flow: NumericalFlow, first: np.ndarray, steps: int) -> T
     ------
     InputError
         If the flow has windows of several states and no system, or is no fixed map.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("implicit-midpoint", vp.load_system("henon-heiles"), 0.2)
+    >>> history = vp.rollout.diagnostics.tangent_propagation(flow, np.full((1, 4), 0.1), 50)
+    >>> bool(np.abs(history.log_determinant).max() < 1e-12)
+    True
     """
     first = np.asarray(first, dtype=np.float64)
     if first.ndim == 2:

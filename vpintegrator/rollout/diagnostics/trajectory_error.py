@@ -28,6 +28,11 @@ def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Euclidean distance from the reference at each time, (trajectory, time).
 
     Infinite where a state is not finite although the reference is; NaN where the reference is not.
+
+    Examples
+    --------
+    >>> vp.rollout.trajectory_error(np.full((1, 2, 2), [3.0, 4.0]), np.zeros((1, 2, 2)))
+    array([[5., 5.]])
     """
     known = np.isfinite(reference).all(axis=-1)
     with np.errstate(all="ignore"):
@@ -39,6 +44,11 @@ def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndar
     """Root mean square of the error over times and components, (trajectory,).
 
     Infinite for a trajectory that has diverged.
+
+    Examples
+    --------
+    >>> vp.rollout.root_mean_square_error(np.ones((1, 4, 2)), np.zeros((1, 4, 2)))
+    array([1.])
     """
     with np.errstate(all="ignore"):
         error = np.sqrt(np.mean((states - reference) ** 2, axis=(-2, -1)))

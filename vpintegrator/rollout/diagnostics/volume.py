@@ -70,6 +70,12 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
     the product space R^(window * dim), and of the whole map: where ``prediction_window`` <
     ``window`` only a part of its result is used when it is iterated. :class:`TangentMap` tells what
     happens to phase space. NaN where the window is not finite or the step cannot be made.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("explicit-euler", vp.load_system("harmonic-oscillator"), 0.1)
+    >>> np.exp(vp.rollout.diagnostics.log_determinant(flow, np.zeros((1, 1, 2)))).round(6)
+    array([1.01])
     """
     windows = np.asarray(windows, dtype=np.float64)
     rows = windows.reshape(-1, flow.window, flow.dim)
@@ -89,6 +95,13 @@ def step_log_determinant(
 
     The derivative is that of the method's formulas with the system's exact Jacobian. NaN where the
     state is not finite or the step cannot be made.
+
+    Examples
+    --------
+    >>> pendulum, rk4 = vp.load_system("pendulum"), vp.rollout.find_method("rk4")
+    >>> value = vp.rollout.step_log_determinant(rk4, pendulum, np.array([[1.0, 0.5]]), 0.1)
+    >>> bool(abs(value[0]) < 1e-6)
+    True
     """
     states = np.asarray(states, dtype=np.float64)
     return log_determinant(ClassicalFlow(method, system, step), states[..., None, :])
@@ -99,6 +112,13 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
 
     This is the volume of the product space R^(window * dim); for a one-step model it is that of
     phase space.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingTransformer(dim=2, window=3, depth=1)
+    >>> windows = torch.rand(4, 3, 2, dtype=torch.float64)
+    >>> bool(np.abs(vp.rollout.window_log_determinant(model, windows)).max() < 1e-12)
+    True
     """
     return log_determinant(as_flow(model, step=1.0), windows)  # of any step: a map is a map
 
