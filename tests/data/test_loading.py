@@ -52,7 +52,7 @@ def test_no_window_touches_a_missing_state(gaps):
 
 def as_rows(inputs, targets):
     """Sorted, one pair a row."""
-    rows = np.concatenate([np.reshape(a, (len(a), -1)) for a in (inputs, targets)], axis=1)
+    rows = np.concatenate([np.asarray(a).reshape(len(a), -1) for a in (inputs, targets)], axis=1)
     return rows[np.lexsort(rows.T)]
 
 
@@ -189,6 +189,16 @@ def test_pairs_of_tensors():
     pairs = HeldPairs.of_tensors(inputs, targets)
     for found, expected in zip(pairs[torch.tensor([4, 0])], (inputs, targets), strict=True):
         assert torch.equal(found, expected[[4, 0]])
+
+
+def test_a_batch_goes_through_a_function_of_ones_own(dataset):
+    plain = list(dataset.loader(2, batch=30, seed=1))
+    differences = list(
+        dataset.loader(2, batch=30, seed=1, collate_fn=lambda pair: pair[1] - pair[0])
+    )
+    assert len(plain) == len(differences)
+    for (inputs, targets), difference in zip(plain, differences, strict=True):
+        assert torch.equal(difference, targets - inputs)
 
 
 def test_a_data_loader_of_ones_own(dataset):

@@ -243,6 +243,7 @@ class WindowLoader(DataLoader[Any]):
         batch, workers = whole_number("batch", batch, 1), whole_number("workers", workers)
         generator = torch.Generator().manual_seed(seed)
         self.windows, self.count = batch, len(pairs)
+        self._of_batch = options.pop("collate_fn", None)  # DataLoader would give it whole parts
         super().__init__(
             _Buffers(pairs),
             sampler=_Order(pairs, generator if shuffle else None),
@@ -255,7 +256,8 @@ class WindowLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Pair]:  # type: ignore[override]
         pinned = self.pin_memory and torch.cuda.is_available()
         for inputs, targets in in_batches(super().__iter__(), self.windows):
-            yield (inputs.pin_memory(), targets.pin_memory()) if pinned else (inputs, targets)
+            pair = (inputs.pin_memory(), targets.pin_memory()) if pinned else (inputs, targets)
+            yield pair if self._of_batch is None else self._of_batch(pair)
 
     def __len__(self) -> int:
         return -(-self.count // self.windows)

@@ -173,8 +173,8 @@ def register(architecture: Model) -> Model:
     >>> from dataclasses import dataclass
     >>> import vpintegrator as vp
     >>> @vp.models.register
-    ... class Kicks(vp.models.Integrator):
-    ...     name = "kicks"
+    ... class Shears(vp.models.Integrator):
+    ...     name = "shears"
     ...     description = "additive couplings, one after the other"
     ...
     ...     @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ def register(architecture: Model) -> Model:
     ...     def network(self, a):
     ...         layers = [vp.nn.AdditiveCoupling(a.dim, symmetries=a.group) for _ in range(a.count)]
     ...         return vp.nn.Composition(*layers)
-    >>> model = vp.models.ARCHITECTURES["kicks"](dim=3, count=4)
+    >>> model = vp.models.ARCHITECTURES["shears"](dim=3, count=4)
     >>> model.volume_preserving, model.arguments["count"]
     (True, 4)
     """
