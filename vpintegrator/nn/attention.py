@@ -181,6 +181,7 @@ class CoupledAttention(nn.Module):
     """
 
     volume_preserving = True
+    attention_part = "block"  # what figures of its weights call their parts
     places: torch.Tensor
 
     def __init__(

@@ -51,6 +51,7 @@ class SymplecticAttention(nn.Module):
     owner: torch.Tensor
     volume_preserving = True
     symplectic = True
+    attention_part = "pair"  # of a position and its momentum
 
     def __init__(
         self,

@@ -34,7 +34,8 @@ def draw_weights(axes: Axes, weights: np.ndarray, rotation: bool) -> Any:
     for (row, column), weight in np.ndenumerate(weights if count <= _WRITTEN else weights[:0]):
         letters: dict[str, Any] = {"ha": "center", "va": "center", "size": "small"}
         colour = "white" if abs(weight) > _DARK else "black"
-        axes.text(column + 1, row + 1, f"{round(weight, 2) + 0:.2f}", color=colour, **letters)
+        words = f"{round(weight, 2) + 0:.2f}".replace("-", "−")
+        axes.text(column + 1, row + 1, words, color=colour, **letters)
     axes.grid(False)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(6, integer=True))
@@ -90,7 +91,7 @@ def _panels(scene: ModelScene) -> list[tuple[str, np.ndarray]]:
     """Titles and matrices, layer by layer."""
     panels = []
     for number, (place, parts) in enumerate(scene.attention.items(), 1):
-        part = "block" if hasattr(scene.model.get_submodule(place), "blocks") else "head"
+        part = getattr(scene.model.get_submodule(place), "attention_part", "head")
         for k, weights in enumerate(parts, 1):
             which = f", {part} {k}" if len(parts) > 1 else ""
             panels.append((f"layer {number}{which}", weights))
@@ -112,7 +113,7 @@ def _draw(scene: ModelScene) -> matplotlib.figure.Figure:
     width = style.wide * (1 if style.width else min((columns + 0.5) / 4, 1))
     side = width / style.em / (columns + 0.5)
     figure = matplotlib.figure.Figure(
-        figsize=(width, style.em * (rows * (0.95 * side + 2) + 3)), layout="constrained"
+        figsize=(width, style.em * (rows * (0.95 * side + 2) + 4)), layout="constrained"
     )
     grid = figure.subplots(rows, columns, squeeze=False)
     axes_of_all = list(grid.flat)
