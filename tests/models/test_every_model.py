@@ -1,0 +1,50 @@
+"""What holds for every architecture by its declaration alone, a new one included."""
+
+import json
+
+import pytest
+import torch
+
+import vpintegrator as vp
+from tests.models.test_saving import damaged
+from tests.nn.laws import assert_close, sample
+from vpintegrator.compiled import compile_model
+from vpintegrator.errors import InputError
+from vpintegrator.models import ARCHITECTURES
+from vpintegrator.models.declaration import kinds_of
+
+LARGE = 10**9
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
+    torch.manual_seed(0)
+    small = {"depth": 1, "width": 4}
+    declared = ARCHITECTURES[name].Arguments.declared()
+    sizes = {key: size for key, size in small.items() if key in declared}
+    model = ARCHITECTURES[name](dim=4, **sizes).eval()
+    X = sample(6, model.window, 4)
+    vp.save(model, tmp_path / "a.safetensors")
+    loaded = vp.load(tmp_path / "a.safetensors").eval()
+    assert (loaded.name, loaded.arguments) == (name, model.arguments)
+    assert_close(loaded(X), model(X), 0)
+    states, _ = compile_model(model, 6).advance(X.numpy(), 1)
+    assert_close(torch.from_numpy(states), model.predict(X).detach(), 1e-11)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_header_of_a_few_bytes_makes_no_large_model(name, tmp_path):
+    model = ARCHITECTURES[name](dim=4)
+    whole = [key for key, kinds in kinds_of(model.Arguments).items() if int in kinds]
+    assert whole
+    for key in whole:
+        path = tmp_path / f"{key}.safetensors"
+        damaged(path, model, arguments=json.dumps(model.arguments | {key: LARGE}))
+        try:
+            loaded = vp.load(path)
+        except InputError as error:
+            assert "\n" not in str(error)
+        else:  # an argument that this setting does not use
+            assert sum(p.numel() for p in loaded.parameters()) == sum(
+                p.numel() for p in model.parameters()
+            )
