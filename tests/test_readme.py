@@ -34,6 +34,10 @@ def test_the_system_of_ones_own(tmp_path):
     assert system.vector_field([0.5, 0.0]).tolist() == [0.0, 0.5 - 0.5**3]
 
 
+def test_the_number_of_classical_methods():
+    assert int(re.search(r"There are (\d+): Runge", README)[1]) == len(vp.rollout.METHODS)
+
+
 def test_every_public_name_is_there():
     for name in vp.__all__:
         assert getattr(vp, name) is not None
