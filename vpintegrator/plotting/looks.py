@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from vpintegrator.rollout import METHODS
+
 
 @dataclass(frozen=True)
 class Look:
@@ -49,10 +51,11 @@ CLASSICAL = {
     "radau": Look("#555555", _DASH_DOT, "+"),
     "lsoda": Look("#555555", _DASH_DOT_DOT, "x"),
 }
-_OTHER = [
-    Look("#117733", _LONG, "d"),
-    Look("#999933", _DASH_DOT_DOT, "*"),
-    Look("#AA4499", _DOT, "D"),
+# of methods that are not named above, one after another; none is like one of those
+OTHER = [
+    Look(colour, line, marker)
+    for line, marker in ((_LONG, "d"), (_DASH_DOT_DOT, "*"), (_DOT, "D"), (_DASH, "v"))
+    for colour in ("#117733", "#999933", "#AA4499", "#CC6677")
 ]
 # of orbits beside one another, whatever made them
 ORBIT_COLOURS = (
@@ -78,10 +81,11 @@ LEARNED = [
 def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
     """The look of each run, given as (its name, ``learned`` or ``classical``, its method).
 
-    A classical method has one look for ever; learned models take theirs in the order given, as
-    their names are their users' own.
+    A classical method has one look, whatever it is drawn with; learned models take theirs in the
+    order given, as their names are their users' own.
     """
-    result, learned, others = {}, 0, 0
+    result, learned = {}, 0
+    others = [name for name in METHODS if name not in CLASSICAL]
     for name, kind, method in methods:
         if kind == "learned":
             result[name] = LEARNED[learned % len(LEARNED)]
@@ -89,6 +93,7 @@ def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
         elif method in CLASSICAL:
             result[name] = CLASSICAL[method]
         else:
-            result[name] = _OTHER[others % len(_OTHER)]
-            others += 1
+            if method not in others:  # of a file of another version
+                others.append(method)
+            result[name] = OTHER[others.index(method) % len(OTHER)]
     return result
