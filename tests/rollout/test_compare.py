@@ -83,7 +83,7 @@ def test_the_numbers_follow_from_the_states(report):
     assert s.volume["step"] == report.runs["rk4"].volume["step"].largest
     assert (s.order, s.kind, s.diverged, s.trajectories) == (4, "classical", 0, 3)
     row = report.table()[-1]
-    assert list(row) == [
+    kept = [
         "method",
         "kind",
         "order",
@@ -116,6 +116,7 @@ def test_the_numbers_follow_from_the_states(report):
         "left region at",
         "left region by",
     ]
+    assert [title for title in row if title in kept] == kept  # there may be further ones
     assert row["method"] == "RK4"
     assert row["median RMSE"] == s.error
 

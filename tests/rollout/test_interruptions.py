@@ -17,6 +17,7 @@ from tests.rollout.test_compare import same, trained
 from vpintegrator.errors import InputError
 from vpintegrator.models import VolumePreservingTransformer
 from vpintegrator.rollout import measure, recording
+from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
 from vpintegrator.rollout.recording import FolderRecording
 
 METHODS = ["rk4", "implicit-midpoint"]
@@ -286,7 +287,9 @@ def test_arrays_are_on_the_disk_before_the_progress_that_counts_on_them(tmp_path
     assert len(records) >= 2
     assert all(order[k - 1] == "array" for k in records)
     assert order[: records[0]].count("array") == 1  # the reference
-    assert order[records[0] : records[-1]].count("array") == 4  # and states, errors, energy
+    series = sum(len(diagnostic.series(vp.load_system("pendulum"))) for diagnostic in DIAGNOSTICS)
+    # and the states
+    assert order[records[0] : records[-1]].count("array") == 2 + series
 
 
 def test_snapshots_hold_no_objects(tmp_path):

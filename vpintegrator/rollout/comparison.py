@@ -84,6 +84,8 @@ class Ensemble:
         First windows, (trajectory, window, dim).
     series
         Arrays (time, trajectory) by name, of zeros, that observers fill.
+    states
+        States at the stored times, (trajectory, time, dim), of zeros until these are reached.
     observers
         What has seen every step, by name: those of all diagnostics.
     seconds
@@ -94,6 +96,7 @@ class Ensemble:
     comparison: Comparison
     first: np.ndarray
     series: dict[str, np.ndarray]
+    states: np.ndarray
     observers: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 

@@ -76,7 +76,7 @@ class Propagation:
             for diagnostic in DIAGNOSTICS
             for name in diagnostic.series(comparison.system)
         }
-        self.ensemble = Ensemble(flow, comparison, first, series)
+        self.ensemble = Ensemble(flow, comparison, first, series, states.transpose(1, 0, 2))
         for diagnostic in DIAGNOSTICS:
             self.ensemble.observers |= diagnostic.observers(self.ensemble)
         self._observers: dict[str, Observer] = {
@@ -136,7 +136,7 @@ class Propagation:
             structure=flow.structure,
             window=flow.window,
             prediction_window=flow.prediction_window,
-            states=self.keeper.kept.transpose(1, 0, 2),
+            states=self.ensemble.states,
             measurements=measurements,
         )
 
