@@ -10,6 +10,7 @@ import numpy as np
 
 from vpintegrator.rollout.comparison import Comparison, Ensemble
 from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import Observer, Snapshot, StateKeeper
@@ -71,14 +72,8 @@ class Propagation:
         shape = (len(comparison.stored), len(first))
         states = recording.array(f"{key}/states", (*shape, comparison.system.dim), begun)
         self.keeper = StateKeeper(comparison.stored, states)
-        series = {
-            name: recording.array(f"{key}/{name}", shape, begun)
-            for diagnostic in DIAGNOSTICS
-            for name in diagnostic.series(comparison.system)
-        }
-        self.ensemble = Ensemble(flow, comparison, first, series, states.transpose(1, 0, 2))
-        for diagnostic in DIAGNOSTICS:
-            self.ensemble.observers |= diagnostic.observers(self.ensemble)
+        self.ensemble = Ensemble(flow, comparison, first, {}, states.transpose(1, 0, 2))
+        self._measured = [each for each in DIAGNOSTICS if self._watch(each, shape, begun)]
         self._observers: dict[str, Observer] = {
             "states": self.keeper,
             "sampler": self.ensemble.sampler,
@@ -125,7 +120,10 @@ class Propagation:
         flow = self.flow
         measurements: dict[str, Any] = {}
         for diagnostic in DIAGNOSTICS:
-            measurements |= diagnostic.measure(self.ensemble)
+            if diagnostic in self._measured:
+                measurements |= diagnostic.measure(self.ensemble)
+            else:
+                measurements |= dict.fromkeys(variable.name for variable in diagnostic.variables)
         return Run(
             name=flow.name,
             kind=flow.kind,
@@ -140,6 +138,31 @@ class Propagation:
             measurements=measurements,
         )
 
+    def _watch(self, diagnostic: Diagnostic, shape: tuple[int, int], begun: bool) -> bool:
+        """Let a diagnostic watch, unless an earlier version went without it up to here.
+
+        What it would say then is not known: it has not seen every step.
+        """
+        entries = self._recording.progress()
+
+        def missed(name: str) -> bool:
+            """Whether there is neither a note of the series nor what an observer remembered."""
+            names = (f"{self._key}/series/{name}", f"{self._key}/{name}/")
+            return begun and not any(
+                entry == names[0] or entry.startswith(names[1]) for entry in entries
+            )
+
+        ensemble, series = self.ensemble, diagnostic.series(self._comparison.system)
+        if any(map(missed, series)):
+            return False
+        for name in series:
+            ensemble.series[name] = self._recording.array(f"{self._key}/{name}", shape, begun)
+        observers = diagnostic.observers(ensemble)
+        if any(observer.snapshot() and missed(name) for name, observer in observers.items()):
+            return False
+        ensemble.observers |= observers
+        return True
+
     def _observe(self, start: int, states: np.ndarray) -> None:
         for observer in self._observers.values():
             observer.update(start, states)
@@ -150,6 +173,7 @@ class Propagation:
         parts = {name: observer.snapshot() for name, observer in self._observers.items()}
         parts["cursor"] = cursor
         entries = {"done": np.array(done), "seconds": np.array(self.ensemble.seconds)}
+        entries |= {f"series/{name}": np.array(True) for name in self.ensemble.series}
         entries |= {f"{part}/{k}": v for part, values in parts.items() for k, v in values.items()}
         return {f"{key}/{name}": value for name, value in entries.items()}
 

@@ -115,7 +115,11 @@ class Diagnostic(ABC):
         return ()
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
-        """What must see every step, by names under which it is recorded."""
+        """What must see every step, by names under which it is recorded.
+
+        Where a rollout goes on that an earlier version recorded without it, the diagnostic is left
+        out for methods that had begun: its variables are None.
+        """
         return {}
 
     @abstractmethod
