@@ -175,7 +175,7 @@ def test_training_goes_on_from_a_model(run, body):
         (["--weighting", "arbitrary", "--reversible"], "or leave out --reversible"),
         (["--weighting", "skew", "--reversible"], 'use "coupled"'),
         (["--width", str(10**13)], "does not fit into memory"),
-        (["--optimizer", "sgd"], "optimizer = 'sgd'"),
+        (["--optimizer", "no-such"], "optimizer = 'no-such'"),
         (["--seconds", "-1"], "seconds = -1"),
         (["--window", "9"], "need trajectories of 10 states"),
         (["--device", "warp"], "--device warp"),

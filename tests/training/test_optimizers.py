@@ -2,6 +2,7 @@
 
 import errno
 import os
+from functools import partial
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from vpintegrator.data import windows
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.errors import InputError
 from vpintegrator.training import OPTIMIZERS, Objective, train
+from vpintegrator.training.first_order import FirstOrder
 from vpintegrator.training.gauss_newton import GaussNewton, conjugate_gradients
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.optimizers import BY_NAME
@@ -143,23 +145,42 @@ class Momentum(TorchOptimizer):
         self.restore_inner(found)
 
 
-def test_another_optimizer_is_a_class_and_an_entry(body, one_step, tmp_path, monkeypatch):
-    monkeypatch.setitem(BY_NAME, "momentum", Momentum)
+class FirstOrderMomentum(FirstOrder):
+    """One of ``torch.optim`` that steps along gradients is less."""
+
+    name = "momentum"
+    kind = partial(torch.optim.SGD, momentum=0.9)
+    remembered = ("momentum_buffer",)
+
+
+@pytest.mark.parametrize("kind", [Momentum, FirstOrderMomentum])
+def test_another_optimizer_is_a_class_and_an_entry(body, one_step, tmp_path, monkeypatch, kind):
+    monkeypatch.setitem(BY_NAME, "momentum", kind)
     monkeypatch.setattr("vpintegrator.training.optimizers.OPTIMIZERS", ("auto", *BY_NAME))
 
     def interrupt(history):
         if history.epochs == 3:
             raise KeyboardInterrupt
 
-    options = {"optimizer": "momentum", "epochs": 20, "checkpoint": tmp_path / "checkpoint"}
+    options = {"optimizer": "momentum", "epochs": 20, "batch": 100}
+    options["checkpoint"] = tmp_path / "checkpoint"
     whole, cut = one_step(), one_step()
     history = train(whole, body, **options)
     assert history.best_validation_error < 0.5 * history.validation_error[0]
     train(cut, body, **options, progress=interrupt)
     train(cut, body, **options, resume=True)
     assert torch.equal(weights(cut), weights(whole))
-    with pytest.raises(InputError, match="an option of adam and adamw; momentum has none"):
-        train(one_step(), body, optimizer="momentum", learning_rate=0.1)
+
+
+def test_an_option_names_the_optimizers_that_have_it(body, one_step):
+    having = " and ".join(k.name for k in BY_NAME.values() if "learning_rate" in k.options)
+    with pytest.raises(InputError, match=f"an option of {having}; gauss-newton has none"):
+        train(one_step(), body, optimizer="gauss-newton", learning_rate=0.1)
+
+
+def test_every_class_has_the_name_it_is_listed_by():
+    assert {name: kind.name for name, kind in BY_NAME.items()} == {name: name for name in BY_NAME}
+    assert tuple(BY_NAME) == OPTIMIZERS[1:]
 
 
 def test_checkpoints_are_written_at_intervals_and_survive_anything(body, one_step, tmp_path):

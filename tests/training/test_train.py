@@ -128,8 +128,8 @@ def test_mistakes(body, one_step):
     long = models.VolumePreservingTransformer(dim=3, **sizes)
     with pytest.raises(InputError, match="need trajectories of 10 states, but these have 7"):
         train(long, body)
-    with pytest.raises(InputError, match="optimizer = 'sgd'"):
-        train(one_step(), body, optimizer="sgd")
+    with pytest.raises(InputError, match="optimizer = 'no-such'"):
+        train(one_step(), body, optimizer="no-such")
     with pytest.raises(InputError, match="seconds = -1"):
         train(one_step(), body, seconds=-1)
     with pytest.raises(InputError, match="learning_rate is an option of adam"):
@@ -157,7 +157,7 @@ def test_batch_norm_is_judged_as_it_is_rolled_out(body):
 
 @pytest.mark.parametrize("optimizer", ["levenberg-marquardt", "gauss-newton", "l-bfgs"])
 def test_batch_norm_needs_whole_batches(body, optimizer):
-    with pytest.raises(InputError, match="use adam or adamw"):
+    with pytest.raises(InputError, match="use adam or "):
         train(models.StandardTransformer(dim=3, norm="batch"), body, optimizer=optimizer, epochs=1)
 
 

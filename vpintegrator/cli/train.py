@@ -32,6 +32,7 @@ from vpintegrator.cli.searching import Candidate
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
 from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.optimizer_names import CLASSES
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -102,8 +103,7 @@ class _Command(click.Command):
     "--optimizer",
     default="auto",
     show_default=True,
-    help="levenberg-marquardt, gauss-newton, adam, adamw, l-bfgs, or auto, which picks by size "
-    "and by the time of an epoch.",
+    help=f"{', '.join(CLASSES)}, or auto, which picks by size and by the time of an epoch.",
 )
 @click.option("--target", type=float, help="Stop at this validation error.")
 @click.option(
@@ -151,7 +151,9 @@ class _Command(click.Command):
 )
 @click.option("--log", type=click.Path(path_type=Path), help="Folder for TensorBoard.")
 @click.option("--batch", type=int, help="Windows in a step.")
-@click.option("--learning-rate", type=float, help="Of Adam, at the start.  [default: 0.005]")
+@click.option(
+    "--learning-rate", type=float, help="Of first-order methods, at the start.  [default: 0.005]"
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True

@@ -30,12 +30,23 @@ class FirstOrder(TorchOptimizer):
         See :class:`vpintegrator.training.optimizer.Optimizer`; a batch has 1024 windows by default.
     learning_rate
         At the start, 0.005 by default.
+
+    Attributes
+    ----------
+    kind
+        Makes the optimizer of torch from parameters and ``lr``.
+    remembered
+        The vectors, one entry a parameter, that torch's optimizer keeps from step to step.
+    remembered_numbers
+        The tensors of a single number that it keeps.
     """
 
     step_seconds = 0.005
     options = ("learning_rate",)
     takes_batch_statistics = True
     kind: ClassVar[Any]
+    remembered: ClassVar[tuple[str, ...]] = ()
+    remembered_numbers: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *arguments: Any, learning_rate: float | None = None, **options: Any) -> None:
         self.learning_rate = learning_rate or _LEARNING_RATE
@@ -89,11 +100,8 @@ class FirstOrder(TorchOptimizer):
 
     def restore(self, state: State) -> None:
         """Go on from a state."""
-        like = {
-            "step": torch.tensor(0.0),
-            "exp_avg": self.parameters.detach(),
-            "exp_avg_sq": self.parameters.detach(),
-        }
+        like = dict.fromkeys(self.remembered_numbers, torch.tensor(0.0))
+        like |= dict.fromkeys(self.remembered, self.parameters.detach())
         self.learning_rate = state.number("learning_rate", least=0)
         inner = state.part("0")
         self.restore_inner({n: inner.tensor(n, like[n]) for n in like} if inner else {})
@@ -103,10 +111,12 @@ class Adam(FirstOrder):
     """Kingma and Ba, arXiv 1412.6980."""
 
     name = "adam"
-    kind = torch.optim.Adam
+    kind: ClassVar[Any] = torch.optim.Adam
+    remembered = ("exp_avg", "exp_avg_sq")
+    remembered_numbers = ("step",)
 
 
-class AdamW(FirstOrder):
+class AdamW(Adam):
     """Loshchilov and Hutter, arXiv 1711.05101."""
 
     name = "adamw"

@@ -17,7 +17,7 @@ from vpintegrator.training.state import Nested, State
 
 
 class Optimizer(ABC):
-    """Improves a model, epoch by epoch; :mod:`vpintegrator.training.optimizers` lists them all.
+    """Improves a model, epoch by epoch; :mod:`vpintegrator.optimizer_names` lists them all.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
-"""The optimizers there are: a new one is a class of :class:`Optimizer`, and stands in this list."""
+"""The optimizers by their names, and the choice among them."""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,19 +11,20 @@ from vpintegrator.argument_values import check, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.optimizer_names import CLASSES, OPTIMIZERS
 from vpintegrator.training import processes
 from vpintegrator.training.choice import by_size
-from vpintegrator.training.first_order import Adam, AdamW
-from vpintegrator.training.gauss_newton import GaussNewton
-from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.optimizer import Optimizer
-from vpintegrator.training.quasi_newton import QuasiNewton
 
 LARGEST_SEED = 2**63 - 1
-BY_NAME: dict[str, type[Optimizer]] = {
-    kind.name: kind for kind in (LevenbergMarquardt, GaussNewton, Adam, AdamW, QuasiNewton)
-}
-OPTIMIZERS = ("auto", *BY_NAME)
+
+
+def _class(where: str) -> type[Optimizer]:
+    module, name = where.split(".")
+    return getattr(importlib.import_module(f"vpintegrator.training.{module}"), name)
+
+
+BY_NAME: dict[str, type[Optimizer]] = {name: _class(where) for name, where in CLASSES.items()}
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ class Method:
         if not uses_batch_statistics(model):
             return kind
         if not kind.takes_batch_statistics:
+            able = " or ".join(k.name for k in BY_NAME.values() if k.takes_batch_statistics)
             raise InputError(
                 f"{kind.name} takes residuals window by window, but batch norm computes with the "
-                'statistics of a batch; use adam or adamw, or norm = "layer"'
+                f'statistics of a batch; use {able}, or norm = "layer"'
             )
         if compiled:
             raise InputError("models with batch norm train in PyTorch only; leave out compiled")

@@ -43,10 +43,10 @@ def train(
         A dataset or the path of one. Windows of its group ``train`` are used; groups of more than
         256 MiB of states are not held in memory, but read as they are needed.
     optimizer
-        ``levenberg-marquardt``, ``gauss-newton`` (the same without matrices), ``adam``, ``adamw``,
-        ``l-bfgs``, or ``auto``: in double precision the first up to 5,000 parameters, unless
-        the seconds given are too few for it, as a part of an epoch tells, and else the second; in
-        single precision or with batch norm Adam.
+        One of ``vpintegrator.training.OPTIMIZERS``. With ``auto``, in double precision
+        Levenberg-Marquardt up to 5,000 parameters, unless the seconds given are too few for it, as
+        a part of an epoch tells, and else Gauss-Newton (the same without matrices); in single
+        precision or with batch norm Adam.
     seconds, epochs, target, patience
         The budget: training ends when either is used up, at a validation error of ``target``, or
         when that error has not fallen by a tenth in so many epochs as ``patience`` says.
@@ -59,7 +59,7 @@ def train(
     batch
         Windows in a step; each optimizer has a default.
     learning_rate
-        Of Adam and AdamW, at the start.
+        Of first-order methods such as Adam, at the start.
     seed
         Of the choice and order of windows, and of the weights of restarts.
     normalise

@@ -1,0 +1,10 @@
+"""The optimizers by their names, and where each stands in ``training``: known without torch."""
+
+CLASSES = {
+    "levenberg-marquardt": "levenberg_marquardt.LevenbergMarquardt",
+    "gauss-newton": "gauss_newton.GaussNewton",
+    "adam": "first_order.Adam",
+    "adamw": "first_order.AdamW",
+    "l-bfgs": "quasi_newton.QuasiNewton",
+}
+OPTIMIZERS = ("auto", *CLASSES)  # auto is chosen by the model, see training/choice.py
