@@ -1,5 +1,6 @@
 """Figures of real rollouts: complete, faithful to the numbers, of the size asked for."""
 
+import dataclasses
 import re
 
 import matplotlib.image
@@ -88,6 +89,36 @@ def test_a_figure_is_all_that_it_declares(body, tmp_path, monkeypatch):
     caption = (tmp_path / "captions.md").read_text()
     assert caption.startswith("## times\n\nFree rigid body: 3 orbits from random")
     assert caption.endswith(" Times of test.\n")
+
+
+@pytest.mark.parametrize("known", [(), ("rk4",), ("implicit-midpoint", "rk4")])
+def test_a_figure_of_a_measurement_that_a_file_lacks(body, tmp_path, monkeypatch, known):
+    """It is drawn of the methods of which it is known, and left out where it is of none."""
+    only(monkeypatch)
+
+    def drawn(scene):
+        figure = Figure()
+        for name, spans in scene.measured("span").items():
+            figure.gca().plot(spans, color=scene.looks[name].colour)
+        return figure
+
+    def sentences(scene):
+        return [f"Span of {', '.join(scene.measured('span'))}."]
+
+    def applies(scene):
+        return bool(scene.measured("span"))
+
+    new = FigureDeclaration("spans", drawn, sentences, applies)
+    monkeypatch.setitem(FIGURES, "spans", new)
+    runs = {}
+    for name, run in body.runs.items():
+        more = {"span": np.ptp(run.states, axis=1)} if name in known else {"span": None}
+        more = {} if name == "net" else more
+        runs[name] = dataclasses.replace(run, measurements=run.measurements | more)
+    paths = draw(dataclasses.replace(body, runs=runs), tmp_path, formats=["svg"])
+    assert {path.name for path in paths} == TEXTS | ({"spans.svg"} if known else set())
+    caption = (tmp_path / "captions.md").read_text()
+    assert caption.endswith(f" Span of {', '.join(known)}.\n") == bool(known)
 
 
 def test_drawing_from_a_file_equals_drawing_the_report(oscillators, tmp_path, monkeypatch):

@@ -25,7 +25,8 @@ class FigureDeclaration(Generic[Subject]):
         Sentences: what is drawn, and the numbers that a reader will ask for, as plain text with
         numbers like ``1.2e-05``.
     applies
-        Whether there is something to show.
+        Whether there is something to show. Of a measurement that a file may lack, for all methods
+        or for some: ``lambda scene: bool(scene.measured(name))``, and what that gives is drawn.
     """
 
     name: str

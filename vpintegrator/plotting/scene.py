@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
@@ -79,6 +81,14 @@ class Scene:
         self.pieces = refinement(self.system, report.reference, report.step) if known else 1
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
+
+    def measured(self, name: str) -> dict[str, Any]:
+        """A measurement of every method of which it is known, by the method's name.
+
+        Files of earlier versions lack some, and not every measurement is defined for every method.
+        """
+        found = {method: run.measurements.get(name) for method, run in self.runs.items()}
+        return {method: value for method, value in found.items() if value is not None}
 
     def text(self, text: str) -> str:
         """A plain text as a label, whatever characters are in it."""

@@ -106,6 +106,18 @@ def test_a_new_one_is_everywhere(path, tmp_path):
     assert same(report, vp.open_rollout(tmp_path / "a.h5"))
 
 
+def test_one_that_is_computed_from_the_stored_states(monkeypatch):
+    class Span(Diagnostic):
+        variables = (Variable("span", "extent of the orbit", ("trajectory", "component")),)
+
+        def measure(self, ensemble):
+            return {"span": np.ptp(ensemble.states, axis=1)}
+
+    monkeypatch.setattr("vpintegrator.rollout.measure.DIAGNOSTICS", [*DIAGNOSTICS, Span()])
+    run = compare(every=4).runs["rk4"]
+    np.testing.assert_array_equal(run.span, np.ptp(run.states, axis=1))
+
+
 def test_it_goes_on_after_an_interruption(path, tmp_path):
     whole = compare()
 

@@ -56,7 +56,7 @@ def reference_section(scene: Scene) -> Section | None:
 def _sections(scene: Scene) -> dict[str, Section]:
     """Of the reference and of every method, where there are points."""
     found = {REFERENCE: reference_section(scene)}
-    found |= {name: run.section for name, run in scene.runs.items()}
+    found |= scene.measured("section")
     return {name: section for name, section in found.items() if section and len(section.points)}
 
 
@@ -163,9 +163,7 @@ def _caption(scene: Scene) -> list[str]:
     assert plane is not None
     assert pair is not None
     component, value, direction = plane
-    counts = {
-        name: len(run.section.points) for name, run in scene.runs.items() if run.section is not None
-    }
+    counts = {name: len(found.points) for name, found in scene.measured("section").items()}
     way = {1: ", crossed upwards", -1: ", crossed downwards"}.get(int(direction), "")
     axes = [scene.components[k] for k in pair]
     many = any(count > _POINTS for count in counts.values())
