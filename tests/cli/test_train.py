@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 import vpintegrator.training
 from tests.cli.conftest import refused
@@ -21,6 +22,7 @@ from vpintegrator.claim import claim
 from vpintegrator.cli.train import main
 from vpintegrator.data import Dataset, generate
 from vpintegrator.models import ARCHITECTURES, load
+from vpintegrator.nn import Composition
 from vpintegrator.training import History
 from vpintegrator.training.first_order import FirstOrder
 
@@ -482,3 +484,36 @@ def test_a_short_budget_takes_polynomials_only_where_they_are_few(run, tmp_path)
     model = load("a.safetensors")
     assert model.arguments["functions"] == "polynomial"
     assert sum(p.numel() for p in model.parameters()) <= 500
+
+
+class Undefined(torch.nn.Module):
+    """What a layer with a mistake in it gives."""
+
+    volume_preserving = True
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, z):
+        return self.layer(z) * math.nan
+
+    inverse = forward
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_a_model_that_learned_nothing_is_no_success(run, tmp_path, body, monkeypatch, search):
+    network = ARCHITECTURES["vpff"].network
+    monkeypatch.setattr(
+        ARCHITECTURES["vpff"],
+        "network",
+        lambda self, a: Composition(Undefined(torch.nn.Identity()), *network(self, a)),
+    )
+    options = (
+        ["--no-reversible", "--epochs", "120"] if search else ["--depth", "1", "--epochs", "3"]
+    )
+    options += [] if search else ["--functions", "neurons"]
+    result = run(main, body, "--model", "vpff", *options)
+    assert refused(result, "its validation error was not finite after any of")
+    assert ("searched for" in result.output) == search
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,7 +103,8 @@ class Candidate:
             network = found.model
             training_report.announce(network, data)
             if found.ended == "interrupt":
-                save_somewhere(network, files["output"], files["overwrite"])
+                if math.isfinite(found.error):
+                    save_somewhere(network, files["output"], files["overwrite"])
                 return network, found.history
             budget = _budget(training)
             left = found.left(budget)

@@ -195,8 +195,8 @@ def main(
     On several processes: torchrun --nproc-per-node N -m vpintegrator.cli.train DATASET.h5 ...
 
     Exit code: 0 if a model was trained and written, also after Ctrl-C; 130 after Ctrl-C before
-    there was any; 1 if one of several processes was lost; 2 for a mistake, or a model that had to
-    be written to another place.
+    there was any; 1 if one of several processes was lost; 2 for a mistake, a model that had to
+    be written to another place, or none because no validation error was finite.
 
     \b
     Examples:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from vpintegrator.argument_values import check, positive, whole
+from vpintegrator.errors import InputError
 
 DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")
@@ -123,6 +124,19 @@ class History:
         for name in ("epoch", *CURVES):
             values[name] = values[name][::every]
         return values
+
+
+class NothingLearned(InputError):
+    """No weights of a training have a finite validation error, so there is no model to keep."""
+
+    def __init__(self, name: str, history: History) -> None:
+        last = history.validation_error[-1] if history.epochs else history.best_validation_error
+        super().__init__(
+            f"{name} has learned nothing: its validation error was not finite after any of "
+            f"{history.epochs} epochs ({last} in the end), so no model is written; try another "
+            "model, dataset or --learning-rate"
+        )
+        self.history = history
 
 
 @dataclass(frozen=True)

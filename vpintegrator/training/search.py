@@ -22,7 +22,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, grown
 from vpintegrator.models.growth import rest_attention
 from vpintegrator.training.continuation import FAR, continued
-from vpintegrator.training.history import Budget, History
+from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
@@ -113,7 +113,7 @@ def find_functions(
     Raises
     ------
     InputError
-        If no model of these sizes can be made.
+        If no model of these sizes can be made, or none has a finite validation error.
 
     Examples
     --------
@@ -167,6 +167,8 @@ class _Search:
             self._train(self.make(held), _NEURONS, needed=1 / _HANDICAP)
         assert self.found is not None
         found = self.found
+        if found.history.epochs and not math.isfinite(found.error):
+            raise NothingLearned(found.model.name, found.history)
         found.history.test_error = TrainingData(self.dataset).test_error(found.model)
         found.model.metadata["training"] = json.dumps(found.history.summary())
         found.model.requires_grad_(True)
@@ -208,7 +210,10 @@ class _Search:
         given = {"seconds": part.seconds, "epochs": part.epochs, "target": part.target}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the last training says what there is to say
-            history = train(model, self.data, **(self.options | given | others))
+            try:
+                history = train(model, self.data, **(self.options | given | others))
+            except NothingLearned as failure:  # another size may
+                history = failure.history
         self.epochs += history.epochs
         self.ended = history.stopped_by
         return history

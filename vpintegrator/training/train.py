@@ -106,7 +106,8 @@ def train(
     ------
     InputError
         If model and dataset do not fit, an argument is wrong, the checkpoint is damaged or of
-        another training, or a file cannot be written.
+        another training, a file cannot be written, or no validation error was finite: then no
+        model is written.
     KeyboardInterrupt
         If it comes before training has begun, or while the result is written (which is finished).
 

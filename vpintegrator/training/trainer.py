@@ -25,7 +25,7 @@ from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import Checkpoint
 from vpintegrator.training.choice import BY_TIME, by_time
 from vpintegrator.training.compilation import Execution, compile_for_training, training_with
-from vpintegrator.training.history import Budget, History
+from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.log import logging_to
 from vpintegrator.training.loop import Training
 from vpintegrator.training.objective import Objective
@@ -120,6 +120,7 @@ class Trainer:
         with held_back() as held, torch_threads(self.execution.threads):
             nothing = History(self.kind.name, self.method.seed, 0, stopped_by=ending)
             history = self.stages.settle(ending) or nothing
+            self._check(history)
             history.test_error = self.data.test_error(self.model)
             self.data.describe(self.model)
             self.model.metadata["training"] = json.dumps(history.summary())
@@ -134,6 +135,20 @@ class Trainer:
             if ending:
                 held.forget()  # it asks again for what has been done
         return history
+
+    def _check(self, history: History) -> None:
+        """Refuse weights of no finite error; where every epoch exploded the first ones are kept."""
+        if not history.epochs or math.isfinite(history.best_validation_error):
+            return
+        error = relative_error(self.model, *self.held_out)
+        if math.isfinite(error):
+            history.best_validation_error = error
+            return
+        checkpoint = self.files.checkpoint
+        if self.first and checkpoint is not None:
+            with suppress(OSError):
+                Path(checkpoint).unlink(missing_ok=True)
+        raise NothingLearned(self.model.name, history)
 
     def _begun(self, candidate: Integrator) -> Training:
         """The training of one of the starts."""
