@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator import models
+from vpintegrator import models, nn
+from vpintegrator.models.growth import rest_attention
 
 FLIPS = [[[-1.0, 0, 0], [0, 1, 0], [0, 0, 1]], [[1.0, 0, 0], [0, -1, 0], [0, 0, 1]]]
 
@@ -88,3 +89,56 @@ def test_what_was_grown_is_saved_and_loaded(tmp_path):
 def test_what_cannot_grow_is_said(model, sizes, words):
     with pytest.raises(vp.InputError, match=words):
         vp.grown(model, **sizes)
+
+
+class Householder(torch.nn.Module):
+    """A reflection, which has no meaning where its parameters are zero."""
+
+    volume_preserving = True
+
+    def __init__(self, dim):
+        super().__init__()
+        self.normal = torch.nn.Parameter(torch.ones(dim, dtype=torch.float64))
+
+    def forward(self, z):
+        return z - 2 * (z @ self.normal / self.normal.square().sum())[..., None] * self.normal
+
+    inverse = forward
+
+
+def test_layers_rest_only_if_they_can():
+    torch.manual_seed(3)
+    coupling = nn.BasisCoupling(3, 2, initial_scale=0.1)
+    reflection, attention = Householder(3), nn.VolumePreservingAttention(3, initial_scale=1.0)
+    core = nn.Composition(reflection, attention, coupling)
+    model = models.Integrator(core, dim=3, window=3, prediction_window=3, arguments={})
+    z = torch.randn(5, 3, 3, dtype=torch.float64)
+    rest_attention(model)
+    assert torch.equal(attention(z), z)
+    torch.testing.assert_close(model(z), coupling(reflection(z)))
+    trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert trained == {"core.0.normal", "core.2.coefficients"}
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.VolumePreservingAttention(4),
+        nn.VolumePreservingAttention(4, "arbitrary"),
+        nn.CoupledAttention(4, 3),
+        nn.CoupledAttention(4, 3, features=2),
+        nn.TimeMixing(3),
+        nn.SymplecticAttention(4),
+        nn.AttentionCoupling(4, 3),
+        nn.GradientCoupling(nn.AttentionPotential(2), nn.AttentionPotential(2)),
+        nn.GradientCoupling(nn.TimePotential(2, 3), nn.TimePotential(2, 3)),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_layers_that_say_so_are_the_identity_at_zero(layer):
+    assert layer.identity_at_zero
+    z = torch.randn(5, 3, 4, dtype=torch.float64)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+    assert torch.equal(layer(z), z)

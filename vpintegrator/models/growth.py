@@ -78,9 +78,13 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
 
 
 def rest_attention(model: Integrator) -> None:
-    """Make every layer but the couplings of a stack the identity, and leave it out of training."""
+    """Make the layers that can be it the identity, and leave them out of training.
+
+    Those are the layers that say ``identity_at_zero``, but for couplings by polynomials; all others
+    stay as they are.
+    """
     for layer in layers(model):
-        if not is_polynomial(layer):
+        if getattr(layer, "identity_at_zero", False) and not is_polynomial(layer):
             for parameter in layer.parameters():
                 parameter.requires_grad_(False).zero_()
 

@@ -2,7 +2,9 @@
 
 Windows are (..., window, dim): time before state, any leading axes. Layers know no system;
 symmetries come in as matrices. A layer that preserves volume exactly says
-``volume_preserving = True`` and has an explicit ``inverse``.
+``volume_preserving = True`` and has an explicit ``inverse``; one that mixes time steps and is the
+identity where all its parameters are zero says ``identity_at_zero = True``, and learns after the
+others where sizes are searched for.
 """
 
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention

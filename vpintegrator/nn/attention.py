@@ -76,6 +76,8 @@ class VolumePreservingAttention(nn.Module):
     1.0
     """
 
+    identity_at_zero = True
+
     def __init__(
         self,
         dim: int,
@@ -181,6 +183,7 @@ class CoupledAttention(nn.Module):
     """
 
     volume_preserving = True
+    identity_at_zero = True
     attention_part = "block"  # what figures of its weights call their parts
     places: torch.Tensor
 

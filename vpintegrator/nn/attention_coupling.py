@@ -108,6 +108,8 @@ class AttentionCoupling(Coupling):
     True
     """
 
+    identity_at_zero = True
+
     def __init__(
         self,
         dim: int,

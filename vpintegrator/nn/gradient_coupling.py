@@ -54,6 +54,12 @@ class GradientCoupling(nn.Module):
         self.kinetic, self.potential = kinetic, potential
         self.dim = 2 * _size(kinetic)
 
+    @property
+    def identity_at_zero(self) -> bool:
+        """Whether both potentials say that they are constant where their parameters are zero."""
+        both = (self.kinetic, self.potential)
+        return all(getattr(potential, "constant_at_zero", False) for potential in both)
+
     def take(self, smaller: GradientCoupling) -> None:
         """Become the map of a coupling by polynomials of no higher degree."""
         self.kinetic.take(smaller.kinetic)  # type: ignore[operator]

@@ -50,6 +50,7 @@ class SymplecticAttention(nn.Module):
 
     owner: torch.Tensor
     volume_preserving = True
+    identity_at_zero = True
     symplectic = True
     attention_part = "pair"  # of a position and its momentum
 

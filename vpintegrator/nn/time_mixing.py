@@ -32,6 +32,7 @@ class TimeMixing(nn.Module):
     """
 
     volume_preserving = True
+    identity_at_zero = True
     places: torch.Tensor
 
     def __init__(

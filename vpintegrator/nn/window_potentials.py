@@ -36,6 +36,7 @@ class AttentionPotential(nn.Module):
     torch.Size([5, 3, 2])
     """
 
+    constant_at_zero = True
     group: torch.Tensor | None
 
     def __init__(
@@ -103,6 +104,8 @@ class TimePotential(nn.Module):
     >>> bool(torch.allclose(layer.inverse(layer(z)), z))
     True
     """
+
+    constant_at_zero = True
 
     def __init__(
         self,
