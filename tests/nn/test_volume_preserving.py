@@ -1,5 +1,7 @@
 """Every layer that says it preserves volume: determinant, inverse, symmetry, derivatives."""
 
+import inspect
+
 import pytest
 import torch
 from hypothesis import given
@@ -29,6 +31,11 @@ def shears(dim, window):
     return nn.Coupling(dim, [dense(dim - 1, 1) for _ in range(dim)])
 
 
+def potential(dim):
+    return nn.NeuronPotential((dim + 1) // 2, 5)
+
+
+# an example or more of every layer, of states of that many components or one more
 LAYERS = {
     "skew attention": lambda d, T: nn.VolumePreservingAttention(d),
     "scaled attention": lambda d, T: nn.VolumePreservingAttention(d, scale=d**-0.5),
@@ -38,12 +45,28 @@ LAYERS = {
     "coupling in two blocks": lambda d, T: nn.AdditiveCoupling(d, 5, split=[range(1), range(1, d)]),
     "coupling of any functions": shears,
     "attention coupling": lambda d, T: nn.AttentionCoupling(d, T, width=4, heads=2),
-    "lower": lambda d, T: nn.TriangularLayer(d, "lower"),
-    "upper, linear": lambda d, T: nn.TriangularLayer(d, "upper", activation="identity"),
-    "triangular feed-forward": lambda d, T: nn.TriangularFeedForward(d, blocks=1),
+    "polynomials": lambda d, T: nn.BasisCoupling(d, 2),
+    "gradient coupling": lambda d, T: nn.GradientCoupling(potential(d), potential(d)),
+    "henon": lambda d, T: nn.HenonMap(potential(d)),
+    "symplectic attention": lambda d, T: nn.SymplecticAttention(d + d % 2),
+    "composition": lambda d, T: nn.Composition(nn.TimeMixing(T), nn.AdditiveCoupling(d, 5)),
+    "reversible": lambda d, T: nn.Reversible(nn.AdditiveCoupling(d, 5), torch.eye(d).tolist()),
+    "lower": lambda d, T: nn.TriangularLayer(d, "lower", initial_scale=1e-2),
+    "upper, linear": lambda d, T: nn.TriangularLayer(
+        d, "upper", activation="identity", initial_scale=1e-2
+    ),
+    "triangular feed-forward": lambda d, T: nn.TriangularFeedForward(
+        d, blocks=1, initial_scale=1e-2
+    ),
     "time mixing": lambda d, T: nn.TimeMixing(T),
 }
 SIZES = st.tuples(st.integers(2, 6), st.integers(2, 8))
+
+
+def test_every_layer_that_preserves_volume_has_an_example():
+    exported = (getattr(nn, name) for name in nn.__all__)
+    claimed = {kind for kind in exported if getattr(kind, "volume_preserving", False)}
+    assert claimed - {type(make(3, 3)) for make in LAYERS.values()} == set(), "add it to LAYERS"
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -53,9 +76,11 @@ def test_volume_and_inverse(name, sizes, seed, scale):
     torch.manual_seed(seed)
     layer = LAYERS[name](dim, window)
     if scale is not None:
+        if isinstance(layer, nn.BasisCoupling):  # all terms together of the size of the states
+            scale /= layer.coefficients.numel() ** 0.5
         randomise(layer, scale, seed)
     assert layer.volume_preserving
-    X = sample(window, dim, seed=seed)
+    X = sample(window, getattr(layer, "dim", dim), seed=seed)
     assert determinant_error(layer, X) <= 1e-9
     Y = layer(X)
     # rounding is judged against the size that intermediate states reach
@@ -219,7 +244,7 @@ def test_functional_jacobians(name):
     """What Levenberg-Marquardt does: residual Jacobians of a batch with respect to weights."""
     layer = LAYERS[name](3, 4)
     parameters = {key: value.detach() for key, value in layer.named_parameters()}
-    X = sample(5, 4, 3)
+    X = sample(5, 4, getattr(layer, "dim", 3))
 
     def output(parameters, x):
         return torch.func.functional_call(layer, parameters, (x,))
@@ -227,7 +252,7 @@ def test_functional_jacobians(name):
     reverse = torch.func.vmap(torch.func.jacrev(output), (None, 0))(parameters, X)
     forward = torch.func.vmap(torch.func.jacfwd(output), (None, 0))(parameters, X)
     for key, value in parameters.items():
-        assert reverse[key].shape == (5, 4, 3, *value.shape)
+        assert reverse[key].shape == (*X.shape, *value.shape)
         assert_close(reverse[key], forward[key], 1e-12)
     # and the map is the same one window at a time
     assert_close(torch.func.vmap(layer)(X), layer(X), 1e-13)
@@ -237,13 +262,8 @@ def test_functional_jacobians(name):
 def test_starts_near_the_identity_in_any_dtype(name):
     torch.manual_seed(0)
     layer = LAYERS[name](3, 4)
-    X = sample(2, 4, 3, scale=0.5)
-    if name not in (
-        "coupling of any functions",
-        "lower",
-        "upper, linear",
-        "triangular feed-forward",
-    ):
+    X = sample(2, 4, getattr(layer, "dim", 3), scale=0.5)
+    if "initial_scale" in inspect.signature(type(layer)).parameters:
         assert (layer(X) - X).abs().max() < 0.2
     layer = layer.float()
     assert layer(X.float()).dtype == torch.float32
