@@ -1,6 +1,7 @@
 """The house keeps its shape: who imports whom, how long a function is, how much a call takes."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,14 @@ def test_a_name_means_one_class():
 def test_every_folder_says_what_it_is_for():
     for face in sorted((ROOT / "vpintegrator").rglob("__init__.py")):
         assert ast.get_docstring(ast.parse(face.read_text(encoding="utf-8"))), face
+
+
+def test_every_folder_is_in_the_wheel():
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        listed = set(tomllib.load(file)["tool"]["setuptools"]["packages"])
+    faces = (ROOT / "vpintegrator").rglob("__init__.py")
+    folders = {".".join(face.relative_to(ROOT).parent.parts) for face in faces}
+    assert listed == folders | {"vpintegrator.systems", "vpintegrator.datasets"}
 
 
 def test_the_picture_shows_every_folder_and_every_module_of_the_ground_floor():
