@@ -1,5 +1,6 @@
 """Every layer of vpintegrator.nn is in some model that vp-train can be asked for."""
 
+import contextlib
 import inspect
 
 import pytest
@@ -7,35 +8,25 @@ import torch
 
 import vpintegrator as vp
 from tests.nn.laws import SIGN_FLIPS, assert_close, sample
-from vpintegrator import nn
+from vpintegrator import models, nn
 from vpintegrator.compiled import compile_model
 from vpintegrator.errors import InputError
 from vpintegrator.models import ARCHITECTURES, StandardTransformer
 
-ASKED = [
-    ("vpff", {"reversing_symmetries": SIGN_FLIPS[:1]}),
-    ("vpff", {"functions": "polynomial"}),
-    ("vpt", {"time_mixing": True, "feed_forward": "triangular"}),
-    ("vpt", {"weighting": "coupled"}),
-    ("vpmt", {}),
-    ("resnet", {}),
-    ("spff", {}),
-    ("spff", {"functions": "polynomial"}),
-    ("spff", {"layer": "linear-activation"}),
-    ("spff", {"layer": "henon"}),
-    ("spt", {}),
-    ("spt", {"attention": "softmax"}),
-    ("spt", {"attention": "linear"}),
-    ("transformer", {}),
-    ("transformer", {"block": "encoder", "attention": "general"}),
-    ("transformer", {"attention": "multiplicative"}),
-    ("transformer", {"attention": "additive"}),
-]
 TRANSFORMERS = [
     {"block": block, "attention": attention}
     for block in ("residual", "encoder")
     for attention in ("multihead", "general", "multiplicative", "additive")
 ]
+
+
+def choices(architecture):
+    """Each choice of each option alone, the others as they are by default."""
+    yield {}
+    for name, field in architecture.Arguments.declared().items():
+        flags = [True] if field.type in (bool, "bool") else []
+        for value in (*field.metadata["choices"], *flags):
+            yield {name: value}
 
 
 def test_every_layer_is_in_a_model():
@@ -44,11 +35,13 @@ def test_every_layer_is_in_a_model():
         for name in nn.__all__
         if inspect.isclass(value := getattr(nn, name)) and issubclass(value, torch.nn.Module)
     }
-    for name, arguments in ASKED:
-        dim = 4 if name in ("spff", "spt") else 3
-        model = ARCHITECTURES[name](dim=dim, depth=1, **arguments)
-        layers -= {kind for module in model.modules() for kind in type(module).__mro__}
-    assert layers == set(), "build them into a model, and ask for it above"
+    made = [models.VolumePreservingFeedForward(dim=3, reversing_symmetries=SIGN_FLIPS[:1])]
+    for architecture in ARCHITECTURES.values():
+        for arguments in choices(architecture):
+            with contextlib.suppress(InputError):  # a choice that needs another
+                made.append(architecture(dim=4, **arguments))
+    layers -= {kind for model in made for part in model.modules() for kind in type(part).__mro__}
+    assert layers == set(), "build them into a model, as a choice of one of its options"
 
 
 @pytest.mark.parametrize("arguments", TRANSFORMERS)
