@@ -115,6 +115,7 @@ class Propagation:
         finally:
             self._recording.record(latest)
 
+    @np.errstate(all="ignore")
     def result(self) -> Run:
         """What was measured, with the diagnostics that need derivatives or further steps."""
         flow = self.flow
@@ -163,6 +164,7 @@ class Propagation:
         ensemble.observers |= observers
         return True
 
+    @np.errstate(all="ignore")  # what diverges overflows
     def _observe(self, start: int, states: np.ndarray) -> None:
         for observer in self._observers.values():
             observer.update(start, states)
