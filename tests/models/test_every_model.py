@@ -19,7 +19,7 @@ LARGE = 10**9
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
     torch.manual_seed(0)
-    small = {"depth": 1, "width": 4}
+    small = {"depth": 1, "width": 4, "attention_width": 4}
     declared = ARCHITECTURES[name].Arguments.declared()
     sizes = {key: size for key, size in small.items() if key in declared}
     model = ARCHITECTURES[name](dim=4, **sizes).eval()
