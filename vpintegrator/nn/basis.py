@@ -11,8 +11,9 @@ from itertools import product
 
 import torch
 
+from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
-from vpintegrator.nn.symmetry import orbit_parameters
+from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
 
 RADIUS = 3.0  # standard deviations that Chebyshev polynomials take for their interval [-1, 1]
 LARGEST_COUNT = 2_000  # terms of a block
@@ -20,6 +21,31 @@ LARGEST_DEGREE = 64
 
 # of each element of a group, where it takes things and their signs there: (element, thing) each
 SignedPermutations = tuple[torch.Tensor, torch.Tensor]
+
+
+def checked_degree(degree: int) -> int:
+    """A degree, or InputError if it is none or too high."""
+    degree = whole("degree", degree)
+    if degree > LARGEST_DEGREE:
+        raise InputError(f"degree must be at most {LARGEST_DEGREE}, not {degree}")
+    return degree
+
+
+def moves_of_terms(group: torch.Tensor) -> SignedPermutations:
+    """What a group of signed permutations does: by it every term is taken to one, but for its sign.
+
+    Raises
+    ------
+    InputError
+        If it holds other matrices.
+    """
+    moves = signed_permutations(group)
+    if moves is None:
+        raise InputError(
+            "functions = polynomial respect symmetries that are sign flips and permutations; "
+            "for others take functions = neurons"
+        )
+    return moves
 
 
 def chebyshev(x: torch.Tensor, degree: int) -> list[torch.Tensor]:

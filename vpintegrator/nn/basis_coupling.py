@@ -11,18 +11,19 @@ from torch import nn
 from vpintegrator.argument_values import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
-    LARGEST_DEGREE,
     SignedPermutations,
     chebyshev,
+    checked_degree,
     equivariant_coefficients,
     harmonics,
+    moves_of_terms,
     orders,
     restricted,
     terms,
 )
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
-from vpintegrator.nn.symmetry import generated_group, signed_permutations
+from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.taper import tapered
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
@@ -104,20 +105,13 @@ class BasisCoupling(nn.Module):
         if self.taper is not None and self.taper <= 0:
             raise InputError(f"taper must be positive, not {taper}")
         self.dim = whole("dim", dim)
-        self.degree = whole("degree", degree)
-        if degree > LARGEST_DEGREE:
-            raise InputError(f"degree must be at most {LARGEST_DEGREE}, not {degree}")
+        self.degree = checked_degree(degree)
         self.blocks = as_blocks(split, dim)
         self.periodic = [index in periodic for index in range(dim)]
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
-        moves = signed_permutations(group)
-        if moves is None:
-            raise InputError(
-                "functions = polynomial respect symmetries that are sign flips and permutations; "
-                "for others take functions = neurons"
-            )
+        moves = moves_of_terms(group)
         self.formulas = [Formulas((), dim) for _ in self.blocks]
         if len(expressions):
             self._place_formulas(Formulas(expressions, dim), group, dtype)

@@ -16,16 +16,16 @@ from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.basis import (
-    LARGEST_DEGREE,
     chebyshev,
     chebyshev_derivatives,
+    checked_degree,
     equivariant_coefficients,
     harmonic_derivatives,
     harmonics,
+    moves_of_terms,
     orders,
     terms,
 )
-from vpintegrator.nn.symmetry import signed_permutations
 from vpintegrator.nn.tensor_arguments import as_dtype
 
 
@@ -215,17 +215,10 @@ class BasisPotential(nn.Module):
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
-        self.size, self.degree = whole("size", size), whole("degree", degree)
-        if degree > LARGEST_DEGREE:
-            raise InputError(f"degree must be at most {LARGEST_DEGREE}, not {degree}")
+        self.size, self.degree = whole("size", size), checked_degree(degree)
         self.periodic = [index in periodic for index in range(size)]
         group = torch.eye(size, dtype=torch.float64).unsqueeze(0) if group is None else group
-        moves = signed_permutations(group)
-        if moves is None:
-            raise InputError(
-                "functions = polynomial respect symmetries that are sign flips and permutations; "
-                "for others take functions = neurons"
-            )
+        moves = moves_of_terms(group)
         indices = terms(degree, self.periodic)[1:]  # a constant has no gradient
         value = torch.zeros(len(group), 1, dtype=torch.long), torch.ones(len(group), 1)
         sources, factors, count = equivariant_coefficients(indices, self.periodic, moves, value)

@@ -63,8 +63,12 @@ class AttentionPotential(nn.Module):
 
     def attention_weights(self, Q: torch.Tensor) -> torch.Tensor:
         """The weights (..., head, window, window), queries by rows and keys by columns."""
+        return self._attention(Q)[2]
+
+    def _attention(self, Q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Queries and keys (..., head, window, width), and their weights."""
         queries, keys = (Q.unsqueeze(-3) @ weight.mT for weight in (self.query, self.key))
-        return torch.softmax(queries @ keys.mT, -1)
+        return queries, keys, torch.softmax(queries @ keys.mT, -1)
 
     def gradient(self, Q: torch.Tensor) -> torch.Tensor:
         """grad V at Q (..., window, size)."""
@@ -75,8 +79,8 @@ class AttentionPotential(nn.Module):
         return (self._gradient(Q @ images.mT) @ images).mean(0)
 
     def _gradient(self, Q: torch.Tensor) -> torch.Tensor:
-        queries, keys = (Q.unsqueeze(-3) @ weight.mT for weight in (self.query, self.key))
-        W = torch.softmax(queries @ keys.mT, -1) * self.outer_weight[:, None, None]
+        queries, keys, weights = self._attention(Q)
+        W = weights * self.outer_weight[:, None, None]
         return (W @ keys @ self.query + W.mT @ queries @ self.key).sum(-3)
 
     def extra_repr(self) -> str:
