@@ -2,6 +2,8 @@
 
 import torch
 
+from vpintegrator.nn import canonical_form
+
 
 def jacobian(f, x):
     """d f / d x as one (n, n) matrix, for x of any shape."""
@@ -12,6 +14,16 @@ def determinant_error(f, x):
     """| |det Df(x)| - 1 |, by the logarithm of the determinant."""
     _, logarithm = torch.linalg.slogdet(jacobian(f, x))
     return float((logarithm.exp() - 1).abs())
+
+
+def symplecticity_defect(f, X):
+    """Largest entry of |D^T J D - J| at states (dim,) or windows (window, dim), J on every state.
+
+    In units of rounding: a derivative that is large has products as much larger.
+    """
+    J = torch.block_diag(*[canonical_form(X.shape[-1])] * (X.numel() // X.shape[-1]))
+    D = jacobian(f, X)
+    return float((D.mT @ J @ D - J).abs().max() / max(1.0, float(D.abs().max()) ** 2))
 
 
 def randomise(module, scale, seed):
