@@ -13,6 +13,9 @@ from vpintegrator.nn.attention_weights import attention_weights
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.cayley import cayley, skew_correlations, skew_matrix
+from vpintegrator.nn.cluster_features import ClusterFeatures
+from vpintegrator.nn.cluster_potential import ClusterPotential, PotentialSum
+from vpintegrator.nn.clusters import Clusters, clusters
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
 from vpintegrator.nn.encoder import EncoderBlock
@@ -41,6 +44,9 @@ __all__ = [
     "AttentionPotential",
     "BasisCoupling",
     "BasisPotential",
+    "ClusterFeatures",
+    "ClusterPotential",
+    "Clusters",
     "ComponentPotential",
     "Composition",
     "CoupledAttention",
@@ -53,6 +59,7 @@ __all__ = [
     "MultiplicativeAttention",
     "NeuronPotential",
     "PointwiseFeedForward",
+    "PotentialSum",
     "QuadraticPotential",
     "Reflection",
     "ResidualLayer",
@@ -67,6 +74,7 @@ __all__ = [
     "attention_weights",
     "canonical_form",
     "cayley",
+    "clusters",
     "generated_group",
     "orthonormality_error",
     "skew_correlations",

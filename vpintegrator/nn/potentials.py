@@ -184,6 +184,8 @@ class BasisPotential(nn.Module):
     group : Tensor, (element, size, size), optional
         What V is invariant under, signed permutations: only the terms that it allows have
         parameters.
+    involved : sequence of sequences of int
+        A term has a function of at least one component of each; by default any term will do.
     initial_scale : float
         Size of the initial coefficients of degree 1; those of degree n are n^2 times smaller.
 
@@ -211,6 +213,7 @@ class BasisPotential(nn.Module):
         *,
         periodic: Sequence[int] = (),
         group: torch.Tensor | None = None,
+        involved: Sequence[Sequence[int]] = (),
         initial_scale: float = 1e-3,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
@@ -219,7 +222,11 @@ class BasisPotential(nn.Module):
         self.periodic = [index in periodic for index in range(size)]
         group = torch.eye(size, dtype=torch.float64).unsqueeze(0) if group is None else group
         moves = moves_of_terms(group)
-        indices = terms(degree, self.periodic)[1:]  # a constant has no gradient
+        indices = [  # a constant has no gradient
+            e
+            for e in terms(degree, self.periodic)[1:]
+            if all(any(e[j] for j in block) for block in involved)
+        ]
         value = torch.zeros(len(group), 1, dtype=torch.long), torch.ones(len(group), 1)
         sources, factors, count = equivariant_coefficients(indices, self.periodic, moves, value)
         used = (factors != 0).any(1)

@@ -1,0 +1,166 @@
+"""What functions of a cluster of bodies may depend on, given what they are invariant under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.basis import RADIUS
+from vpintegrator.nn.tensor_arguments import as_dtype
+
+_MARGIN = 1.05  # of the range that variables are seen in
+
+
+class ClusterFeatures(nn.Module):
+    """Variables of a cluster, those that translations and rotations leave alone.
+
+    Vectors x_1 ... x_k of the bodies become x_2 - x_1, x_3 - x_2, ... under translations, and
+    vectors u_1, u_2, ... become all u_a . u_b under rotations and reflections; the squared length
+    of a vector may be given by its logarithm, in which powers of a length are smooth functions down
+    to where bodies meet. All of them are shifted and scaled to where they are seen, see ``adapt``.
+
+    Parameters
+    ----------
+    order : int
+        Bodies of a cluster.
+    dimension : int
+        Components of a body's vector.
+    translations, rotations : bool
+    logarithms : bool
+        Whether lengths enter by their logarithms, for rotations.
+
+    Attributes
+    ----------
+    size : int
+        Number of variables.
+    """
+
+    centre: torch.Tensor
+    unit: torch.Tensor
+
+    def __init__(
+        self,
+        order: int,
+        dimension: int = 1,
+        *,
+        translations: bool = False,
+        rotations: bool = False,
+        logarithms: bool = False,
+        dtype: torch.dtype | str = torch.float64,
+    ) -> None:
+        super().__init__()
+        if translations and order < 2:
+            raise InputError("a single body has nothing that translations leave alone")
+        self.order, self.dimension = order, dimension
+        self.translations, self.rotations = translations, rotations
+        self.logarithms = logarithms and rotations
+        self.vectors = order - translations
+        pairs = [(a, b) for a in range(self.vectors) for b in range(a, self.vectors)]
+        self._pairs = pairs if rotations else []
+        self.size = len(pairs) if rotations else self.vectors * dimension
+        self.register_buffer("centre", torch.zeros(self.size, dtype=as_dtype(dtype)))
+        self.register_buffer("unit", torch.ones(self.size, dtype=as_dtype(dtype)))
+
+    @property
+    def ends(self) -> list[list[int]]:
+        """The variables of the first and of the last vector: a cluster's terms have one of each."""
+        last = self.vectors - 1
+        if self.rotations:
+            return [[n for n, pair in enumerate(self._pairs) if end in pair] for end in (0, last)]
+        d = self.dimension
+        return [list(range(d * end, d * end + d)) for end in (0, last)]
+
+    def group(self, moves: Iterable[tuple[bool, torch.Tensor]]) -> torch.Tensor:
+        """What moves of a cluster do to its variables.
+
+        Parameters
+        ----------
+        moves : iterable of (bool, Tensor (dimension, dimension))
+            Whether the order of bodies is turned round, and what their vectors are multiplied by.
+
+        Returns
+        -------
+        Tensor, (element, size, size)
+        """
+        eye = torch.eye(self.vectors, dtype=torch.float64)
+        found = []
+        for turned, Q in moves:
+            sign = -1.0 if turned and self.translations else 1.0
+            P = sign * (eye.flip(0) if turned else eye)
+            if not self.rotations:
+                found.append(torch.kron(P, Q))
+                continue
+            own = torch.zeros(self.size, self.size, dtype=torch.float64)
+            for n, (a, b) in enumerate(self._pairs):
+                image = sorted(int(P[:, c].abs().argmax()) for c in (a, b))
+                own[self._pairs.index((image[0], image[1])), n] = 1.0
+            found.append(own)
+        return torch.stack(found)
+
+    def _vectors(self, y: torch.Tensor) -> torch.Tensor:
+        return y[..., 1:, :] - y[..., :-1, :] if self.translations else y
+
+    def _variables(self, u: torch.Tensor) -> torch.Tensor:
+        if not self.rotations:
+            return u.flatten(-2)
+        products = []
+        for a, b in self._pairs:
+            product = (u[..., a, :] * u[..., b, :]).sum(-1)
+            products.append(0.5 * torch.log(product) if a == b and self.logarithms else product)
+        return torch.stack(products, -1)
+
+    def forward(self, y: torch.Tensor) -> torch.Tensor:
+        """The variables (..., size) of clusters y (..., order, dimension)."""
+        return (self._variables(self._vectors(y)) - self.centre) / self.unit
+
+    def pulled_back(self, y: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+        """The derivative by y (..., order, dimension), of that by the variables (..., size)."""
+        u, slope = self._vectors(y), slope / self.unit
+        if self.rotations:
+            parts: list[torch.Tensor | None] = [None] * self.vectors
+            for n, (a, b) in enumerate(self._pairs):
+                own = slope[..., n : n + 1]
+                if a == b and self.logarithms:
+                    length = (u[..., a, :] * u[..., a, :]).sum(-1, keepdim=True)
+                    terms = [(a, own / length * u[..., a, :])]
+                elif a == b:
+                    terms = [(a, 2 * own * u[..., a, :])]
+                else:
+                    terms = [(a, own * u[..., b, :]), (b, own * u[..., a, :])]
+                for place, term in terms:
+                    before = parts[place]
+                    parts[place] = term if before is None else before + term
+            by_vectors = [part for part in parts if part is not None]
+        else:
+            by_vectors = list(slope.unflatten(-1, (self.vectors, self.dimension)).unbind(-2))
+        if self.translations:
+            steps = zip(by_vectors, by_vectors[1:], strict=False)
+            by_vectors = [-by_vectors[0], *(a - b for a, b in steps), by_vectors[-1]]
+        return torch.stack(by_vectors, -2)
+
+    def adapt(self, y: torch.Tensor, group: torch.Tensor) -> None:
+        """Shift and scale variables to the range that they have in clusters y.
+
+        Parameters
+        ----------
+        y : Tensor, (..., order, dimension)
+        group : Tensor, (element, size, size)
+            What functions of the variables are invariant under; the range is too.
+        """
+        seen = self._variables(self._vectors(y.double())).flatten(0, -2)
+        images = seen @ group.mT  # (element, ..., size)
+        least, most = images.amin((0, 1)), images.amax((0, 1))
+        half = 0.5 * _MARGIN * (most - least) / RADIUS
+        usual = torch.where(half > 1e-12 * (1 + most.abs()), half, torch.ones_like(half))
+        with torch.no_grad():
+            self.centre.copy_(0.5 * (least + most))
+            self.unit.copy_(usual)
+
+    def extra_repr(self) -> str:
+        return (
+            f"order={self.order}, dimension={self.dimension}, translations={self.translations}, "
+            f"rotations={self.rotations}, logarithms={self.logarithms}"
+        )

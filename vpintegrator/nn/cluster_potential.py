@@ -1,0 +1,141 @@
+"""Potentials of many bodies: sums over clusters of few of them, with weights in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.cluster_features import ClusterFeatures
+from vpintegrator.nn.clusters import Clusters
+
+
+class ClusterPotential(nn.Module):
+    """V(x) = sum_c weight_c g(s_c x_c): one function g of each of the clusters c of some bodies.
+
+    With g of variables that translations or rotations leave alone, V is invariant under them, and
+    what V generates keeps the momentum or the angular momentum (Noether). The weights are those of
+    g: they do not know how many bodies there are.
+
+    Parameters
+    ----------
+    clusters : Clusters
+        See ``clusters``.
+    features : ClusterFeatures
+        The variables of a cluster.
+    function : Module
+        g, a potential of as many variables, which has to be invariant under ``group``.
+    bodies : int
+    group : Tensor, (element, size, size), optional
+        Of the variables.
+
+    Raises
+    ------
+    InputError
+        If the function is not of the variables.
+
+    Examples
+    --------
+    >>> (springs,) = vp.nn.clusters("ring", 8, 2)
+    >>> features = vp.nn.ClusterFeatures(2, translations=True)
+    >>> V = vp.nn.ClusterPotential(springs, features, vp.nn.BasisPotential(1, degree=4), bodies=8)
+    >>> force = V.gradient(torch.rand(5, 8, dtype=torch.float64))
+    >>> bool(force.sum(-1).abs().max() < 1e-15)  # total momentum is kept
+    True
+    """
+
+    index: torch.Tensor
+    sign: torch.Tensor
+    weight: torch.Tensor
+    group: torch.Tensor
+
+    def __init__(
+        self,
+        clusters: Clusters,
+        features: ClusterFeatures,
+        function: nn.Module,
+        *,
+        bodies: int,
+        group: torch.Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        if function.size != features.size or clusters.order != features.order:
+            raise InputError(
+                f"a function of {function.size} variables does not fit clusters of "
+                f"{clusters.order} bodies with {features.size} variables of {features.order}"
+            )
+        self.bodies, self.size = bodies, bodies * features.dimension
+        self.features, self.function = features, function
+        dtype = features.centre.dtype
+        if group is None:
+            group = torch.eye(features.size, dtype=torch.float64).unsqueeze(0)
+        self.register_buffer("index", clusters.index, persistent=False)
+        self.register_buffer("sign", clusters.sign.to(dtype), persistent=False)
+        self.register_buffer("weight", clusters.weight.to(dtype), persistent=False)
+        self.register_buffer("group", group, persistent=False)
+
+    def _gathered(self, x: torch.Tensor) -> torch.Tensor:
+        """The clusters (..., cluster, order, dimension) of x (..., size)."""
+        bodies = x.unflatten(-1, (self.bodies, self.features.dimension))
+        chosen = bodies.index_select(-2, self.index.flatten())
+        return chosen.unflatten(-2, self.index.shape) * self.sign.unsqueeze(-1)
+
+    def cluster_gradient(self, y: torch.Tensor) -> torch.Tensor:
+        """grad g at clusters y (..., order, dimension)."""
+        slope = self.function.gradient(self.features(y))  # type: ignore[operator]
+        return self.features.pulled_back(y, slope)
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """grad V at x (..., size)."""
+        factor = (self.weight.unsqueeze(-1) * self.sign).unsqueeze(-1)
+        parts = (self.cluster_gradient(self._gathered(x)) * factor).flatten(-3, -2)
+        bodies = torch.zeros_like(x).unflatten(-1, (self.bodies, self.features.dimension))
+        return bodies.index_add(-2, self.index.flatten(), parts).flatten(-2)
+
+    def adapt(self, x: torch.Tensor) -> None:
+        """Shift and scale the variables to the range that they have in states x (..., size)."""
+        self.features.adapt(self._gathered(x), self.group.to(torch.float64))
+
+    def take(self, smaller: ClusterPotential) -> None:
+        """Become the potential of the same clusters, by polynomials of no higher degree."""
+        self.features.load_state_dict(smaller.features.state_dict())
+        self.function.take(smaller.function)  # type: ignore[operator]
+
+    def extra_repr(self) -> str:
+        return f"bodies={self.bodies}, clusters={len(self.index)}"
+
+
+class PotentialSum(nn.Module):
+    """V(x) = sum_k V_k(x): potentials of clusters of several orders and kinds together.
+
+    Parameters
+    ----------
+    potentials : iterable of Module
+        Of the same size.
+
+    Examples
+    --------
+    >>> V = vp.nn.PotentialSum([vp.nn.NeuronPotential(2), vp.nn.QuadraticPotential(2)])
+    >>> V.gradient(torch.zeros(5, 2, dtype=torch.float64)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(self, potentials: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.potentials = nn.ModuleList(potentials)
+        sizes = {potential.size for potential in self.potentials}
+        if len(sizes) != 1:
+            raise InputError(f"a sum of potentials needs some of one size, not of {sorted(sizes)}")
+        (self.size,) = sizes
+
+    def gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """grad V at x (..., size)."""
+        first, *others = (p.gradient(x) for p in self.potentials)  # type: ignore[operator]
+        return sum(others, first)
+
+    def take(self, smaller: PotentialSum) -> None:
+        """Become the sum of others, by polynomials of no higher degree."""
+        for own, other in zip(self.potentials, smaller.potentials, strict=True):
+            own.take(other)  # type: ignore[operator]
