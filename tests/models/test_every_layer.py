@@ -35,7 +35,10 @@ def test_every_layer_is_in_a_model():
         for name in nn.__all__
         if inspect.isclass(value := getattr(nn, name)) and issubclass(value, torch.nn.Module)
     }
-    made = [models.VolumePreservingFeedForward(dim=3, reversing_symmetries=SIGN_FLIPS[:1])]
+    made = [
+        models.VolumePreservingFeedForward(dim=3, reversing_symmetries=SIGN_FLIPS[:1]),
+        models.SymplecticFeedForward(dim=4, bodies=2, layout="pairs"),
+    ]
     for architecture in ARCHITECTURES.values():
         for arguments in choices(architecture):
             with contextlib.suppress(InputError):  # a choice that needs another

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from vpintegrator.models.gml import load_gml
     from vpintegrator.models.growth import grown
+    from vpintegrator.models.other_bodies import with_bodies
     from vpintegrator.models.residual_network import ResidualNetwork
     from vpintegrator.models.saving import load, save
     from vpintegrator.models.standard_transformer import StandardTransformer
@@ -50,6 +51,7 @@ _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "load_gml": "gml",
     "save": "saving",
     "suited": "untrained",
+    "with_bodies": "other_bodies",
 }
 
 __all__ = [

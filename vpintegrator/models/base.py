@@ -12,8 +12,9 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.declaration import show_arguments
 from vpintegrator.nn.basis_coupling import BasisCoupling
-from vpintegrator.nn.canonical import canonical_scale
+from vpintegrator.nn.canonical import canonical_scale, halves_alike
 from vpintegrator.nn.composition import is_invertible
+from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -120,6 +121,7 @@ class Integrator(nn.Module):
                     f"a reversing symmetry connects the components {i} and {j}, which are not "
                     "angles of the same period; leave out the symmetry, or periodic"
                 )
+        self.bodies = getattr(a, "bodies", 0)
         self.core = self.network(a) if psi is None else psi
         if len(rhos):
             self.core = Reversible(self.core, rhos[0])
@@ -192,7 +194,8 @@ class Integrator(nn.Module):
         is projected to the states that all of them leave in place, and scales are averaged
         (geometrically) over components that a symmetry mixes. The scale of an angle is fixed by its
         period. In symplectic models the scale of each momentum follows from that of its position:
-        their products are equal, the median of what was asked for.
+        their products are equal, the median of what was asked for. Of many bodies all positions
+        have the same scale, and all momenta, and nothing is shifted.
 
         Parameters
         ----------
@@ -214,6 +217,8 @@ class Integrator(nn.Module):
         scale_ = scale_.clone()
         for component, period in self.periods.items():
             scale_[component] = period / (2 * math.pi)
+        if getattr(self, "bodies", 0):
+            shift_, scale_ = torch.zeros_like(shift_), halves_alike(scale_)
         if self.symplectic:
             scale_ = canonical_scale(scale_)
         with torch.no_grad():
@@ -222,6 +227,29 @@ class Integrator(nn.Module):
         for layer in self.core.modules():
             if isinstance(layer, BasisCoupling):
                 layer.set_units(shift_, scale_)
+
+    def adapt(self, states: torch.Tensor) -> None:
+        """Let layers with variables of their own scale them to the range that states give them.
+
+        Parameters
+        ----------
+        states : Tensor, (state, dim)
+            For example some of the training states; normalisation is set before.
+        """
+        normalised = (states.to(self.scale) - self.shift) / self.scale
+        if isinstance(self.core, Reversible):  # psi meets reflected states too
+            normalised = torch.cat([normalised, self.core.reflection(normalised)])
+        for layer in self.core.modules():
+            if isinstance(layer, GradientCoupling):
+                layer.adapt(normalised)
+
+    def normalise_like(self, other: Integrator) -> None:
+        """Take the normalisation of a model of the same states and kind of layers."""
+        self.set_normalisation(other.shift, other.scale)
+        theirs = [layer for layer in other.core.modules() if isinstance(layer, GradientCoupling)]
+        for layer in self.core.modules():
+            if isinstance(layer, GradientCoupling):
+                layer.adapt_like(theirs[0])
 
     def _vector(self, argument: str, value: Any) -> torch.Tensor:
         try:

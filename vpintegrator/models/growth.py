@@ -12,7 +12,6 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.gradient_coupling import GradientCoupling
-from vpintegrator.nn.potentials import BasisPotential
 from vpintegrator.nn.reversible import Reversible
 
 Model = TypeVar("Model", bound=Integrator)
@@ -65,7 +64,7 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     with torch.random.fork_rng(devices=[]):
         larger = type(model)(**arguments, dtype=model.scale.dtype)
     larger.arguments |= own
-    larger.set_normalisation(model.shift, model.scale)
+    larger.normalise_like(model)
     larger.metadata, larger.choices = dict(model.metadata), model.choices
     larger.to(model.scale.device)
     # a Composition holds its layers in order, so new ones are those that are left over
@@ -92,7 +91,7 @@ def rest_attention(model: Integrator) -> None:
 def is_polynomial(layer: nn.Module) -> bool:
     """Whether a layer is a coupling by polynomials, which can take the terms of a smaller one."""
     if isinstance(layer, GradientCoupling):
-        return isinstance(layer.potential, BasisPotential)
+        return getattr(layer.potential, "polynomial", False)
     return isinstance(layer, BasisCoupling)
 
 

@@ -9,6 +9,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.body_layers import BodyArguments, body_coupling
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn.composition import Composition
@@ -21,6 +22,9 @@ class SymplecticFeedForward(Integrator):
     published networks are its settings without reversing symmetries: G-SympNets are
     ``functions = "neurons"``, LA-SympNets ``layer = "linear-activation"``, HenonNets
     ``layer = "henon"``.
+
+    Of many bodies the couplings are sums over clusters of them, with weights in common for those
+    that are alike; see ``ClusterPotential`` of ``vpintegrator.nn``.
 
     Raises
     ------
@@ -48,7 +52,7 @@ class SymplecticFeedForward(Integrator):
     description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(SymplecticArguments):
+    class Arguments(BodyArguments, SymplecticArguments):
         """See the class."""
 
         depth: int = argument(3, "Number of units.", least=1)
@@ -60,8 +64,12 @@ class SymplecticFeedForward(Integrator):
                     f"{self.window!r}; for windows take SymplecticTransformer, spt"
                 )
             super().__post_init__()
+            if self.bodies and self.layer != "gradient":
+                raise InputError(f"layer = {self.layer} knows no bodies; take layer = gradient")
 
     def network(self, a: Arguments) -> nn.Module:
         """``depth`` units."""
-        self.description = f"symplectic feed-forward network: one step by {in_words(a)}"
-        return Composition(*(symplectic_layer(a) for _ in range(a.depth)))
+        clusters = " of clusters of bodies" if a.bodies else ""
+        self.description = f"symplectic feed-forward network: one step by {in_words(a)}{clusters}"
+        layer = body_coupling if a.bodies else symplectic_layer
+        return Composition(*(layer(a) for _ in range(a.depth)))

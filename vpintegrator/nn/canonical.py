@@ -64,3 +64,14 @@ def canonical_scale(scale: torch.Tensor) -> torch.Tensor:
     """
     q, p = scale.chunk(2)
     return torch.cat([q, (q * p).median() / q])
+
+
+def halves_alike(scale: torch.Tensor) -> torch.Tensor:
+    """Scales (dim,) that are the same for all positions, and for all momenta.
+
+    Their geometric means, rounded to powers of two as the trainer's scales are.
+    """
+    if all(bool((half == half[0]).all()) for half in scale.chunk(2)):
+        return scale
+    means = [half.log2().mean().round().exp2().expand_as(half) for half in scale.chunk(2)]
+    return torch.cat(means)

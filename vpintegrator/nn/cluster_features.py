@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -36,6 +37,17 @@ class ClusterFeatures(nn.Module):
     ----------
     size : int
         Number of variables.
+
+    Raises
+    ------
+    InputError
+        If a single body is to be seen up to translations.
+
+    Examples
+    --------
+    >>> features = vp.nn.ClusterFeatures(2, 3, translations=True, rotations=True)
+    >>> features(torch.tensor([[1.0, 0, 0], [1, 2, 0]], dtype=torch.float64))  # squared distance
+    tensor([4.], dtype=torch.float64)
     """
 
     centre: torch.Tensor
@@ -137,8 +149,8 @@ class ClusterFeatures(nn.Module):
         else:
             by_vectors = list(slope.unflatten(-1, (self.vectors, self.dimension)).unbind(-2))
         if self.translations:
-            steps = zip(by_vectors, by_vectors[1:], strict=False)
-            by_vectors = [-by_vectors[0], *(a - b for a, b in steps), by_vectors[-1]]
+            inner = (a - b for a, b in pairwise(by_vectors))
+            by_vectors = [-by_vectors[0], *inner, by_vectors[-1]]
         return torch.stack(by_vectors, -2)
 
     def adapt(self, y: torch.Tensor, group: torch.Tensor) -> None:

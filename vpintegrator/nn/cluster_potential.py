@@ -76,6 +76,11 @@ class ClusterPotential(nn.Module):
         self.register_buffer("weight", clusters.weight.to(dtype), persistent=False)
         self.register_buffer("group", group, persistent=False)
 
+    @property
+    def polynomial(self) -> bool:
+        """Whether it can take the terms of a smaller one."""
+        return getattr(self.function, "polynomial", False)
+
     def _gathered(self, x: torch.Tensor) -> torch.Tensor:
         """The clusters (..., cluster, order, dimension) of x (..., size)."""
         bodies = x.unflatten(-1, (self.bodies, self.features.dimension))
@@ -98,9 +103,13 @@ class ClusterPotential(nn.Module):
         """Shift and scale the variables to the range that they have in states x (..., size)."""
         self.features.adapt(self._gathered(x), self.group.to(torch.float64))
 
+    def adapt_like(self, other: ClusterPotential) -> None:
+        """Scale the variables as those of another potential of such clusters."""
+        self.features.load_state_dict(other.features.state_dict())
+
     def take(self, smaller: ClusterPotential) -> None:
         """Become the potential of the same clusters, by polynomials of no higher degree."""
-        self.features.load_state_dict(smaller.features.state_dict())
+        self.adapt_like(smaller)
         self.function.take(smaller.function)  # type: ignore[operator]
 
     def extra_repr(self) -> str:
@@ -125,15 +134,32 @@ class PotentialSum(nn.Module):
     def __init__(self, potentials: Iterable[nn.Module]) -> None:
         super().__init__()
         self.potentials = nn.ModuleList(potentials)
-        sizes = {potential.size for potential in self.potentials}
-        if len(sizes) != 1:
-            raise InputError(f"a sum of potentials needs some of one size, not of {sorted(sizes)}")
-        (self.size,) = sizes
+        sizes = [potential.size for potential in self.potentials]
+        if len(set(sizes)) != 1:
+            raise InputError(f"a sum of potentials needs some of one size, not of sizes {sizes}")
+        self.size = sizes[0]
+
+    @property
+    def polynomial(self) -> bool:
+        """Whether it can take the terms of a smaller one."""
+        return all(getattr(potential, "polynomial", False) for potential in self.potentials)
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         """grad V at x (..., size)."""
         first, *others = (p.gradient(x) for p in self.potentials)  # type: ignore[operator]
         return sum(others, first)
+
+    def adapt(self, x: torch.Tensor) -> None:
+        """See ``ClusterPotential``, for all that are it."""
+        for potential in self.potentials:
+            if isinstance(potential, ClusterPotential):
+                potential.adapt(x)
+
+    def adapt_like(self, other: PotentialSum) -> None:
+        """See ``ClusterPotential``, for all that are it."""
+        for own, theirs in zip(self.potentials, other.potentials, strict=True):
+            if isinstance(own, ClusterPotential):
+                own.adapt_like(theirs)  # type: ignore[arg-type]
 
     def take(self, smaller: PotentialSum) -> None:
         """Become the sum of others, by polynomials of no higher degree."""

@@ -40,6 +40,12 @@ class Clusters:
     turned : tuple of (1 or -1)
         A cluster means the same when the order of its bodies is turned round and all of them are
         multiplied by such a number.
+
+    Examples
+    --------
+    >>> (ends, *others) = vp.nn.clusters("chain", 3, 2, kinds=[0, 0, 1])
+    >>> ends.order, ends.index.tolist(), len(others)
+    (2, [[0, 1]], 1)
     """
 
     index: torch.Tensor

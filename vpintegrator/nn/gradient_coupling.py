@@ -60,6 +60,18 @@ class GradientCoupling(nn.Module):
         both = (self.kinetic, self.potential)
         return all(getattr(potential, "constant_at_zero", False) for potential in both)
 
+    def adapt(self, z: torch.Tensor) -> None:
+        """Let potentials that see a range of their variables see that of states z (..., dim)."""
+        for potential, x in zip((self.potential, self.kinetic), z.chunk(2, -1), strict=True):
+            if hasattr(potential, "adapt"):
+                potential.adapt(x)  # type: ignore[operator]
+
+    def adapt_like(self, other: GradientCoupling) -> None:
+        """Let them see the range that those of a coupling of the same kind see."""
+        for own, theirs in ((self.potential, other.potential), (self.kinetic, other.kinetic)):
+            if hasattr(own, "adapt_like"):
+                own.adapt_like(theirs)  # type: ignore[operator]
+
     def take(self, smaller: GradientCoupling) -> None:
         """Become the map of a coupling by polynomials of no higher degree."""
         self.kinetic.take(smaller.kinetic)  # type: ignore[operator]

@@ -202,6 +202,7 @@ class BasisPotential(nn.Module):
     True
     """
 
+    polynomial = True  # can take the terms of a smaller one
     chosen: torch.Tensor
     sources: torch.Tensor
     factors: torch.Tensor

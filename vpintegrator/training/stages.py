@@ -177,7 +177,7 @@ class Stages:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed + number)
             candidate = type(model)(**model.arguments, dtype=model.scale.dtype)
-        candidate.set_normalisation(model.shift, model.scale)
+        candidate.normalise_like(model)
         # weights that are not trained are the same in every trial
         for new, old in zip(candidate.parameters(), model.parameters(), strict=True):
             if not old.requires_grad:

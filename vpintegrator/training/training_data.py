@@ -22,6 +22,7 @@ from vpintegrator.training.residuals import BLOCK, relative_error_of
 
 IN_MEMORY = 1 << 28  # bytes of states; larger groups are read from the file again and again
 _PART = 1 << 25  # bytes of these that are looked at together
+_RANGE_STATES = 20_000  # by which layers see the range of their variables
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
 
 
@@ -120,6 +121,8 @@ class TrainingData:
         moments, _ = self._statistics
         scale = np.where(moments.deviation > 0, moments.deviation, 1.0)
         model.set_normalisation(moments.mean, 2.0 ** np.round(np.log2(scale)))
+        some = np.concatenate([part.reshape(-1, self.dataset.dim) for part in self._some_states()])
+        model.adapt(torch.from_numpy(some))
 
     @cached_property
     def _statistics(self) -> tuple[_Moments, Region]:
@@ -139,6 +142,13 @@ class TrainingData:
             for first in range(0, rows, size):
                 for begin in range(0, length, (_PART // (8 * dim))):
                     yield state[first : first + size, begin : begin + _PART // (8 * dim)]
+
+    def _some_states(self) -> Iterator[np.ndarray]:
+        """Evenly from the training states."""
+        rows, length, _ = self.dataset.shapes["train"]
+        every = max(1, rows * length // _RANGE_STATES)
+        for part in self._states():
+            yield part.reshape(-1, self.dataset.dim)[::every]
 
     def _fits(self, group: str) -> bool:
         return 8 * int(np.prod(self.dataset.shapes[group], dtype=np.int64)) <= IN_MEMORY

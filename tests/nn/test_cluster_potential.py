@@ -1,0 +1,175 @@
+"""Potentials of many bodies: gradients, and what they leave alone, at random weights."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.nn.laws import assert_close, jacobian, randomise, sample
+from vpintegrator import nn
+from vpintegrator.errors import InputError
+from vpintegrator.models import SymplecticFeedForward, with_bodies
+
+LAYOUTS = ["pairs", "ring", "chain", "walls"]
+CASES = [
+    (layout, dimension, translations, rotations, order)
+    for layout in LAYOUTS
+    for dimension in (1, 2, 3)
+    for translations in (False, True)
+    for rotations in (False, True)
+    for order in (1, 2, 3)
+    if not (translations and (order == 1 or layout == "walls"))
+    and not (layout == "pairs" and order == 3)
+]
+
+
+def made(layout, dimension, translations, rotations, order, bodies=5, seed=0, kinds=None):
+    parts = []
+    torch.manual_seed(seed)
+    for alike in nn.clusters(layout, bodies, order, kinds):
+        features = nn.ClusterFeatures(
+            order, dimension, translations=translations, rotations=rotations
+        )
+        eye = torch.eye(dimension, dtype=torch.float64)
+        moves = [(True, sign * eye) for sign in alike.turned] + [(False, eye)]
+        group = nn.generated_group(features.group(moves), features.size)
+        function = nn.BasisPotential(features.size, 3, group=group, involved=features.ends)
+        parts.append(nn.ClusterPotential(alike, features, function, bodies=bodies, group=group))
+    return randomise(nn.PotentialSum(parts), 0.5, seed)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_a_potential_leaves_alone(case):
+    layout, dimension, translations, rotations, _ = case
+    V, n = made(*case), 5
+    x = sample(n, dimension)
+    H = jacobian(V.gradient, x.flatten())
+    assert_close(H, H.mT)
+    force = V.gradient(x.flatten()).view(n, dimension)
+    assert float(force.detach().abs().max()) > 1e-4
+    if translations:  # no net force, and no net torque below
+        assert_close(force.sum(0), torch.zeros(dimension, dtype=torch.float64), 1e-13)
+    if rotations:
+        torque = x.mT @ force
+        assert_close(torque, torque.mT, 1e-12)
+    if layout == "ring":
+        assert_close(V.gradient(x.roll(1, 0).flatten()), force.roll(1, 0).flatten())
+    if layout == "walls":
+        assert_close(V.gradient(-x.flip(0).flatten()), -force.flip(0).flatten())
+    if layout == "pairs":
+        order = torch.tensor([3, 0, 4, 1, 2])
+        assert_close(V.gradient(x[order].flatten()), force[order].flatten())
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_between_walls_is_half_of_a_ring_with_images(order):
+    n = 4
+    V = made("walls", 1, False, False, order, bodies=n)
+    ring = made("ring", 1, False, False, order, bodies=2 * n + 2)
+    for own, theirs in zip(V.potentials, ring.potentials, strict=True):
+        theirs.function = own.function
+    x = sample(n)
+    wall = torch.zeros(1, dtype=torch.float64)
+    whole = torch.cat([wall, x, wall, -x.flip(0)])
+    assert_close(V.gradient(x), ring.gradient(whole)[1 : n + 1])
+
+
+def test_like_bodies_share_their_weights():
+    kinds = [0, 1, 0, 1, 0]
+    V = made("pairs", 2, True, True, 2, kinds=kinds)
+    assert len(V.potentials) == 3
+    x = sample(5, 2)
+    order = torch.tensor([4, 3, 0, 1, 2])  # like ones exchanged
+    force = V.gradient(x.flatten()).view(5, 2)
+    assert_close(V.gradient(x[order].flatten()), force[order].flatten())
+    other = torch.tensor([1, 0, 2, 3, 4])
+    moved = V.gradient(x[other].flatten()).view(5, 2)
+    assert float((moved - force[other]).detach().abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("logarithms", [False, True])
+def test_variables_fill_the_range_in_which_they_were_seen(logarithms):
+    (pairs,) = nn.clusters("pairs", 4, 2)
+    features = nn.ClusterFeatures(2, 3, translations=True, rotations=True, logarithms=logarithms)
+    V = nn.ClusterPotential(pairs, features, nn.BasisPotential(1, 3), bodies=4)
+    x = 3 + 2 * sample(50, 12)
+    V.adapt(x)
+    seen = features(V._gathered(x))
+    assert 2.8 < seen.max() < 3 and -3 < seen.min() < -2.8
+    y, slope = sample(2, 3), sample(1)
+    assert_close(features.pulled_back(y, slope), torch.func.vjp(features, y)[1](slope)[0])
+
+
+def model_of(layout, bodies=6, **arguments):
+    eye = torch.eye(bodies)
+    P = torch.block_diag(eye, -eye)
+    mirror = -eye.flip(0)
+    rhos = [P, torch.block_diag(mirror, -mirror)] if layout != "pairs" else [P]
+    return SymplecticFeedForward(
+        dim=2 * bodies,
+        bodies=bodies,
+        layout=layout,
+        depth=2,
+        reversing_symmetries=rhos,
+        translations=layout != "walls",
+        **arguments,
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("functions", ["neurons", "polynomial"])
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_models_are_symplectic_reversible_and_keep_momentum(layout, functions, seed):
+    torch.manual_seed(seed)
+    model = model_of(layout, functions=functions, degree=3, width=3, reach=2)
+    model = randomise(model, 0.2, seed)
+    z = sample(12, seed=seed, scale=0.5)
+    D = jacobian(lambda z: model(z.unsqueeze(0))[0], z)
+    J = nn.canonical_form(12)
+    assert_close(D.mT @ J @ D, J, 1e-12 * max(1.0, float(D.abs().max()) ** 2))
+    new = model(z.unsqueeze(0))
+    assert_close(model.inverse(new)[0], z, 1e-11 * max(1.0, float(new.detach().abs().max())))
+    for rho in model.reversing_symmetries:
+        assert_close(model(new @ rho.mT)[0] @ rho.mT, z, 1e-10)
+    if layout != "walls":
+        size = max(1.0, float(new.detach().abs().max()))
+        assert_close(new[0, 6:].sum(), z[6:].sum(), 1e-13 * size)
+
+
+@pytest.mark.parametrize("layout", ["ring", "chain", "walls"])
+def test_weights_do_not_know_the_number_of_bodies(layout):
+    model = randomise(model_of(layout, width=3, reach=1), 0.2, 0)
+    model.set_normalisation(0.0, 2.0)
+    larger = with_bodies(model, 11)
+    assert larger.dim == 22
+    assert with_bodies(larger, 6).arguments == model.arguments
+    z = sample(22)
+    for rho in larger.reversing_symmetries:
+        back = larger(larger(z.unsqueeze(0)) @ rho.mT)[0] @ rho.mT
+        assert_close(back, z, 1e-11)
+    assert_close(with_bodies(larger, 6)(z[:12].unsqueeze(0)), model(z[:12].unsqueeze(0)), 0)
+
+
+def test_another_number_of_bodies_is_refused_where_it_means_nothing():
+    with pytest.raises(InputError, match="as a whole"):
+        with_bodies(SymplecticFeedForward(dim=4), 3)
+    with pytest.raises(InputError, match="not all alike"):
+        with_bodies(SymplecticFeedForward(dim=4, bodies=2, layout="pairs", kinds=[0, 1]), 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"layout": "ring"}, "say how many"),
+        ({"bodies": 3}, "equally many"),
+        ({"bodies": 2, "kinds": [0]}, "each of 2 bodies"),
+        ({"bodies": 2, "layout": "walls", "translations": True}, "no translations"),
+        ({"bodies": 2, "layout": "ring"}, "needs 3 bodies"),
+        ({"bodies": 2, "layer": "henon"}, "knows no bodies"),
+        ({"bodies": 2, "functions": "polynomial", "periodic": [(0, 1.0)]}, "no angles"),
+    ],
+)
+def test_bodies_that_do_not_fit_are_refused(arguments, words):
+    with pytest.raises(InputError, match=words):
+        SymplecticFeedForward(dim=4, **arguments)

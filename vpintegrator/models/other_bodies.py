@@ -1,0 +1,89 @@
+"""The model of another number of bodies, with the same weights."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+
+from vpintegrator.argument_values import whole
+from vpintegrator.errors import InputError
+from vpintegrator.models.base import Integrator
+from vpintegrator.nn.clusters import moved_bodies
+
+Model = TypeVar("Model", bound=Integrator)
+
+
+def with_bodies(model: Model, bodies: int) -> Model:
+    """A model for another number of bodies, whose weights are those of a model that was trained.
+
+    Parameters
+    ----------
+    model
+        Of like bodies, its argument ``bodies`` their number.
+    bodies
+        The number wanted.
+
+    Returns
+    -------
+    Integrator
+        A new model; its metadata, what the training data were, are those of the first.
+
+    Raises
+    ------
+    InputError
+        If the model knows no bodies, has bodies of several kinds, or respects symmetries that say
+        nothing about another number of them.
+
+    Examples
+    --------
+    >>> ring = {"layout": "ring", "translations": True}
+    >>> model = vp.models.SymplecticFeedForward(dim=16, bodies=8, **ring)
+    >>> larger = vp.models.with_bodies(model, 64)
+    >>> larger.dim, larger(torch.rand(1, 128, dtype=torch.float64)).shape
+    (128, torch.Size([1, 128]))
+    """
+    had = model.bodies
+    if not had:
+        raise InputError(
+            f"the weights of this {model.name} are of a state as a whole; train it with bodies "
+            "(permutations declared in the system file) to change their number"
+        )
+    if whole("bodies", bodies) == had:
+        return model
+    arguments = model.arguments
+    if not arguments.get("layout") or len(set(arguments.get("kinds", ()))) > 1:
+        raise InputError(
+            "the bodies of this model are not all alike; their number cannot be changed"
+        )
+    sizes: dict[str, Any] = {"dim": model.dim // had * bodies, "bodies": bodies}
+    if arguments.get("kinds"):
+        sizes["kinds"] = [arguments["kinds"][0]] * bodies
+    rhos = [_resized(rho, had, bodies) for rho in model.reversing_symmetries]
+    given = {"reversing_symmetries": rhos} if rhos else {}
+    with torch.random.fork_rng(devices=[]):
+        other = type(model)(**(arguments | sizes | given), dtype=model.scale.dtype)
+    tensors = model.state_dict()
+    for name in ("shift", "scale"):
+        halves = tensors[name].chunk(2)
+        tensors[name] = torch.cat([half[:1].expand(other.dim // 2) for half in halves])
+    other.load_state_dict(tensors)
+    other.metadata, other.choices = dict(model.metadata), model.choices
+    return other.to(model.scale.device)
+
+
+def _resized(rho: torch.Tensor, had: int, bodies: int) -> list[list[float]]:
+    """A reversing symmetry of as many bodies, that does to them what rho does."""
+    half = len(rho) // 2
+    parts = []
+    for block in (rho[:half, :half], rho[half:, half:]):
+        ((places, Q),) = moved_bodies(block.unsqueeze(0), had)
+        turned = {tuple(range(had)): False, tuple(range(had))[::-1]: True}.get(tuple(places))
+        if turned is None:
+            raise InputError(
+                "a reversing symmetry of the model exchanges bodies in a way that says nothing "
+                "about another number of them; train without it"
+            )
+        eye = torch.eye(bodies, dtype=rho.dtype)
+        parts.append(torch.kron(eye.flip(0) if turned else eye, Q.to(rho.dtype)))
+    return torch.block_diag(*parts).tolist()
