@@ -306,6 +306,7 @@ def write_list(systems: list[tuple[SystemSummary, System, np.ndarray]]) -> str:
                 f"{summary.dim} components{size}; {system.structure}; "
                 f"{len(system.reversing_symmetries) or 'no'} reversing "
                 f"{'symmetry' if len(system.reversing_symmetries) == 1 else 'symmetries'}; "
+                f"{_symmetries(system)}"
                 f"step {system.defaults['step']:g}, {system.defaults['steps']} steps.",
                 "",
                 f"$$\n{equations_latex(system).replace('align*', 'aligned')}\n$$",
@@ -317,6 +318,11 @@ def write_list(systems: list[tuple[SystemSummary, System, np.ndarray]]) -> str:
                 lines.append(f"| {name.replace('_', ' ')} | ${expression}$ | {changes[name]:.0e} |")
             lines += ["", f"Reference: {system.reference}."]
     return "\n".join(lines) + "\n"
+
+
+def _symmetries(system: System) -> str:
+    """``symmetries: all bodies moved by the same, like bodies exchanged; ``."""
+    return f"symmetries: {', '.join(system.bodies.symmetries)}; " if system.bodies else ""
 
 
 @click.command()

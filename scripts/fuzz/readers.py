@@ -89,6 +89,9 @@ energy = "sum(p[i]**2/(2*m[i]) for i in range(2)) + k*sigmoid(q[0]) + cos(q[1])"
 [[reversing_symmetry]]
 q = "q[i]"
 p = "-p[i]"
+[[symmetry]]
+permute = ["q", "p"]
+like = "m"
 [initial_conditions]
 distribution = "normal"
 mean = [0, 0, 0, 0]

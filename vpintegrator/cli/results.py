@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def system_results(system: System) -> dict[str, Any]:
         "structure": system.structure,
         "invariants": list(system.invariants),
         "reversing_symmetries": len(system.reversing_symmetries),
+        "bodies": None if system.bodies is None else asdict(system.bodies),
+        "symmetries": system.bodies.symmetries if system.bodies else [],
         "periodic": {system.components[i]: period for i, period in system.periods.items()},
         "defaults": dict(system.defaults),
         "text": system.text,

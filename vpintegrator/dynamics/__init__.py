@@ -1,9 +1,10 @@
 """What is integrated: systems of differential equations described by small TOML files."""
 
 from vpintegrator.catalogue import list_systems
+from vpintegrator.dynamics.bodies import Bodies
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.load import load_system
 from vpintegrator.dynamics.solve import solve
 from vpintegrator.dynamics.system import System
 
-__all__ = ["InitialConditions", "System", "list_systems", "load_system", "solve"]
+__all__ = ["Bodies", "InitialConditions", "System", "list_systems", "load_system", "solve"]

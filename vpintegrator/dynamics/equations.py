@@ -34,6 +34,7 @@ _KEYS = {
     "invariants",
     "divergence_free",
     "reversing_symmetry",
+    "symmetry",
     "periodic",
     "initial_conditions",
     "defaults",
@@ -103,7 +104,7 @@ class Equations:
             for name, value in self.scope.values.items()
             if name in self.definitions
         }
-        numeric = ("reversing_symmetry", "periodic")
+        numeric = ("reversing_symmetry", "symmetry", "periodic")
         table = {key: entry for key, entry in self.table.items() if key not in numeric}
         return _read_state_and_formulas(
             table, self.source, values, dict(self.scope.integers), algebra, self.definitions

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.algebra import TooLong, Value
+from vpintegrator.dynamics.bodies import read_bodies
+from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
 from vpintegrator.dynamics.evaluation import (
@@ -26,6 +28,7 @@ from vpintegrator.dynamics.field_functions import field_functions
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.plot import read_plot
+from vpintegrator.dynamics.trial import Trial
 from vpintegrator.errors import InputError
 from vpintegrator.toml import check_keys, read_toml
 
@@ -69,6 +72,9 @@ class System:
         Whether the flow preserves phase-space volume.
     reversing_symmetries
         Matrices rho, (dim, dim), with f(rho z) = -rho f(z) and rho rho = identity.
+    bodies
+        How many bodies the state is of and which of their translations, rotations and permutations
+        are symmetries, a :class:`Bodies`; None where the file declares none.
     periods
         Periods of the components that are angles, by the number of the component. States hold
         angles that are continued over full turns, not reduced to one period.
@@ -112,7 +118,11 @@ class System:
         with _within_reach(source):
             self.equations, self.parameters = read_equations(table, source, given)
             self.definitions = dict(self.equations.definitions)
-            self.divergence_free = check_identities(self.equations, source)
+            self.bodies = read_bodies(self.equations, source)
+            trial = Trial(self.equations, images_of(self.bodies))
+            self.divergence_free = check_identities(trial, source)
+            if self.bodies is not None:
+                check_bodies(trial, self.bodies, source)
             self.plot = read_plot(self.equations, source)
         self.defaults = _read_defaults(table, source)
         self.reversing_symmetries = [_matrix(rho) for rho in self.equations.reversing_symmetries]

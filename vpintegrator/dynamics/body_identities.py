@@ -1,0 +1,226 @@
+"""What a system file claims of its bodies is checked when it is loaded.
+
+Translations, rotations and permutations are tried at random points. Of bodies in a row it is asked
+how far they see, and then whether those that do not see an end move as their neighbour does with
+the same pattern of states one place on; and those that see a wall, as they do inside where a
+pattern is odd. A row too short for that is checked at a larger length, if a parameter sets that.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from vpintegrator.dynamics.bodies import Bodies
+from vpintegrator.dynamics.constants import HIGH
+from vpintegrator.dynamics.equations import Equations, read_equations
+from vpintegrator.dynamics.trial import Point, Trial
+from vpintegrator.errors import InputError
+
+_IMAGES = {"pairs": 2, "ring": 1, "chain": 1, "walls": 3}  # values of the field at each point
+_LONG_ENOUGH = 16  # a row in which all bodies see each other is none
+_SEED = 20231219
+
+
+def images_of(bodies: Bodies | None) -> int:
+    """How many values of the vector field the checks take at each point."""
+    if bodies is None:
+        return 0
+    return bodies.translations + bodies.rotations + _IMAGES.get(bodies.layout, 0)
+
+
+def check_bodies(trial: Trial, bodies: Bodies, source: str) -> None:
+    """Check translations, rotations and permutations.
+
+    Raises
+    ------
+    InputError
+        Naming the first that is no symmetry, the largest deviation, and a point where it is found.
+    """
+    if not trial.equations.vector_field:  # measured: what is said of it is believed
+        return
+    where = f"{source}, [[symmetry]]"
+    if bodies.translations:
+        _check_translations(trial, bodies, where)
+    if bodies.rotations:
+        _check_rotations(trial, bodies, where)
+    if bodies.layout == "pairs":
+        _check_exchanges(trial, bodies, where)
+    elif bodies.layout == "ring":
+        places = [(body + 1) % bodies.count for body in range(bodies.count)]
+        what = "along = ring: f, where all bodies move on by a place,"
+        _check_permutation(trial, bodies, places, where, what)
+    elif bodies.layout:
+        _check_row(trial, bodies, where)
+
+
+def _check_translations(trial: Trial, bodies: Bodies, where: str) -> None:
+    generator = random.Random(_SEED)
+    vector = [HIGH.mpf(generator.gauss(0.0, 1.0)) for _ in range(bodies.dimension)]
+    half = bodies.count * bodies.dimension
+
+    def image(point: Point) -> Point:
+        return [z + vector[i % bodies.dimension] if i < half else z for i, z in enumerate(point)]
+
+    what = "translate: f(q + shift, p) = f(q, p)"
+    trial.check_image(image, lambda rates: rates, where, what)
+
+
+def _check_rotations(trial: Trial, bodies: Bodies, where: str) -> None:
+    turn = _rotation(bodies.dimension)
+
+    def turned(point: Point) -> Point:
+        vectors = (point[i : i + bodies.dimension] for i in range(0, len(point), bodies.dimension))
+        return [HIGH.fdot(row, vector) for vector in vectors for row in turn]
+
+    trial.check_image(turned, turned, where, "rotate: f(R z) = R f(z) for a rotation R")
+
+
+def _rotation(dimension: int) -> list[Point]:
+    """A matrix that turns the plane, or space about an axis that is none of coordinates."""
+    generator = random.Random(_SEED)
+    matrix = [[HIGH.mpf(i == j) for j in range(dimension)] for i in range(dimension)]
+    for i, j in [(0, 1), (1, 2), (0, 2)] if dimension == 3 else [(0, 1)]:
+        angle = HIGH.mpf(generator.uniform(0.5, 2.5))
+        c, s = HIGH.cos(angle), HIGH.sin(angle)
+        rows = [*zip(matrix[i], matrix[j], strict=True)]
+        matrix[i] = [c * a - s * b for a, b in rows]
+        matrix[j] = [s * a + c * b for a, b in rows]
+    return matrix
+
+
+def _check_exchanges(trial: Trial, bodies: Bodies, where: str) -> None:
+    """A cycle through all of a kind and the exchange of two, which make all permutations."""
+    generator = random.Random(_SEED)
+    cycle, exchange = list(range(bodies.count)), list(range(bodies.count))
+    for kind in {*bodies.kinds}:
+        alike = [body for body in range(bodies.count) if bodies.kinds[body] == kind]
+        order = generator.sample(alike, len(alike))
+        for body, place in zip(order, order[1:] + order[:1], strict=True):
+            cycle[body] = place
+        for body, place in zip(order[:2], order[:2][::-1], strict=True):
+            exchange[body] = place
+    what = "permute: f, where like bodies are exchanged,"
+    for places in (exchange, cycle):
+        _check_permutation(trial, bodies, places, where, what)
+
+
+def _check_permutation(
+    trial: Trial, bodies: Bodies, places: list[int], where: str, what: str
+) -> None:
+    """Whether the field is the same where each body has the state of the one in ``places``."""
+
+    def image(point: Point) -> Point:
+        vectors = _vectors(point, bodies)
+        return [z for half in vectors for place in places for z in half[place]]
+
+    trial.check_image(image, image, where, what)
+
+
+def _check_row(trial: Trial, bodies: Bodies, where: str) -> None:
+    """Bodies in a chain with free ends, or between walls."""
+    reach = max(reaches(trial.equations, bodies), default=0)
+    needed = max(2 * reach + 2, 3 * reach + 1 if bodies.layout == "walls" else 0)
+    if bodies.count >= needed:
+        _check_shift(trial, bodies, reach, where)
+        if bodies.layout == "walls":
+            for right in (False, True):
+                _check_wall(trial, bodies, reach, right, where)
+        return
+    longer = _longer(trial.equations) if bodies.count < _LONG_ENOUGH else None
+    count = 0 if longer is None else len(longer.components) // 2 // bodies.dimension
+    if longer is not None and count > bodies.count:
+        larger = replace(bodies, count=count, kinds=(0,) * count)
+        _check_row(Trial(longer, images_of(larger)), larger, where)
+    elif bodies.count >= _LONG_ENOUGH // 2:
+        raise InputError(
+            f"{where}, along = {bodies.layout}: a body acts on others {reach} places away, too far "
+            f"for a row of {bodies.count} to have an inner part"
+        )
+
+
+def reaches(equations: Equations, bodies: Bodies) -> Iterator[int]:
+    """How many places away the bodies are that each component of the vector field depends on."""
+    half = bodies.count * bodies.dimension
+    index = {symbol: j for j, symbol in enumerate(equations.symbols)}
+    for i, component in enumerate(equations.vector_field):
+        own = i % half // bodies.dimension
+        for symbol in equations.algebra.symbols(component):
+            yield abs(index[symbol] % half // bodies.dimension - own)
+
+
+def _longer(equations: Equations) -> Equations | None:
+    """The same system with a longer row, where a parameter sets its length."""
+    lengths = equations.table["state"].values()
+    for name, value in equations.definitions.items():
+        pattern = rf"\b{name}\b"
+        if type(value) is int and any(re.search(pattern, str(text)) for text in lengths):
+            try:
+                given = {**equations.definitions, name: _LONG_ENOUGH}
+                return read_equations(equations.table, equations.source, given)[0]
+            except InputError:  # it sets more than that
+                continue
+    return None
+
+
+def _check_shift(trial: Trial, bodies: Bodies, reach: int, where: str) -> None:
+    """A pattern moved on by a place moves those who do not see an end as before."""
+    count = bodies.count
+
+    def image(point: Point) -> Point:
+        # what comes in at the first place is what left at the last, as good as any other
+        return [z for half in _vectors(point, bodies) for v in (half[-1:] + half[:-1]) for z in v]
+
+    def expected(rates: Point) -> list[Any]:
+        return _compared(
+            rates, bodies, lambda body: body - 1 if reach < body < count - reach else None
+        )
+
+    what = f"along = {bodies.layout}: f, where a pattern is moved on by a place,"
+    trial.check_image(image, expected, where, what)
+
+
+def _check_wall(trial: Trial, bodies: Bodies, reach: int, right: bool, where: str) -> None:
+    """Those who see a wall move as those do inside where a pattern is odd about a body at rest."""
+    count, centre = bodies.count, reach
+    # seen from the wall: the k-th body of the pattern stands at 1 + k beyond the centre
+    order = list(range(count))[::-1] if right else list(range(count))
+
+    def image(point: Point) -> Point:
+        found = []
+        for half in _vectors(point, bodies):
+            moved = [[HIGH.mpf(0)] * bodies.dimension for _ in range(count)]
+            for k in range(count):
+                for place, sign in ((centre + 1 + k, 1), (centre - 1 - k, -1)):
+                    if 0 <= place < count:
+                        moved[order[place]] = [sign * z for z in half[order[k]]]
+            found += [z for vector in moved for z in vector]
+        return found
+
+    def expected(rates: Point) -> list[Any]:
+        seen = {order[centre + 1 + k]: order[k] for k in range(reach)}
+        return _compared(rates, bodies, seen.get)
+
+    side = "right" if right else "left"
+    what = f"along = walls: f at the {side} end, compared with an odd pattern inside,"
+    trial.check_image(image, expected, where, what)
+
+
+def _compared(rates: Point, bodies: Bodies, origin: Callable[[int], int | None]) -> list[Any]:
+    """Rates of the body that each one's come from, None where it is compared with none."""
+    found: list[Any] = []
+    for half in _vectors(rates, bodies):
+        for body in range(bodies.count):
+            source = origin(body)
+            found += [None] * bodies.dimension if source is None else half[source]
+    return found
+
+
+def _vectors(point: Point, bodies: Bodies) -> list[list[Point]]:
+    """Positions and momenta as vectors, one for each body."""
+    d = bodies.dimension
+    vectors = [point[i : i + d] for i in range(0, len(point), d)]
+    return [vectors[: bodies.count], vectors[bodies.count :]]

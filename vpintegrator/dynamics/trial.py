@@ -1,0 +1,182 @@
+"""Random points at which what a system file claims is tried.
+
+An identity is tried at random points with a hundred digits: an analytic function that vanishes at
+all of them to 30 digits vanishes everywhere, but for a coincidence nobody will live to see. No
+formula is expanded for it, so that long ones are checked as quickly as they are computed. Where a
+logarithm or a root leaves the real numbers it is continued into the complex.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from vpintegrator.dynamics.algebra import (
+    Call,
+    Power,
+    Product,
+    Symbol,
+    TooLong,
+    Value,
+    below,
+)
+from vpintegrator.dynamics.constants import HIGH, HIGH_FUNCTIONS, high
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.evaluation import evaluator
+from vpintegrator.errors import InputError
+
+_POINTS = 12
+_FEWEST = 3  # that must have finite values, where so many are tried
+_FUNCTION = 10  # additions that a function or a power takes as long as
+_LARGEST_COST = 500_000  # operations at one point
+_OPERATIONS = 100_000  # at all points together, beyond which fewer points are taken
+TOLERANCE = HIGH.mpf(10) ** -30
+_LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
+
+Point = list[Any]
+
+
+def random_points(dim: int, count: int = _POINTS) -> Iterator[Point]:
+    """The points, always the same."""
+    generator = random.Random(20231219)
+    for _ in range(count):
+        yield [HIGH.mpf(generator.gauss(0.0, 1.0)) for _ in range(dim)]
+
+
+def _check_size(value: Any) -> None:
+    """Refuse values that a double cannot hold, in the middle of a formula too."""
+    parts = value._mpc_ if isinstance(value, HIGH.mpc) else (HIGH.convert(value)._mpf_,)
+    for _, mantissa, exponent, length in parts:
+        infinite = not mantissa and exponent
+        if infinite or exponent + length > _LARGEST_EXPONENT:
+            raise OverflowError
+
+
+_FUNCTIONS = {**HIGH_FUNCTIONS, "sqrt": HIGH.sqrt}
+
+
+class Formula:
+    """Expressions as a function of points."""
+
+    def __init__(self, expressions: Sequence[Value], symbols: Sequence[Symbol]) -> None:
+        self._function = evaluator(expressions, symbols, _FUNCTIONS, high, _check_size)
+
+    def __call__(self, point: Point) -> Point:
+        return [HIGH.convert(value) for value in self._function(*point)]
+
+    def at(self, point: Point) -> Point | None:
+        """Values at a point, or None where there are none."""
+        try:
+            return self(point)
+        except (ArithmeticError, ValueError):
+            return None
+
+
+def _cost(expressions: Sequence[Value]) -> int:
+    """How long 100 digits take, in additions."""
+    nodes = below(expressions)
+    slow = sum(
+        isinstance(node, Call | Power)
+        or (isinstance(node, Product) and any(e not in (1, -1) for _, e in node.factors))
+        for node in nodes
+    )
+    return sum(len(node.parts) for node in nodes) + _FUNCTION * slow
+
+
+class Trial:
+    """The points at which the claims about a system are tried, with the vector field there.
+
+    Parameters
+    ----------
+    equations
+        Of the system.
+    images
+        How many values of the vector field beside each point's the symmetries of bodies ask for.
+    """
+
+    def __init__(self, equations: Equations, images: int = 0) -> None:
+        self.equations = equations
+        self._images = images
+        self.field = Formula(equations.vector_field, equations.symbols)
+
+    @cached_property
+    def points(self) -> list[tuple[Point, Point]]:
+        """Points where the vector field has a value, and that."""
+        e = self.equations
+        cost = _cost(e.vector_field) * (
+            1 + len(e.reversing_symmetries) + bool(e.periods) + self._images
+        )
+        cost += sum(3 * _cost([value]) + len(e.symbols) for value in e.invariants.values())
+        if cost > _LARGEST_COST:
+            raise TooLong(f"so much that checking them takes more than {_LARGEST_COST} operations")
+        wanted = min(max(_OPERATIONS // (cost + 1), 1), _POINTS)
+        found: list[tuple[Point, Point]] = []
+        for point in random_points(len(e.symbols)):
+            rates = self.field.at(point)
+            if rates is not None:
+                found.append((point, rates))
+            if len(found) == wanted:
+                break
+        return found
+
+    def require(self, judged: int, where: str) -> None:
+        """Raise InputError where hardly any point could be judged."""
+        if judged < min(max(len(self.points), 1), _FEWEST):
+            raise InputError(
+                f"{where}: cannot be checked, the formula has no finite value at random points"
+            )
+
+    def check_image(
+        self,
+        image: Callable[[Point], Point],
+        expected: Callable[[Point], Sequence[Any]],
+        where: str,
+        what: str,
+    ) -> None:
+        """Whether the field at images of points is what is expected from that at the points.
+
+        Parameters
+        ----------
+        image
+            Of a point.
+        expected
+            Of f(z), what f(image(z)) has to be; None where a component is not compared.
+        where, what
+            For the message: what fails, and where that is claimed.
+
+        Raises
+        ------
+        InputError
+            With the largest deviation, and the point.
+        """
+        judged, worst, at = 0, HIGH.mpf(0), Point()
+        for point, rates in self.points:
+            images = self.field.at(image(point))
+            if images is None:
+                continue
+            judged += 1
+            pairs = zip(images, expected(rates), strict=True)
+            defect = max((abs(a - b) for a, b in pairs if b is not None), default=HIGH.mpf(0))
+            if defect > max(worst, TOLERANCE * (1 + max(map(abs, rates)))):
+                worst, at = defect, point
+        if worst:
+            raise InputError(
+                f"{where}: {what} fails by {shown(worst)} at {place(self.equations, at)}"
+            )
+        self.require(judged, where)
+
+
+def shown(value: Any) -> str:
+    """A number of a hundred digits as messages write it."""
+    return HIGH.nstr(value.real if not HIGH.im(value) else value, 3)
+
+
+def place(equations: Equations, point: Point) -> str:
+    """A point as messages write it."""
+    named = [
+        f"{name} = {HIGH.nstr(value, 3)}"
+        for name, value in zip(equations.components[:4], point, strict=False)
+    ]
+    return ", ".join(named) + (", ..." if len(point) > 4 else "")
