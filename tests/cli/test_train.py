@@ -167,6 +167,8 @@ def test_training_goes_on_from_a_model(run, body):
         (["--option", "dim=5"], "dim is no option"),
         (["--option", "dtype=float32"], "give --dtype"),
         (["--option", "reversing_symmetries=1"], "--no-reversible leaves them out"),
+        (["--option", "bodies=1"], "--no-symmetries leaves them out"),
+        (["--symmetries"], "declares no symmetries of bodies; leave out --symmetries"),
         (["--option", "attention_scale=abc"], "attention_scale must be a number or none"),
         (["--option", "time_mixing=maybe"], "time_mixing must be true or false, not 'maybe'"),
         (["--option", "depht=2"], "vpff has no option 'depht'; did you mean 'depth'?"),
@@ -233,7 +235,7 @@ def test_what_is_started_from_decides_on_model_and_name(run, tmp_path, body):
     assert "written to rigid-body-vpff.safetensors" in result.output
     started = load("rigid-body-vpff.safetensors")
     assert started.metadata["start"] == "a.safetensors"
-    for option in (("--model", "vpff"), ("--dtype", "float32"), ("--no-reversible",)):
+    for option in (("--model", "vpff"), ("--dtype", "float32"), ("--no-reversible",), ("--no-symmetries",)):
         refusal = run(main, body, "--start", "a.safetensors", *option, "-o", "c.safetensors")
         assert refused(refusal, "leave out --")
 

@@ -95,3 +95,47 @@ def test_what_is_chosen_for_a_system_is_said():
     assert len(vp.models.build(body, reversible=False).reversing_symmetries) == 0
     with pytest.raises(InputError, match="there is no model 'vptt'; did you mean 'vpt'"):
         vp.models.build(body, "vptt")
+
+
+@pytest.mark.parametrize(
+    ("system", "parameters", "bodies", "told"),
+    [
+        ("toda", {"n": 4}, ["ring", 4, True, False, None], "all bodies moved on along a ring"),
+        ("three-body", {"m": [1, 2, 1]}, ["pairs", 3, True, True, [0, 1, 0]], "like bodies"),
+        ("kepler", {}, ["", 1, False, True, None], "all vectors turned together in the plane"),
+        ("fput", {"n": 5}, ["walls", 5, False, False, None], "a chain between walls"),
+    ],
+)
+def test_symmetries_of_bodies_are_built_in(system, parameters, bodies, told):
+    loaded = vp.load_system(system, **parameters)
+    given = vp.models.build(loaded, "spff").arguments
+    names, defaults = ("layout", "bodies", "translations", "rotations", "kinds"), ["", 0, 0, 0]
+    found = [given.get(name, other) for name, other in zip(names, [*defaults, None], strict=True)]
+    assert found == bodies
+    (choice,) = vp.models.build(loaded, "spff").choices
+    assert choice.startswith("the system's symmetries of bodies are built in: ") and told in choice
+
+
+def test_symmetries_of_bodies_can_be_left_out():
+    ring = vp.load_system("toda", n=4)
+    assert "bodies" not in vp.models.build(ring, "spff", symmetries=False).arguments
+    assert vp.models.build(ring, "spff", symmetries=False).choices == []
+    assert "bodies" not in vp.models.build(ring, "vpff").arguments
+    *_, choice = vp.models.build(ring, "spff", layer="henon").choices
+    assert choice.startswith("the system's symmetries of bodies are left out: layer = henon knows")
+    # what is given stays as it is
+    model = vp.models.build(ring, "spff", bodies=2, rotations=True)
+    assert model.arguments["bodies"] == 2 and "layout" not in model.arguments
+
+
+@pytest.mark.parametrize(
+    ("system", "model", "arguments", "message"),
+    [
+        ("toda", "spff", {"layer": "henon"}, "layer = henon knows no bodies.*leave out --symm"),
+        ("toda", "vpff", {}, "the model vpff knows no bodies, as spff does; leave out --symm"),
+        ("pendulum", "spff", {}, "the file of pendulum declares no symmetries of bodies; leave"),
+    ],
+)
+def test_symmetries_of_bodies_that_cannot_be_built_in(system, model, arguments, message):
+    with pytest.raises(vp.InputError, match=message):
+        vp.models.build(vp.load_system(system), model, symmetries=True, **arguments)

@@ -25,6 +25,10 @@ GIVEN_OTHERWISE = {
     "shift": "training sets it from the data",
     "scale": "training sets it from the data",
     "reversing_symmetries": "they are those of the system; --no-reversible leaves them out",
+    **dict.fromkeys(
+        ("bodies", "layout", "kinds", "translations", "rotations"),
+        "the system declares its bodies; --no-symmetries leaves them out",
+    ),
     "periodic": "angles are those that the system declares",
     "expressions": "--functions system takes those of the system",
 }

@@ -100,6 +100,12 @@ class _Command(click.Command):
     help="Build in the system's reversing symmetries.  [default: as many as the model can respect]",
 )
 @click.option(
+    "--symmetries/--no-symmetries",
+    default=None,
+    help="Build in the system's translations, rotations and permutations of bodies.  [default: "
+    "where the model knows bodies, as spff does]",
+)
+@click.option(
     "--optimizer",
     default="auto",
     show_default=True,
@@ -263,7 +269,8 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
     if name == "auto":
         name = suited(data.system, given_names(flags, extra))
     architecture = ARCHITECTURES.find(name)
-    fixed = {"reversible": options.pop("reversible"), "seed": options["seed"], "dtype": dtype}
+    fixed = {key: options.pop(key) for key in ("reversible", "symmetries")}
+    fixed |= {"seed": options["seed"], "dtype": dtype}
 
     def make(arguments: dict[str, Any]) -> Integrator:
         return build(data.system, name, **fixed, **arguments)
@@ -275,7 +282,7 @@ def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate
     """A trained model to go on from, which remembers what it came from."""
     from vpintegrator.models import load
 
-    about_it = ("model", "dtype", "reversible", *FLAGS)
+    about_it = ("model", "dtype", "reversible", "symmetries", *FLAGS)
     refused = [flag(name) for name in about_it if name in given]
     refused += [f"--option {entry}" for entry in options["extra"]]
     if refused:

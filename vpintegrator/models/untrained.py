@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,6 +51,7 @@ def build(
     model: str = "auto",
     *,
     reversible: bool | None = None,
+    symmetries: bool | None = None,
     seed: int = 0,
     dtype: str = "float64",
     **arguments: Any,
@@ -65,6 +66,9 @@ def build(
     reversible : bool, optional
         Whether the system's reversing symmetries are built in; None for as many of them as the
         model asked for can respect.
+    symmetries : bool, optional
+        Whether the system's symmetries of bodies are: translations, rotations and permutations;
+        None for where the model asked for can.
     seed : int
         Of torch's random numbers, which the weights are.
     dtype : str
@@ -98,27 +102,31 @@ def build(
         arguments |= {"functions": "polynomial", "expressions": _functions(system)}
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
-    symmetries: list[Any] = []
+    rhos: list[Any] = []
     if "reversing_symmetries" in known and reversible is not False:
-        symmetries = list(system.reversing_symmetries)
-    refusal = ""
-    for count in range(len(symmetries), -1, -1):
-        given = {"reversing_symmetries": symmetries[:count]} if symmetries else {}
-        try:
-            built = _untrained(architecture, seed, arguments | given, dim=system.dim, dtype=dtype)
-            break
-        except InputError as error:
-            refusal = refusal or str(error)
-            if count == 0:
-                raise
-    if refusal and reversible:
-        raise InputError(f"{refusal}; or leave out --reversible")
-    if refusal:
-        kept = f"{count or 'none'} of the system's {len(symmetries)} reversing symmetries"
-        built.choices.append(f"{kept} are built in: {refusal}")
+        rhos = list(system.reversing_symmetries)
+
+    def make(given: dict[str, Any]) -> Integrator:
+        own = arguments | given
+        return _untrained(architecture, seed, own, dim=system.dim, dtype=dtype)
+
+    bodies = _bodies(system, architecture, symmetries) if "bodies" not in arguments else {}
+    try:
+        built = _reversible(make, bodies, rhos, reversible)
+    except InputError as error:
+        if not bodies:
+            raise
+        if symmetries:
+            raise InputError(f"{error}; or leave out --symmetries") from None
+        built = _reversible(make, {}, rhos, reversible)
+        built.choices.append(f"the system's symmetries of bodies are left out: {error}")
+    else:
+        if bodies and system.bodies is not None:
+            words = ", ".join(system.bodies.symmetries) or "none but the sum over clusters of them"
+            built.choices.append(f"the system's symmetries of bodies are built in: {words}")
     if (
         arguments.get("weighting", "auto") == "auto"
-        and len(symmetries) > 1
+        and len(rhos) > 1
         and getattr(built, "weighting", "skew") != "skew"
     ):
         built.choices.append(
@@ -130,6 +138,49 @@ def build(
 
 def _known(architecture: type[Integrator]) -> Iterable[str]:
     return architecture.Arguments.declared()
+
+
+def _bodies(
+    system: System, architecture: type[Integrator], symmetries: bool | None
+) -> dict[str, Any]:
+    """The arguments that say which bodies the states are of, and which symmetries they have."""
+    bodies, reason = system.bodies, ""
+    if bodies is None:
+        reason = f"the file of {system.name} declares no symmetries of bodies"
+    elif "bodies" not in _known(architecture):
+        reason = f"the model {architecture.name} knows no bodies, as spff does"
+    if bodies is None or reason or symmetries is False:
+        if symmetries:
+            raise InputError(f"{reason}; leave out --symmetries")
+        return {}
+    given: dict[str, Any] = {"bodies": bodies.count, "layout": bodies.layout}
+    if bodies.layout and len(set(bodies.kinds)) > 1:
+        given["kinds"] = bodies.kinds
+    return given | {"translations": bodies.translations, "rotations": bodies.rotations}
+
+
+def _reversible(
+    make: Callable[[dict[str, Any]], Integrator],
+    given: dict[str, Any],
+    rhos: list[Any],
+    required: bool | None,
+) -> Integrator:
+    """The model with as many of the reversing symmetries as it can respect."""
+    refusal = ""
+    for count in range(len(rhos), -1, -1):
+        try:
+            built = make(given | ({"reversing_symmetries": rhos[:count]} if rhos else {}))
+            break
+        except InputError as error:
+            refusal = refusal or str(error)
+            if count == 0:
+                raise
+    if refusal and required:
+        raise InputError(f"{refusal}; or leave out --reversible")
+    if refusal:
+        kept = f"{count or 'none'} of the system's {len(rhos)} reversing symmetries"
+        built.choices.append(f"{kept} are built in: {refusal}")
+    return built
 
 
 def _functions(system: System) -> list[str]:
