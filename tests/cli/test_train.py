@@ -235,7 +235,12 @@ def test_what_is_started_from_decides_on_model_and_name(run, tmp_path, body):
     assert "written to rigid-body-vpff.safetensors" in result.output
     started = load("rigid-body-vpff.safetensors")
     assert started.metadata["start"] == "a.safetensors"
-    for option in (("--model", "vpff"), ("--dtype", "float32"), ("--no-reversible",), ("--no-symmetries",)):
+    for option in (
+        ("--model", "vpff"),
+        ("--dtype", "float32"),
+        ("--no-reversible",),
+        ("--no-symmetries",),
+    ):
         refusal = run(main, body, "--start", "a.safetensors", *option, "-o", "c.safetensors")
         assert refused(refusal, "leave out --")
 
