@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vpintegrator.data.dataset import Dataset, open_dataset
+from vpintegrator.dynamics.magnitude import size_of
 
 _PART_BYTES = 1 << 24  # of states looked at together
 _SERIES = 4096  # times at which the change of an invariant is kept
@@ -83,7 +84,8 @@ def _look_through(dataset: Dataset, name: str) -> Group:
                 values = np.asarray(invariant(states))
                 since = np.abs(values - values[np.arange(len(values)), begin][:, None])
             change[key] = np.fmax(change[key], np.fmax.reduce(since, axis=0))
-            largest[key] = float(np.fmax(largest[key], np.fmax.reduce(np.abs(values), axis=None)))
+            size = max(largest[key], size_of(invariant, states[:, 0]))
+            largest[key] = float(np.fmax(size, np.fmax.reduce(np.abs(values), axis=None)))
     growth = {
         key: np.maximum.accumulate(np.nan_to_num(values, posinf=np.inf)) / (largest[key] or 1.0)
         for key, values in change.items()

@@ -221,6 +221,7 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
         f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space map "
         "z_0 → z_n; yes where it is rounding.",
     ]
+    sentences += _on_symplecticity(report)
     if any(report.diverged(name) for name in report.runs):
         sentences.append(
             "Diverged: orbits that are not finite, farther from the reference than ten times its "
@@ -235,6 +236,17 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
     if left_out:
         sentences.append(f"Left out for want of width: {', '.join(left_out)}.")
     return [printable(sentence) for sentence in sentences]
+
+
+def _on_symplecticity(report: Report) -> list[str]:
+    """What the defect is that of, in a sentence where it was measured."""
+    known = [run for run in report.runs.values() if run.symplecticity is not None]
+    if not known:
+        return []
+    one, several = any(run.window == 1 for run in known), any(run.window > 1 for run in known)
+    through = "of models of windows that from z_0, through a solution, to the newest state"
+    maps = ["of the map of one step"] * one + [through] * several
+    return [f"Symplecticity: largest entry of |D^T J D - J|, D the derivative {', '.join(maps)}."]
 
 
 def departures(runs: Iterable[Run]) -> list[str]:

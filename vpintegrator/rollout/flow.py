@@ -14,7 +14,13 @@ from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating, network_jacobian
+from vpintegrator.rollout.neural import (
+    LearnedCursor,
+    as_windows,
+    evaluating,
+    network_jacobian,
+    network_tangent,
+)
 
 if TYPE_CHECKING:
     from vpintegrator.compiled import CompiledModel
@@ -86,6 +92,13 @@ class NumericalFlow(ABC):
         InputError
             If the method is no fixed map: SciPy's adaptive solvers.
         """
+
+    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Images of tangent vectors, (n, window * dim, k), under the derivative at windows.
+
+        ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows.
+        """
+        return self.derivative(windows) @ vectors
 
     @abstractmethod
     def start(self, first: np.ndarray) -> Cursor:
@@ -206,6 +219,11 @@ class LearnedFlow(NumericalFlow):
 
     def derivative(self, windows: np.ndarray) -> np.ndarray:
         return network_jacobian(self.model, windows)
+
+    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        if 2 * vectors.shape[-1] > vectors.shape[-2]:
+            return super().tangent(windows, vectors)
+        return network_tangent(self.model, windows, vectors)
 
     def start(self, first: np.ndarray) -> Cursor:
         return LearnedCursor(self.model, as_windows(self.model, first), compiled=self.compiled)

@@ -230,6 +230,26 @@ def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:
     return result
 
 
+def network_tangent(model: Integrator, windows: Any, vectors: np.ndarray) -> np.ndarray:
+    """Images (n, window * dim, k) of tangent vectors under the model's derivative, in float64.
+
+    ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows (n, window, dim).
+    """
+    import torch
+
+    given = as_windows(model, windows)
+    vectors = np.broadcast_to(vectors, (len(given), *vectors.shape[-2:]))
+    rows = torch.from_numpy(np.ascontiguousarray(vectors.swapaxes(-1, -2))).to(given)
+    rows = rows.unflatten(-1, (model.window, model.dim))
+
+    def image(window: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+        return torch.func.jvp(model, (window,), (vector,))[1]
+
+    with evaluating(model), torch.no_grad():
+        images = torch.func.vmap(torch.func.vmap(image, (None, 0)))(given, rows)
+    return images.flatten(-2).mT.double().cpu().numpy()
+
+
 def as_windows(model: Integrator, initial: Any) -> torch.Tensor:
     """First windows (trajectory, window, dim) in the dtype and on the device of the model."""
     import torch

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from tests.nn.laws import randomise
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
 from tests.rollout.systems import BLOW_UP, initial, system
 from vpintegrator.dynamics import load_system
-from vpintegrator.models import VolumePreservingTransformer
+from vpintegrator.models import SymplecticTransformer, VolumePreservingTransformer
 from vpintegrator.rollout.diagnostics import (
+    first_window_derivative,
     first_windows,
     reversibility_defect,
     symplecticity_defect,
+    window_symplecticity_defect,
 )
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow
 
@@ -57,6 +60,50 @@ def test_a_model_that_predicts_exactly_is_symplectic(new):
     matrix[4:] *= 1.5
     flow = LearnedFlow(linear_model(matrix, 2, h, new), s)
     assert symplecticity_defect(flow, windows) == pytest.approx(1.25, rel=1e-10)
+
+
+def test_the_form_of_windows_is_not_that_of_phase_space():
+    """A symplectic transformer keeps that of windows, far from solutions too."""
+    torch.manual_seed(0)
+    s = system("coupled-oscillators")
+    model = randomise(SymplecticTransformer(dim=4, window=3, depth=1, width=4), 0.3, 1)
+    flow = LearnedFlow(model, s, step=0.3)
+    windows = np.random.default_rng(0).standard_normal((5, 3, 4))
+    assert window_symplecticity_defect(flow, windows) < 1e-13
+    assert symplecticity_defect(flow, windows) > 1e-2
+    other = randomise(VolumePreservingTransformer(dim=4, window=3, depth=1), 0.3, 1)
+    assert window_symplecticity_defect(LearnedFlow(other, s, step=0.3), windows) > 1e-2
+    verlet = ClassicalFlow("stoermer-verlet", s, 0.3)
+    assert window_symplecticity_defect(verlet, windows[:, :1]) is None
+
+
+def test_of_many_components_the_frobenius_norm_is_estimated(monkeypatch):
+    s = load_system("fput", n=65)
+    windows = s.sample_initial(3, np.random.default_rng(0))[:, None]
+    assert symplecticity_defect(ClassicalFlow("stoermer-verlet", s, 0.1), windows) < 1e-12
+    flow = ClassicalFlow("rk4", s, 0.5)
+    D = flow.derivative(windows)
+    form = np.kron([[0.0, 1.0], [-1.0, 0.0]], np.eye(65))
+    norm = np.linalg.norm(D.transpose(0, 2, 1) @ form @ D - form, axis=(1, 2)).max()
+    assert symplecticity_defect(flow, windows) == pytest.approx(norm, rel=0.5)  # 28 pairs
+    monkeypatch.setattr("vpintegrator.rollout.diagnostics.structure._LARGEST", 130)
+    assert symplecticity_defect(flow, windows) < norm
+
+
+def test_tangent_vectors_are_mapped_by_the_derivative(monkeypatch):
+    """Also where it is not formed: through the window of a solution, and the model."""
+    torch.manual_seed(0)
+    s = system("coupled-oscillators")
+    model = randomise(VolumePreservingTransformer(dim=4, window=3, depth=1), 0.3, 1)
+    flow = LearnedFlow(model, s, step=0.3)
+    windows = first_windows(flow, initial("coupled-oscillators", 2))
+    vectors = np.random.default_rng(0).standard_normal((4, 2))
+    carried = first_window_derivative(flow, windows[:, 0], vectors)
+    expected = first_window_derivative(flow, windows[:, 0]) @ vectors
+    np.testing.assert_allclose(carried, expected, atol=1e-12)
+    carried = carried.reshape(2, 12, 2)
+    expected = flow.derivative(windows) @ carried
+    np.testing.assert_allclose(flow.tangent(windows, carried), expected, atol=1e-13)
 
 
 def test_where_a_solution_ends_before_the_window_nothing_is_said():

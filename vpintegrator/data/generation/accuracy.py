@@ -10,6 +10,7 @@ import numpy as np
 
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.magnitude import size_of
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
 
 _SAMPLE = 8  # trajectories of each part that are integrated a second time, more tightly
@@ -24,7 +25,8 @@ class Accuracy:
     Attributes
     ----------
     change, largest
-        For each invariant, its largest change along a trajectory, and its largest value.
+        For each invariant, its largest change along a trajectory, and its largest value (that of
+        its terms where these cancel).
     difference
         Largest difference in any component from the second integration.
     sample
@@ -87,5 +89,6 @@ def _invariants(system: System, states: np.ndarray) -> tuple[dict[str, float], d
         for name, invariant in system.invariants.items():
             values = invariant(part)
             change[name] = max(change[name], float(np.abs(values - values[:, :1]).max()))
-            largest[name] = max(largest[name], float(np.abs(values).max()))
+            size = size_of(invariant, part[:, 0])
+            largest[name] = max(largest[name], float(np.abs(values).max()), size)
     return change, largest

@@ -7,6 +7,7 @@ NaN from there on and has an infinite error in every summary. What needs the map
 comparison ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
+from vpintegrator.dynamics.magnitude import is_relative
 from vpintegrator.rollout.diagnostics.convergence import (
     WorkPrecision,
     work_precision,
@@ -22,7 +23,6 @@ from vpintegrator.rollout.diagnostics.first_window import first_window_derivativ
 from vpintegrator.rollout.diagnostics.invariants import (
     InvariantError,
     invariant_errors,
-    is_relative,
     series_names,
 )
 from vpintegrator.rollout.diagnostics.lyapunov import (
@@ -31,7 +31,12 @@ from vpintegrator.rollout.diagnostics.lyapunov import (
     lyapunov_exponent,
 )
 from vpintegrator.rollout.diagnostics.poincare import Section, SectionObserver, poincare_section
-from vpintegrator.rollout.diagnostics.structure import reversibility_defect, symplecticity_defect
+from vpintegrator.rollout.diagnostics.sampling import affordable
+from vpintegrator.rollout.diagnostics.structure import (
+    reversibility_defect,
+    symplecticity_defect,
+    window_symplecticity_defect,
+)
 from vpintegrator.rollout.diagnostics.tangent import (
     TangentHistory,
     TangentMap,
@@ -62,6 +67,7 @@ __all__ = [
     "TangentMap",
     "Volume",
     "WorkPrecision",
+    "affordable",
     "count_evaluations",
     "evaluations_per_step",
     "first_window_derivative",
@@ -80,5 +86,6 @@ __all__ = [
     "tangent_propagation",
     "trajectory_error",
     "window_log_determinant",
+    "window_symplecticity_defect",
     "work_precision",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.dynamics.magnitude import size_of
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import TRAJECTORY, Column, Diagnostic, Variable
 from vpintegrator.rollout.diagnostics.invariants import InvariantError
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 FAR = 10.0  # extents of the reference
 CHANGED = 100.0  # sizes of an invariant
-_CANCELLED = 1e-10  # an invariant this much smaller than its terms is zero but for rounding
-_SAMPLED = 100  # orbits from which the size of an invariant's terms is taken
 
 
 def divergence_times(
@@ -72,24 +71,6 @@ def extent_of(reference: np.ndarray) -> float:
     if not len(known):
         return float("nan")
     return float(np.linalg.norm(known - known.mean(axis=0), axis=-1).max())
-
-
-def size_of(invariant: Callable[[np.ndarray], Any], initial: np.ndarray) -> float:
-    """Largest value of an invariant at states (trajectory, dim), or of its terms where it cancels.
-
-    A momentum that is zero in all orbits has the size of its terms: those of the rounding would
-    make any change enormous. Terms are seen by leaving out one component at a time.
-    """
-    initial = initial[np.isfinite(initial).all(axis=-1)]
-    without = initial[:_SAMPLED, None] * (1 - np.eye(initial.shape[-1]))
-    with np.errstate(all="ignore"):
-        value, terms = (_largest(invariant(states)) for states in (initial, without))
-    return value if value > _CANCELLED * terms else terms
-
-
-def _largest(values: Any) -> float:
-    sizes = np.abs(np.asarray(values, dtype=np.float64))
-    return float(sizes[np.isfinite(sizes)].max(initial=0.0))
 
 
 class DivergenceObserver(Observer):

@@ -14,6 +14,7 @@ from vpintegrator.rollout.flow import NumericalFlow
 
 _TOLERANCE = 1e-13
 _BATCH = 16  # trajectories in one solution: as many as the smallest tolerance of SciPy allows
+_ENTRIES = 100_000  # of their derivatives
 
 
 def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
@@ -37,8 +38,12 @@ def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
     return solve(system_of(flow), initial, times, rtol=_TOLERANCE, atol=_TOLERANCE)
 
 
-def first_window_derivative(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
+def first_window_derivative(
+    flow: NumericalFlow, initial: np.ndarray, directions: np.ndarray | None = None
+) -> np.ndarray:
     """Derivative of such windows by their first state, (n, window, dim, dim).
+
+    Or along directions (dim, k) alone, (n, window, dim, k).
 
     The solution Y of the variational equation Y' = Df(z) Y, Y(0) = identity, beside z' = f(z), at
     the times of the window (Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I,
@@ -57,18 +62,19 @@ def first_window_derivative(flow: NumericalFlow, initial: np.ndarray) -> np.ndar
              [0., 1.]]]])
     """
     initial = np.asarray(initial, dtype=np.float64)
-    count, dim = initial.shape
-    result = np.full((count, flow.window, dim, dim), np.nan)
+    first = np.eye(initial.shape[-1]) if directions is None else directions
+    result = np.full((len(initial), flow.window, *first.shape), np.nan)
     usable = np.flatnonzero(np.isfinite(initial).all(axis=-1))
-    result[usable, 0] = np.eye(dim)
+    result[usable, 0] = first
     if flow.window > 1:
-        system = system_of(flow)
-        for start in range(0, len(usable), _BATCH):
-            part = usable[start : start + _BATCH]
-            solution = _solve_variational(system, initial[part], flow.step, flow.window)
+        system, step, window = system_of(flow), flow.step, flow.window
+        batch = int(np.clip(_ENTRIES // first.size, 1, _BATCH))
+        for start in range(0, len(usable), batch):
+            part = usable[start : start + batch]
+            solution = _solve_variational(system, initial[part], first, step, window)
             if not np.isfinite(solution).all():  # one that fails stops all of them
                 each = [
-                    _solve_variational(system, initial[i : i + 1], flow.step, flow.window)
+                    _solve_variational(system, initial[i : i + 1], first, step, window)
                     for i in part
                 ]
                 solution = np.concatenate(each)
@@ -83,17 +89,19 @@ def system_of(flow: NumericalFlow) -> System:
     return flow.system
 
 
-def _solve_variational(system: System, initial: np.ndarray, step: float, window: int) -> np.ndarray:
-    """Y at the times of a window, (n, window, dim, dim); NaN if the solution of one fails."""
+def _solve_variational(
+    system: System, initial: np.ndarray, first: np.ndarray, step: float, window: int
+) -> np.ndarray:
+    """Y at the times of a window, (n, window, dim, k); NaN if the solution of one fails."""
     count, dim = initial.shape
-    result = np.full((count, window, dim, dim), np.nan)
-    result[:, 0] = np.eye(dim)
+    result = np.full((count, window, *first.shape), np.nan)
+    result[:, 0] = first
     states = count * dim
     # so that the error of each is below the tolerance, not only the mean of all
     tolerance = max(_TOLERANCE / math.sqrt(count), SMALLEST_TOLERANCE)
 
     def field(_: float, y: np.ndarray) -> np.ndarray:
-        z, tangent = y[:states].reshape(count, dim), y[states:].reshape(count, dim, dim)
+        z, tangent = y[:states].reshape(count, dim), y[states:].reshape(count, *first.shape)
         slope = system.jacobian(z) @ tangent
         return np.concatenate([system.vector_field(z).ravel(), slope.ravel()])
 
@@ -107,5 +115,5 @@ def _solve_variational(system: System, initial: np.ndarray, step: float, window:
             y = solution.y[:, -1]
             if not solution.success or not np.isfinite(y).all():
                 break
-            result[:, k] = y[states:].reshape(count, dim, dim)
+            result[:, k] = y[states:].reshape(count, *first.shape)
     return result

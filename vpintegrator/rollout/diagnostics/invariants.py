@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.magnitude import is_relative, terms_of
 from vpintegrator.errors import printable
 from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _KINDS = {"relative": "rel. error", "absolute": "abs. error", "mixed": "rel./abs. error"}
 ENDINGS = ("error", "error kind", "drift", "drift ±")  # of its columns, after its label
-_VANISHING = 1e-10  # an invariant this much smaller than elsewhere in the ensemble counts as zero
 
 
 @dataclass(frozen=True)
@@ -90,26 +90,12 @@ def invariant_errors(
         with np.errstate(all="ignore"):
             values = np.asarray(invariant(states), dtype=np.float64)
             first = values[:, 0]
-            relative = is_relative(first)
+            relative = is_relative(first, terms_of(invariant, states[:, 0]))
             error = (values - first[:, None]) / np.where(relative, np.abs(first), 1.0)[:, None]
         unknown = np.full(len(error), np.nan)
         drift = DriftFit(unknown, unknown) if times is None else fit_drift(times, error)
         result[name] = InvariantError(error, relative, drift)
     return result
-
-
-def is_relative(first: np.ndarray) -> np.ndarray:
-    """Whether an invariant's first values (trajectory,) are large enough to divide by.
-
-    A value that is tiny beside those of the rest of the ensemble is zero but for rounding.
-
-    Examples
-    --------
-    >>> vp.rollout.diagnostics.is_relative(np.array([2.0, 0.0]))
-    array([ True, False])
-    """
-    size = np.abs(first)
-    return size > _VANISHING * size.max(initial=0.0)
 
 
 def series_names(invariants: Iterable[str]) -> dict[str, str]:
@@ -162,7 +148,7 @@ class InvariantObserver(Observer):
         self._stored, self.largest = stored, largest
         with np.errstate(all="ignore"):
             self._first = np.asarray(invariant(initial), dtype=np.float64)
-        self.relative = is_relative(self._first)
+        self.relative = is_relative(self._first, terms_of(invariant, initial))
         self._scale = np.where(self.relative, np.abs(self._first), 1.0)
         self.drift = DriftAccumulator(len(initial))
 

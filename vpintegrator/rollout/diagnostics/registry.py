@@ -9,7 +9,11 @@ from vpintegrator.rollout.diagnostics.divergence import DIVERGENCE
 from vpintegrator.rollout.diagnostics.invariants import INVARIANTS
 from vpintegrator.rollout.diagnostics.lyapunov import LYAPUNOV
 from vpintegrator.rollout.diagnostics.poincare import SECTION
-from vpintegrator.rollout.diagnostics.structure import REVERSIBILITY, SYMPLECTICITY
+from vpintegrator.rollout.diagnostics.structure import (
+    REVERSIBILITY,
+    SYMPLECTICITY,
+    WINDOW_SYMPLECTICITY,
+)
 from vpintegrator.rollout.diagnostics.trajectory_error import ERROR
 from vpintegrator.rollout.diagnostics.volume import VOLUME
 
@@ -18,6 +22,7 @@ DIAGNOSTICS: list[Diagnostic] = [
     INVARIANTS,
     VOLUME,
     SYMPLECTICITY,
+    WINDOW_SYMPLECTICITY,
     REVERSIBILITY,
     LYAPUNOV,
     EVALUATIONS,

@@ -1,14 +1,22 @@
-"""How far a map is from being symplectic or reversible."""
+"""How far a map is from being symplectic, in phase space and on windows, or reversible."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from vpintegrator.rollout.diagnostics.diagnostic import Number, Variable
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
+from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
 from vpintegrator.rollout.flow import NumericalFlow
+
+_LARGEST = 128  # components up to which all of D is computed
+_VECTORS = 8  # random tangent vectors beyond: 28 pairs
+_FEWEST = 4  # windows
+_ENTRIES = 1_000_000  # of images of tangent vectors, at a time
+
+_Image = Callable[[NumericalFlow, np.ndarray, np.ndarray], np.ndarray]
 
 
 def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | None:
@@ -19,9 +27,15 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
 
     A model of windows maps the product space, of which only the windows that lie on solutions mean
     anything: a model could predict perfectly from the newest state alone, and its derivative there
-    would not even be regular. So no form on the whole product space is looked at. D is the
-    derivative of the map of phase space z_0 -> newest state predicted, through the window of the
-    exact flow from z_0, itself symplectic. Of ``windows`` only the first states count then.
+    would not even be regular. So no form on the whole product space is looked at (for that see
+    :func:`window_symplecticity_defect`). D is the derivative of the map of phase space z_0 ->
+    newest state predicted, through the window of the exact flow from z_0, itself symplectic. Of
+    ``windows`` only the first states count then.
+
+    Of states of more than 128 components not all entries are computed: random tangent vectors u, v
+    of standard normal components give the root mean square of w(Du, Dv) - w(u, v), with the form
+    w(u, v) = u^T J v. That estimates the Frobenius norm of D^T J D - J, no less than its largest
+    entry.
 
     Returns
     -------
@@ -35,26 +49,90 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
     >>> vp.rollout.diagnostics.symplecticity_defect(flow, np.ones((3, 1, 2))) < 1e-14
     True
     """
-    if flow.system is None or not flow.system.is_hamiltonian or not flow.differentiable:
+    if not _has_form(flow):
         return None
+    return _largest_defect(flow, windows, _image_of_phase_space, flow.dim)
+
+
+def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | None:
+    """Largest entry of |D^T J D - J| of the map of windows, with J on every time step.
+
+    This is the form of the space of windows R^(window * dim), which symplectic transformers keep by
+    construction, at any window: the sum of dq dp over the time steps. What they do to phase space
+    does not follow from it; that is :func:`symplecticity_defect`. D is that of the whole map, also
+    where ``prediction_window`` < ``window``. Of more than 128 components it is estimated as there.
+
+    Returns
+    -------
+    float or None
+        None where that is, and for maps of one state, of which the two are the same.
+
+    Examples
+    --------
+    >>> model = vp.models.SymplecticTransformer(dim=2, window=3)
+    >>> flow = vp.rollout.as_flow(model, vp.load_system("pendulum"), 0.1)
+    >>> windows = np.random.default_rng(0).normal(size=(5, 3, 2))
+    >>> vp.rollout.diagnostics.window_symplecticity_defect(flow, windows) < 1e-14
+    True
+    """
+    if flow.window == 1 or not _has_form(flow):
+        return None
+    return _largest_defect(flow, windows, _image_of_windows, flow.window * flow.dim)
+
+
+def _has_form(flow: NumericalFlow) -> bool:
+    return flow.system is not None and flow.system.is_hamiltonian and flow.differentiable
+
+
+def _largest_defect(
+    flow: NumericalFlow, windows: np.ndarray, image: _Image, size: int
+) -> float | None:
+    """Over the windows, by the images of tangent vectors of so many components."""
     windows = _finite(flow, windows)
-    if not len(windows):
-        return None
-    if flow.window == 1:
-        derivative = flow.derivative(windows)
+    whole = size <= _LARGEST
+    if whole:
+        vectors = np.eye(size)
     else:
-        # a model may lead to states, such as a collision, whose solution ends before the window
-        tangent = first_window_derivative(flow, windows[:, 0])
-        known = np.isfinite(tangent).all(axis=(1, 2, 3))
-        if not known.any():
-            return None
-        windows = first_windows(flow, windows[known, 0])
-        tangent = tangent[known].reshape(len(windows), -1, flow.dim)
-        derivative = flow.derivative(windows)[:, -flow.dim :] @ tangent
-    half = flow.dim // 2
-    form = np.kron([[0.0, 1.0], [-1.0, 0.0]], np.eye(half))
+        vectors = np.random.default_rng(0).standard_normal((size, _VECTORS))
+        windows = fewer(windows, max(_FEWEST, affordable(len(windows), size)))
+    start = _form(vectors, flow.dim)
+    part = max(1, _ENTRIES // vectors.size)
+    defects = []
     with np.errstate(all="ignore"):
-        return _largest(derivative.transpose(0, 2, 1) @ form @ derivative - form)
+        for first in range(0, len(windows), part):
+            images = image(flow, windows[first : first + part], vectors)
+            for change in _form(images, flow.dim) - start:
+                pairs = change[np.triu_indices(len(change), 1)]
+                defects.append(np.abs(pairs).max() if whole else np.sqrt((pairs**2).mean()))
+    return _largest(np.array(defects))
+
+
+def _image_of_phase_space(
+    flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray
+) -> np.ndarray:
+    """Images (n, dim, k) of tangent vectors (dim, k) under z_0 -> newest state predicted."""
+    if flow.window == 1:
+        return flow.tangent(windows, vectors)
+    # a model may lead to states, such as a collision, whose solution ends before the window
+    carried = first_window_derivative(flow, windows[:, 0], vectors)
+    known = np.isfinite(carried).all(axis=(1, 2, 3))
+    if not known.any():
+        return np.empty((0, *vectors.shape))
+    carried = carried[known].reshape(-1, flow.window * flow.dim, vectors.shape[-1])
+    return flow.tangent(first_windows(flow, windows[known, 0]), carried)[:, -flow.dim :]
+
+
+def _image_of_windows(flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return flow.tangent(windows, vectors)
+
+
+def _form(vectors: np.ndarray, dim: int) -> np.ndarray:
+    """w(u, v) (..., k, k) of all pairs of vectors (..., window * dim, k), summed over time."""
+    *several, size, k = vectors.shape
+    halves = np.split(vectors.reshape(*several, size // dim, dim, k), 2, axis=-2)
+    q, p = (half.reshape(*several, size // 2, k) for half in halves)
+    products = q.swapaxes(-1, -2) @ p
+    return products - products.swapaxes(-1, -2)
 
 
 def reversibility_defect(
@@ -122,6 +200,13 @@ SYMPLECTICITY = Number(
     Variable("symplecticity", "largest defect of symplecticity at sampled states"),
     lambda ensemble: symplecticity_defect(ensemble.flow, ensemble.sample),
     "symplecticity defect",
+    header=("symplectic", "defect"),
+)
+WINDOW_SYMPLECTICITY = Number(
+    Variable("window_symplecticity", "largest defect of symplecticity of the map of windows"),
+    lambda ensemble: window_symplecticity_defect(ensemble.flow, ensemble.sample),
+    "window symplecticity defect",
+    header=("defect", "of windows"),
     rank=4,
     promised=("symplectic",),
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
+from vpintegrator.rollout.diagnostics.sampling import affordable
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import Accumulator
 
@@ -200,7 +201,10 @@ def tangent_history(ensemble: Ensemble) -> TangentHistory | None:
     unknown = flow.window > 1 and comparison.system.is_measured
     if not flow.differentiable or steps <= 0 or unknown:
         return None
-    return tangent_propagation(flow, ensemble.first[: comparison.tangent_trajectories], steps)
+    first = ensemble.first[: comparison.tangent_trajectories]
+    count = affordable(len(first) * steps, flow.window * flow.dim)
+    first = first[: max(1, count // steps)]
+    return tangent_propagation(flow, first, min(steps, count))
 
 
 def _log_determinant(matrices: np.ndarray) -> np.ndarray:

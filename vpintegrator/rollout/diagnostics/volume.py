@@ -14,6 +14,7 @@ from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
 from vpintegrator.rollout.run import Run
@@ -142,8 +143,8 @@ class VolumeDiagnostic(Diagnostic):
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
         volume: dict[str, Volume] = {}
         if ensemble.flow.differentiable:
-            values = log_determinant(ensemble.flow, ensemble.windows)
-            volume["step"] = Volume(ensemble.sample_times, values.T)
+            windows, times = _affordable(ensemble)
+            volume["step"] = Volume(times, log_determinant(ensemble.flow, windows).T)
         history = ensemble.once(tangent_history)
         if history is not None:
             volume["phase-space"] = Volume(history.times, history.log_determinant)
@@ -202,6 +203,15 @@ class VolumeDiagnostic(Diagnostic):
                 Column(f"{words} error", error, "kept", header, place=3, beside=preserved),
             ]
         return columns
+
+
+def _affordable(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
+    """Windows (sample, trajectory, window, dim) and their times: fewer where they are large."""
+    windows, times = ensemble.windows, ensemble.sample_times
+    samples, trajectories, window, dim = windows.shape
+    count = affordable(samples * trajectories, window * dim)
+    windows = windows[:, : max(1, count // max(1, samples))]
+    return fewer(windows, count), fewer(times, count)
 
 
 VOLUME = VolumeDiagnostic()
