@@ -10,11 +10,14 @@
 enum : long { KEPT = INPUTS - OUTPUTS };
 
 extern "C" int lanes() { return LANES; }
-extern "C" void constants(const real *parameters, real *c) { compute_constants(parameters, c); }
+extern "C" void constants(const real *parameters, real *c, const void *) {
+    compute_constants(parameters, c);
+}
 
 struct Problem {
     const real *windows, *targets, *weights, *c;
     long count, calls;
+    const void *tables;  // of loops: here there are none
 };
 
 // the windows of a block, those that are missing replaced by its last, and the residuals after them
@@ -98,28 +101,29 @@ extern "C" void gradient(const Problem *p, double *squares, double *total) {
     squares[1] = block.plain;
 }
 
-// residuals (rows, stride) and J^T (trained, rows, stride) of rows = calls * outputs, which is
-// zero before
-extern "C" void jacobian(const Problem *p, long stride, real *residuals, real *transposed) {
+// residuals (rows, stride) and J^T (trained, rows, stride) of the rows `from` ... `to` of all
+// calls * outputs; the latter is zero before
+extern "C" void jacobian(const Problem *p, long from, long to, long stride, real *residuals,
+                         real *transposed) {
     Block block(*p);
-    const long rows = p->calls * OUTPUTS;
+    const long rows = to - from;
     std::unique_ptr<value[]> carries(new value[rows * INPUTS]);
     value y[OUTPUTS];
     for (long first = 0; first < p->count; first += LANES) {
         block.predict(first);
         memset(carries.get(), 0, rows * INPUTS * sizeof(value));
         for (long row = 0; row < rows; row++)
-            memcpy(residuals + row * stride + first, &block.residuals[row], sizeof(value));
+            memcpy(residuals + row * stride + first, &block.residuals[from + row], sizeof(value));
         for (long call = p->calls - 1; call >= 0; call--) {
             if (call < p->calls - 1) block.step_from(call, y);
-            for (long row = call * OUTPUTS; row < rows; row++) {
-                value *carry = &carries[row * INPUTS];
+            for (long row = call * OUTPUTS > from ? call * OUTPUTS : from; row < to; row++) {
+                value *carry = &carries[(row - from) * INPUTS];
                 for (int i = 0; i < OUTPUTS; i++) {
                     const real weight = row == call * OUTPUTS + i ? p->weights[i] : 0;
                     const vector seed = choose(block.live, fill(weight), vector{});
                     block.v[SEEDS + i] = seed + carry[KEPT + i];
                 }
-                block.go_back(carry, transposed + row * stride + first, rows * stride);
+                block.go_back(carry, transposed + (row - from) * stride + first, rows * stride);
             }
         }
     }

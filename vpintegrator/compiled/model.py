@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from vpintegrator.compiled.bodies import LoopsSource, shears_of, write_loops
 from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
 from vpintegrator.compiled.regrouping import regrouped
-from vpintegrator.compiled.source import write_source
+from vpintegrator.compiled.source import Source, write_source
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_model
 from vpintegrator.native import Compilation
@@ -38,6 +39,8 @@ class CompiledModel:
     ----------
     source
         The C++, with the numbers of operations.
+    lanes
+        How many trajectories are stepped at once.
 
     Raises
     ------
@@ -53,22 +56,28 @@ class CompiledModel:
     """
 
     def __init__(self, model: Integrator, narrow: bool = False, windows: Any = None) -> None:
-        traced = regrouped(trace(model, frozen=True))
-        values = traced.values(model)
-        self.dtype = values.dtype.type
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
-        sizes = (self.window, self.prediction_window, self.dim)
-        self.source = source = write_source(traced, sizes, REALS[values.dtype], narrow)
-        self._library = Compilation(source.units).library()
-        self._constants = np.zeros(max(source.constants, 1), dtype=self.dtype)
-        self._library.constants(pointer(values), pointer(self._constants))
+        shears = shears_of(model)
+        self.source: Source | LoopsSource
+        if shears is not None:
+            self.source = write_loops(model, shears, derivatives=False)
+            values = self.source.values
+        else:
+            traced = regrouped(trace(model, frozen=True))
+            values = traced.values(model)
+            sizes = (self.window, self.prediction_window, self.dim)
+            self.source = write_source(traced, sizes, REALS[values.dtype], narrow)
+        self.dtype = values.dtype.type
+        self._library = Compilation(self.source.units).library()
+        self.lanes, self._tables = int(self._library.lanes()), None
+        if isinstance(self.source, LoopsSource):
+            self._tables = self.source.tables(self.lanes, narrow)
+            self.lanes = 1 if narrow else self.lanes
+        self._address = self._tables and self._tables.address
+        self._constants = np.zeros(max(self.source.constants, 1), dtype=self.dtype)
+        self._library.constants(pointer(values), pointer(self._constants), self._address)
         verify_model(self, model, windows)
-
-    @property
-    def lanes(self) -> int:
-        """How many trajectories are stepped at once."""
-        return int(self._library.lanes())
 
     def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
         """Iterate the model, trajectories shared among as many threads as torch uses.
@@ -100,6 +109,7 @@ class CompiledModel:
                 pointer(self._constants),
                 ctypes.c_long(part.stop - part.start),
                 ctypes.c_long(calls),
+                self._address,
             )
 
         parts = _PARTS * threads if threads > 1 else 1

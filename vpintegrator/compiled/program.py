@@ -13,6 +13,8 @@ _PART = 400  # operations in a C++ function: compilers are slow on very long one
 _WIDEST = 16  # lanes of the widest vectors: groups of functions begin and end at multiples of it
 # called from one source and defined in another, both of one library
 _FUNCTION = '__attribute__((noinline, visibility("hidden"))) void'
+# part of what calls it: where a call would cost as much as the work
+_INLINE = "static inline __attribute__((always_inline)) void"
 _NAMES = {
     "tanh": "hyperbolic_tangent",
     "exp": "exponential",
@@ -75,6 +77,8 @@ class Program:
         For one trajectory: groups of functions are vectors.
     paired
         Whether a value is a pair of vectors.
+    inline
+        Whether the functions become part of what calls them.
 
     Attributes
     ----------
@@ -102,7 +106,9 @@ class Program:
         extra: tuple[str, str] = ("", ""),
         narrow: bool = False,
         paired: bool = False,
+        inline: bool = False,
     ) -> None:
+        self._head = _INLINE if inline else _FUNCTION
         self._graph, self._nodes, self._results = graph, graph.nodes, [*results, *kept]
         self._given, self._constants, self._sinks = given, constants, sinks or {}
         self._name, self._extra, self._narrow = name, extra, narrow
@@ -246,7 +252,7 @@ class Program:
                 lines.append(f"    v[{self.slot[n]}] = v[{self.slot[argument]}];")
         if lines:
             declared, passed = self._extra
-            head = f"{_FUNCTION} {self._name}_{part}"
+            head = f"{self._head} {self._name}_{part}"
             arguments_ = f"(value *__restrict v, const real *__restrict c{declared})"
             self.parts.append("\n".join([f"{head}{arguments_} {{", *lines, "}"]))
             self.calls.append(f"{self._name}_{part}(v, c{passed});")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from vpintegrator.compiled.adjoint_source import write_adjoint_source
+from vpintegrator.compiled.adjoint_source import AdjointSource, write_adjoint_source
+from vpintegrator.compiled.bodies import LoopsSource, shears_of, write_loops
 from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_residual
@@ -71,21 +72,25 @@ class CompiledResidual:
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
         wait: bool = True,
     ) -> None:
-        traced = trace(model)
-        values = traced.values(model)
-        self.dtype = values.dtype.type
         self.chained, self.threads = chained, threads
-        sizes = (model.window, model.prediction_window, model.dim)
-        trained = _trained(model)
-        self.source = source = write_adjoint_source(
-            traced, sizes, REALS[values.dtype], trained, chained
-        )
-        self._values, self._trained = values, np.array(trained, dtype=np.int64)
-        self._constants = np.zeros(max(source.constants, 1), self.dtype)
+        shears = shears_of(model)
+        self.source: AdjointSource | LoopsSource
+        if shears is not None:
+            self.source = source = write_loops(model, shears, derivatives=True)
+            self._values, self._trained = source.values, source.trained
+        else:
+            traced = trace(model)
+            self._values, self._trained = traced.values(model), _trained(model)
+            sizes = (model.window, model.prediction_window, model.dim)
+            self.source = write_adjoint_source(
+                traced, sizes, REALS[self._values.dtype], self._trained.tolist(), chained
+            )
+        self.dtype = self._values.dtype.type
+        self._constants = np.zeros(max(self.source.constants, 1), self.dtype)
         self.weights = weights.astype(self.dtype)
         self._weights = np.tile(self.weights, model.prediction_window)
         self._outputs = len(self._weights)
-        self._compilation: Compilation | None = Compilation(source.units, worth)
+        self._compilation: Compilation | None = Compilation(self.source.units, worth)
         self.failure: NotCompilable | None = None
         self._model, self._loaded = model, False
         if wait or self._compilation.done:
@@ -110,7 +115,10 @@ class CompiledResidual:
     def _load(self, compilation: Compilation) -> None:
         self._compilation = None
         self._library = compilation.library()
-        self._lanes = int(self._library.lanes())
+        self._lanes, self._tables = int(self._library.lanes()), None
+        if isinstance(self.source, LoopsSource):
+            self._tables = self.source.tables(self._lanes)
+        self._address = self._tables and self._tables.address
         verify_residual(self, self._model)
         self._loaded = True
 
@@ -171,49 +179,66 @@ class CompiledResidual:
     ) -> tuple[np.ndarray, np.ndarray]:
         """J^T (parameter, component of targets, pair) and r (the same without the first axis)."""
         rows = math.prod(targets.shape[1:])
-        found: list[np.ndarray] = []
-        for transposed, residuals in self.jacobians(vector, windows, targets):
-            both = np.concatenate([transposed, residuals[None]])
-            found.append(both.reshape(len(both), rows, -1))
-        whole = np.concatenate(found, axis=-1)[..., : len(windows)]
-        return whole[:-1], whole[-1]
+        whole = np.empty((1 + len(self._trained), rows, len(windows)), self.dtype)
+        for block, part, both in self._blocks(vector, windows, targets):
+            count = len(windows[block])
+            whole[:, part, block] = both.reshape(len(both), part.stop - part.start, -1)[..., :count]
+        return whole[1:], whole[0]
 
     def jacobians(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """J^T (parameter, row) and r (row), block by block of windows.
+        """J^T (parameter, row) and r (row), block by block of windows and of their components.
 
         The arrays are overwritten by the next block.
         """
+        for _, _, both in self._blocks(vector, windows, targets):
+            yield both[1:], both[0]
+
+    def _blocks(
+        self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
+    ) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """Windows, components of their targets, and r and J^T (1 + parameter, row) of these."""
         self._set(vector)
         lanes, rows = self._lanes, math.prod(targets.shape[1:])
         height = 1 + len(self._trained)  # the residuals come first
-        size = height * rows * np.dtype(self.dtype).itemsize
-        most = max(_JACOBIAN_BYTES // size // lanes, 1) * lanes
+        share = max(_JACOBIAN_BYTES // (height * np.dtype(self.dtype).itemsize) // lanes, 1)
+        most, together = max(share // rows, 1) * lanes, min(rows, share)
         room = min(most, -(-len(windows) // lanes) * lanes)
-        space = np.empty(height * rows * room, self.dtype)
+        space = np.empty(height * together * room, self.dtype)
         for first in range(0, len(windows), most):
-            block = slice(first, first + most)
-            count = min(most, len(windows) - first)
-            stride = -(-count // lanes) * lanes
-            used = space[: height * rows * stride].reshape(height, rows * stride)
-            used.fill(0)
+            block = slice(first, min(first + most, len(windows)))
+            stride = -(-(block.stop - first) // lanes) * lanes
+            for start in range(0, rows, together):
+                part = slice(start, min(start + together, rows))
+                width = (part.stop - start) * stride
+                used = space[: height * width].reshape(height, width)
+                self._fill(used, part, windows[block], targets[block])
+                yield block, part, used
 
-            def work(problem: _Problem, part: slice, used: np.ndarray = used) -> None:
-                self._library.jacobian(
-                    ctypes.byref(problem),
-                    ctypes.c_long(used.shape[1] // rows),
-                    pointer(used[0, part.start :]),
-                    pointer(used[1, part.start :]),
-                )
+    def _fill(
+        self, used: np.ndarray, rows: slice, windows: np.ndarray, targets: np.ndarray
+    ) -> None:
+        """Compute r and J^T of some components of some windows."""
+        used.fill(0)
+        stride = used.shape[1] // (rows.stop - rows.start)
 
-            self._divided(work, windows[block], targets[block])
-            yield used[1:], used[0]
+        def work(problem: _Problem, part: slice) -> None:
+            self._library.jacobian(
+                ctypes.byref(problem),
+                ctypes.c_long(rows.start),
+                ctypes.c_long(rows.stop),
+                ctypes.c_long(stride),
+                pointer(used[0, part.start :]),
+                pointer(used[1, part.start :]),
+            )
+
+        self._divided(work, windows, targets)
 
     def _set(self, vector: np.ndarray) -> None:
         """Take other parameters."""
         self._values[self._trained] = vector
-        self._library.constants(pointer(self._values), pointer(self._constants))
+        self._library.constants(pointer(self._values), pointer(self._constants), self._address)
 
     def _divided(
         self, work: Callable[[_Problem, slice], T], windows: np.ndarray, targets: np.ndarray
@@ -233,7 +258,7 @@ class CompiledResidual:
     def _problem(self, windows: np.ndarray, targets: np.ndarray) -> _Problem:
         arrays = (windows, targets, self._weights, self._constants)
         calls = math.prod(targets.shape[1:]) // self._outputs
-        return _Problem(*(a.ctypes.data for a in arrays), len(windows), calls)
+        return _Problem(*(a.ctypes.data for a in arrays), len(windows), calls, self._address)
 
 
 class _Problem(ctypes.Structure):
@@ -246,10 +271,11 @@ class _Problem(ctypes.Structure):
         ("constants", ctypes.c_void_p),
         ("count", ctypes.c_long),
         ("calls", ctypes.c_long),
+        ("tables", ctypes.c_void_p),
     )
 
 
-def _trained(model: Integrator) -> list[int]:
+def _trained(model: Integrator) -> np.ndarray:
     """Indices of the trained numbers among all parameters of a model."""
     found: list[int] = []
     first = 0
@@ -257,4 +283,4 @@ def _trained(model: Integrator) -> list[int]:
         if parameter.requires_grad:
             found += range(first, first + parameter.numel())
         first += parameter.numel()
-    return found
+    return np.array(found, dtype=np.int64)

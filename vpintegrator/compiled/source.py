@@ -121,9 +121,12 @@ def step_function(program: Program, outputs: list[int]) -> str:
 _FRAME = """
 extern "C" int lanes() {{ return sizeof(value) / sizeof(real); }}
 
-extern "C" void constants(const real *parameters, real *c) {{ compute_constants(parameters, c); }}
+extern "C" void constants(const real *parameters, real *c, const void *) {{
+    compute_constants(parameters, c);
+}}
 
-extern "C" void run(real *windows, real *states, const real *c, long trajectories, long calls) {{
+extern "C" void run(real *windows, real *states, const real *c, long trajectories, long calls,
+                    const void *) {{
     constexpr long width = sizeof(value) / sizeof(real);
     constexpr long room = 1 + {gathered} / ({outputs} * sizeof(real));
     real gathered[width][room * {outputs}];

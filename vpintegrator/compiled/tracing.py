@@ -7,7 +7,7 @@ takes PyTorch seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -52,11 +52,11 @@ class Trace:
     def values(self, model: Integrator) -> np.ndarray:
         """The parameters of the graph that a model has now."""
         with torch.no_grad():
-            flat = [_tensor(model, name).reshape(-1).numpy() for name in self.weights]
+            flat = [named_tensor(model, name).reshape(-1).numpy() for name in self.weights]
         return np.concatenate([np.empty(0, model.scale.numpy().dtype), *flat])
 
 
-def trace(model: Integrator, frozen: bool = False) -> Trace:
+def trace(model: Integrator, frozen: bool = False, buffers: Iterable[str] = ()) -> Trace:
     """Follow a model through one window.
 
     Parameters
@@ -66,6 +66,8 @@ def trace(model: Integrator, frozen: bool = False) -> Trace:
     frozen
         Whether weights that are computed from others, such as those on the Stiefel manifold, are
         taken as they are now. They are computed by operations on whole matrices.
+    buffers
+        Names of buffers that are weights, numbers of which the graph is independent.
 
     Raises
     ------
@@ -74,11 +76,14 @@ def trace(model: Integrator, frozen: bool = False) -> Trace:
     """
     # what is computed once is the same tensor wherever it is asked for
     with parametrize.cached(), torch.no_grad():
-        return _trace(model, dict(_computed(model)) if frozen else {})
+        held = {name: model.get_buffer(name) for name in buffers}
+        return _trace(model, dict(_computed(model)) if frozen else {}, held)
 
 
-def _trace(model: Integrator, computed: Mapping[str, torch.Tensor]) -> Trace:
-    """Follow a model, some of whose weights are computed already."""
+def _trace(
+    model: Integrator, computed: Mapping[str, torch.Tensor], held: Mapping[str, torch.Tensor]
+) -> Trace:
+    """Follow a model, some of whose weights are computed already, and some are buffers."""
     weights = {
         name: p.detach()
         for name, p in model.named_parameters()
@@ -87,6 +92,7 @@ def _trace(model: Integrator, computed: Mapping[str, torch.Tensor]) -> Trace:
     # the normalisation differs from dataset to dataset: unless it is trivial it is not baked in
     weights |= {"shift": model.shift} if model.shift.any() else {}
     weights |= {"scale": model.scale} if (model.scale != 1).any() else {}
+    weights |= held
     tensors = [*weights.values(), *computed.values(), *model.buffers()]
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float64)
     if dtype not in _DTYPES or any(t.device.type != "cpu" for t in tensors):
@@ -123,7 +129,7 @@ def _trace(model: Integrator, computed: Mapping[str, torch.Tensor]) -> Trace:
     return Trace(graph, [int(n) for n in outputs.ravel()], [*weights, *computed])
 
 
-def _tensor(model: Integrator, name: str) -> torch.Tensor:
+def named_tensor(model: Integrator, name: str) -> torch.Tensor:
     """A parameter, a buffer, or a weight that is computed from others."""
     path, _, attribute = name.rpartition(".")
     tensor: torch.Tensor = getattr(model.get_submodule(path), attribute)
@@ -136,7 +142,7 @@ def _computed(model: Integrator) -> Iterator[tuple[str, torch.Tensor]]:
         if parametrize.is_parametrized(module):
             for attribute in module.parametrizations:
                 name = f"{path}.{attribute}".removeprefix(".")
-                yield name, _tensor(model, name)
+                yield name, named_tensor(model, name)
 
 
 def first_line(error: Exception) -> str:

@@ -272,9 +272,12 @@ class Integrator(nn.Module):
     def _averaged_over_mixed_components(self, scale: torch.Tensor) -> torch.Tensor:
         """Geometric means over sets of components that the symmetries connect."""
         connected = self._connected()
-        connected = (connected | connected.mT | torch.eye(self.dim, dtype=torch.bool)).double()
-        component = torch.linalg.matrix_power(connected, self.dim) > 0
-        return torch.stack([scale[members].log().mean().exp() for members in component])
+        connected = connected | connected.mT | torch.eye(self.dim, dtype=torch.bool)
+        least, before = torch.arange(self.dim), None  # of the set that a component is in
+        while before is None or not torch.equal(least, before):
+            before = least
+            least = torch.where(connected, before, self.dim).amin(1)
+        return torch.stack([scale[least == first].log().mean().exp() for first in least])
 
     @classmethod
     def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,15 @@
+"""Models of many bodies as loops over clusters, not as straight-line code.
+
+A model whose couplings are sums over clusters is a list of shears, each the same function of many
+clusters (``shears``). That function alone is followed and written as C++ with its derivatives
+(``cluster_function``, ``kinds``); round it go loops that read from tables which bodies a cluster
+has (``source``, ``tables``). So neither the time to compile nor the code knows how many bodies
+there are, and a step costs as much as there are clusters. Lanes are trajectories, or clusters where
+there is one trajectory alone.
+"""
+
+from vpintegrator.compiled.bodies.shears import shears_of
+from vpintegrator.compiled.bodies.source import LoopsSource, write_loops
+from vpintegrator.compiled.bodies.tables import Tables
+
+__all__ = ["LoopsSource", "Tables", "shears_of", "write_loops"]

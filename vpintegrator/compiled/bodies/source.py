@@ -1,0 +1,159 @@
+"""From shears of clusters to the C++ of loops over them, and the tables that it reads.
+
+The C++ knows no number of bodies: a model of eight and one of a thousand share a library, and
+units that differ in their weights alone share a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from vpintegrator.compiled.bodies.cluster_function import ClusterFunction, cluster_function
+from vpintegrator.compiled.bodies.kinds import Kind, choice, write_kind
+from vpintegrator.compiled.bodies.shears import Shear
+from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
+from vpintegrator.compiled.calling import REALS
+from vpintegrator.compiled.source import kernel
+from vpintegrator.nn.cluster_potential import ClusterPotential
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+
+@dataclass(frozen=True)
+class LoopsSource:
+    """C++ of loops over clusters, and the numbers of one model.
+
+    Attributes
+    ----------
+    units
+        The source, see ``rollout.h`` and ``adjoint.h``.
+    constants
+        Number of constants that ``constants`` computes from the weights.
+    operations, backward
+        Number of sums, products and the like in a step, and from derivatives back.
+    functions
+        Number of functions such as tanh in a step.
+    values
+        The weights.
+    trained
+        Places among them of the trained parameters of the model, in its order.
+    """
+
+    units: list[str]
+    constants: int
+    operations: int
+    backward: int
+    functions: int
+    values: np.ndarray
+    trained: np.ndarray
+    _shears: list[Shear]
+    _potentials: list[int]
+    _placed: list[PlacedPotential]
+    _normalisation: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def forward(self) -> int:
+        """Number of operations in a step."""
+        return self.operations
+
+    def tables(self, lanes: int, narrow: bool = False) -> Tables:
+        """What the library reads, for vectors of so many numbers."""
+        dimension = max(
+            (s.potential.features.dimension if isinstance(s.potential, ClusterPotential) else 1)
+            for s in self._shears
+        )
+        return Tables(
+            self._shears,
+            self._potentials,
+            self._placed,
+            np.argsort(self.trained),
+            self._normalisation,
+            dimension=dimension,
+            lanes=lanes,
+            narrow=narrow,
+        )
+
+
+def write_loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> LoopsSource:
+    """Write the loops of a model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    shears
+        What it is made of.
+    derivatives
+        For residuals and their derivatives; else to iterate the model.
+
+    Raises
+    ------
+    NotCompilable
+        If the function of a cluster uses operations that are not known, or is too large.
+    """
+    potentials: dict[int, int] = {}
+    for shear in shears:
+        potentials.setdefault(id(shear.potential), len(potentials))
+    owners: dict[int, nn.Module] = {id(shear.potential): shear.potential for shear in shears}
+    functions = [cluster_function(owner, not derivatives) for owner in owners.values()]
+    kinds: dict[Any, tuple[int, Kind]] = {}
+    placed: list[PlacedPotential] = []
+    weights = constants = first = 0
+    for function in functions:
+        key = function.kind
+        if key not in kinds:
+            kinds[key] = len(kinds), write_kind(function, len(kinds), derivatives)
+        number, kind = kinds[key]
+        trained = len(function.trained)
+        placed.append(PlacedPotential(number, weights, constants, first, function.size, trained))
+        weights += len(function.values)
+        constants += kind.constants
+        first += trained
+    numbers = [potentials[id(shear.potential)] for shear in shears]
+    written = [kind for _, kind in kinds.values()]
+    used = [written[placed[number].kind] for number in numbers]
+    of_shear = list(zip(used, [len(shear.read) for shear in shears], strict=True))
+    values = np.concatenate([function.values for function in functions])
+    return LoopsSource(
+        [_unit(written, REALS[values.dtype], derivatives)],
+        constants,
+        sum(kind.forward * count for kind, count in of_shear),
+        sum(kind.backward * count for kind, count in of_shear),
+        sum(kind.functions * count for kind, count in of_shear),
+        values,
+        _trained(model, functions, placed) if derivatives else np.empty(0, np.int64),
+        list(shears),
+        numbers,
+        placed,
+        (model.shift.numpy().astype(values.dtype), model.scale.numpy().astype(values.dtype)),
+    )
+
+
+def _unit(kinds: Sequence[Kind], real: str, derivatives: bool) -> str:
+    names = ["shears.h", "adjoint.h" if derivatives else "rollout.h"]
+    folder = files("vpintegrator.compiled.bodies")
+    headers = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
+    written = [kind.text for kind in kinds]
+    return "\n".join([kernel(real, narrow=False), *written, choice(len(kinds)), *headers])
+
+
+def _trained(
+    model: Integrator, functions: Sequence[ClusterFunction], placed: Sequence[PlacedPotential]
+) -> np.ndarray:
+    """Where the trained parameters of a model are among the weights of all functions."""
+    found: dict[int, np.ndarray] = {}
+    for function, place in zip(functions, placed, strict=True):
+        start = 0
+        for parameter in function.parameters:
+            here = np.array(function.trained[start : start + parameter.numel()], np.int64)
+            found[id(parameter)] = place.weights + here
+            start += parameter.numel()
+    own = [found[id(p)] for p in model.parameters() if p.requires_grad]
+    return np.concatenate([np.empty(0, np.int64), *own])
