@@ -26,9 +26,17 @@ MODELS = {
     "HenonNet": (SymplecticFeedForward, {"layer": "henon", "width": 4}),
     "Henon maps of polynomials": (SymplecticFeedForward, {"layer": "henon", **POLYNOMIAL}),
     "polynomials": (SymplecticFeedForward, POLYNOMIAL),
+    "functions of the state": (
+        SymplecticFeedForward,
+        {**POLYNOMIAL, "expressions": ["sigmoid(z[0])", "exp(z[0]*z[1])", "cos(z[3])"]},
+    ),
     "polynomials of angles": (SymplecticFeedForward, {"periodic": [(0, 6.0)], **POLYNOMIAL}),
     "reversible": (SymplecticFeedForward, {**ALL, "width": 4}),
     "reversible polynomials": (SymplecticFeedForward, {**ALL, **POLYNOMIAL}),
+    "reversible functions": (
+        SymplecticFeedForward,
+        {**ALL, **POLYNOMIAL, "expressions": ["tanh(z[0] + z[1])", "exp(-z[2]**2 - z[3]**2)"]},
+    ),
     "rotations": (SymplecticTransformer, {**ALL, **POLYNOMIAL}),
     "softmax": (SymplecticTransformer, {**ALL, "attention": "softmax"}),
     "linear": (SymplecticTransformer, {**ALL, "attention": "linear"}),
@@ -74,7 +82,10 @@ def test_every_model_that_says_symplectic_is():
     assert claiming == {kind for kind, _ in MODELS.values()}, "add examples of it to MODELS"
 
 
-@pytest.mark.parametrize("name", ["reversible", "reversible polynomials", "rotations", "softmax"])
+@pytest.mark.parametrize(
+    "name",
+    ["reversible", "reversible polynomials", "reversible functions", "rotations", "softmax"],
+)
 def test_the_map_is_reversible_for_every_symmetry(name):
     model = made(name, 3, 0.3)
     X = sample(5, model.window, 4)
@@ -83,7 +94,10 @@ def test_the_map_is_reversible_for_every_symmetry(name):
         assert_close(R(model(R(model(X)))), X)
 
 
-@pytest.mark.parametrize("name", ["LA-SympNet", "HenonNet", "polynomials of angles", "softmax"])
+@pytest.mark.parametrize(
+    "name",
+    ["LA-SympNet", "HenonNet", "functions of the state", "polynomials of angles", "softmax"],
+)
 def test_a_file_and_machine_code_give_the_same_map(name, tmp_path):
     model = made(name, 4, 0.2)
     X = model.shift + 0.3 * sample(6, model.window, 4)
@@ -103,6 +117,25 @@ def test_models_grow_from_the_map_they_are(kind):
     X = sample(4, model.window, 4)
     assert_close(larger(X), model(X), 1e-14)
     assert larger.symplectic
+
+
+def test_models_with_expressions_grow_too():
+    _, arguments = MODELS["reversible functions"]
+    model = randomise(SymplecticFeedForward(dim=4, depth=1, **arguments), 0.1, 1)
+    model.set_normalisation([0, 0, 0, 0], [2.0, 2.0, 0.5, 0.5])
+    larger = vp.grown(model, depth=2, degree=5)
+    assert_close(larger(sample(5, 1, 4)), model(sample(5, 1, 4)), 1e-14)
+
+
+def test_the_functions_of_a_system_that_are_of_one_half_enter_its_potential():
+    oscillators = vp.load_system("coupled-oscillators")
+    model = vp.models.build(oscillators, "spff", functions="system", degree=2, depth=1)
+    assert "degree 2 in the components and sigmoid(z[0])" in model.description
+    layer = vp.models.growth.layers(model)[0]
+    assert layer.kinetic.formulas.texts == []
+    assert layer.potential.formulas.texts == ["sigmoid(z[0])"]
+    # linear and quadratic terms in q0, q1 and the sigmoid
+    assert layer.potential.coefficients.numel() == 9
 
 
 def test_normalisation_keeps_the_form_and_powers_of_two():
@@ -126,9 +159,15 @@ def test_a_symplectic_model_learns_and_its_rollout_says_so(tmp_path):
     [
         ({"dim": 3}, "even number of components"),
         ({"dim": 2, "window": 2}, "take SymplecticTransformer"),
-        ({"dim": 2, "periodic": [(0, 1.0)]}, "periodic is for functions = polynomial"),
+        ({"dim": 2, "periodic": [(0, 1.0)]}, "periodic and expressions are for functions"),
         ({"dim": 2, "periodic": [(1, 1.0)], **POLYNOMIAL}, "a momentum is no angle"),
-        ({"dim": 2, "expressions": ["exp(z[0])"], **POLYNOMIAL}, "take no expressions"),
+        ({"dim": 2, "expressions": ["exp(z[0])"]}, "periodic and expressions are for functions"),
+        ({"dim": 2, "expressions": ["exp(z[0]*z[1])"], **POLYNOMIAL}, "positions and momenta both"),
+        ({"dim": 4, "expressions": ["exp(z[0])"], **ALL, **POLYNOMIAL}, "respect none of the"),
+        (
+            {"dim": 2, "layer": "henon", "expressions": ["exp(z[0])"], **POLYNOMIAL},
+            "and no expressions",
+        ),
         ({"dim": 4, "layer": "henon", **ALL}, "respects no symmetries"),
         ({"dim": 4, "layer": "dense"}, "layer must be one of gradient, linear-activation, henon"),
     ],

@@ -5,10 +5,17 @@ import torch
 
 from tests.nn.laws import assert_close, jacobian, randomise, sample
 from vpintegrator.errors import InputError
-from vpintegrator.nn.basis import chebyshev, chebyshev_derivatives, harmonic_derivatives, harmonics
+from vpintegrator.nn.basis import (
+    RADIUS,
+    chebyshev,
+    chebyshev_derivatives,
+    harmonic_derivatives,
+    harmonics,
+)
+from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.gradient_coupling import GradientCoupling
-from vpintegrator.nn.potentials import BasisPotential, NeuronPotential, QuadraticPotential
+from vpintegrator.nn.potentials import NeuronPotential, QuadraticPotential
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
 from vpintegrator.nn.window_potentials import AttentionPotential
@@ -32,7 +39,13 @@ def test_derivatives_are_those_of_automatic_differentiation(functions, derivativ
 
 @pytest.mark.parametrize(
     "potential",
-    [NeuronPotential(3, 5, activation="sin"), BasisPotential(3, 4), BasisPotential(2, 3)],
+    [
+        NeuronPotential(3, 5, activation="sin"),
+        BasisPotential(3, 4),
+        BasisPotential(2, 3),
+        BasisPotential(2, 3, expressions=["sigmoid(z[0])", "(1 + z[0]**2 + z[1]**2)**(-1.5)"]),
+        BasisPotential(2, 2, expressions=["exp(z[2] - z[3])", "z[3]"], components=[2, 3]),
+    ],
 )
 def test_the_derivative_of_a_gradient_is_symmetric(potential):
     randomise(potential, 0.5, 1)
@@ -48,6 +61,27 @@ def test_the_gradient_of_neurons_is_that_of_their_potential():
 
     x = sample(3)
     assert_close(V.gradient(x), torch.func.grad(value)(x), 1e-14)
+
+
+def test_the_gradient_of_a_potential_with_formulas_is_that_of_its_value():
+    """One term each: c u, u the formula in its units, and the chain rule by hand."""
+    V = BasisPotential(2, 1, expressions=["exp(2*z[1])"])
+    V.set_units(torch.tensor([0.0, 0.5]), torch.tensor([1.0, 0.25]))
+    with torch.no_grad():
+        V.coefficients.copy_(V.chosen[:, 2])  # of u alone
+    x = sample(5, 2)
+    scale = RADIUS * V.formula_scale
+    slope = 2 * 0.25 * torch.exp(2 * (0.25 * x[:, 1] + 0.5)) / scale
+    assert_close(V.gradient(x), torch.stack([torch.zeros(5), slope], -1), 1e-14)
+
+
+def test_formulas_of_other_components_are_refused():
+    with pytest.raises(InputError, match=r"expressions\[0\] depends on others than .*\[2, 3\]"):
+        BasisPotential(2, 2, expressions=["exp(z[1])"], components=[2, 3])
+    with pytest.raises(InputError, match="respect none of the expressions"):
+        BasisPotential(
+            2, 2, expressions=["exp(z[1])"], group=generated_group([MINUS], 4)[:, :2, :2]
+        )
 
 
 def test_softmax_attention_is_the_gradient_of_its_potential():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 LARGEST_WINDOW = 10_000  # time steps: correlations in time are matrices of that size
+_SHOWN = 3  # expressions in a description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,7 @@ class FunctionArguments(StackArguments, ReversibleArguments):
     expressions: Any = argument(
         (),
         "Functions of the state such as ``exp(z[0] - z[1])`` that polynomials take as further "
-        "variables, see ``BasisCoupling``.",
+        "variables, see ``BasisCoupling`` and ``BasisPotential``.",
         kind="sequence of str",
     )
 
@@ -121,6 +122,13 @@ class FunctionArguments(StackArguments, ReversibleArguments):
         from vpintegrator.nn.formulas import as_expressions
 
         self._set("expressions", as_expressions(self.expressions))
+
+    @property
+    def polynomials(self) -> str:
+        """Which polynomials they are, in words."""
+        what = f"polynomials of degree {self.degree}"
+        shown = [*self.expressions[:_SHOWN], *(["..."] if len(self.expressions) > _SHOWN else [])]
+        return f"{what} in the components and {', '.join(shown)}" if shown else what
 
     def stored(self) -> dict[str, Any]:
         """Functions, degree and expressions not at all for neurons, nor expressions of none."""

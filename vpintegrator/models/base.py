@@ -12,6 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.declaration import show_arguments
 from vpintegrator.nn.basis_coupling import BasisCoupling
+from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_scale, halves_alike
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.gradient_coupling import GradientCoupling
@@ -225,7 +226,7 @@ class Integrator(nn.Module):
             self.shift.copy_(shift_)
             self.scale.copy_(scale_)
         for layer in self.core.modules():
-            if isinstance(layer, BasisCoupling):
+            if isinstance(layer, BasisCoupling | BasisPotential):
                 layer.set_units(shift_, scale_)
 
     def adapt(self, states: torch.Tensor) -> None:

@@ -13,12 +13,13 @@ from vpintegrator.argument_values import plain
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import FunctionArguments
 from vpintegrator.models.declaration import argument
+from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.cluster_features import ClusterFeatures
 from vpintegrator.nn.cluster_potential import ClusterPotential, PotentialSum
 from vpintegrator.nn.clusters import LAYOUTS, Clusters, clusters, is_turned_round, moved_bodies
 from vpintegrator.nn.gradient_coupling import GradientCoupling
-from vpintegrator.nn.potentials import BasisPotential, NeuronPotential
+from vpintegrator.nn.potentials import NeuronPotential
 from vpintegrator.nn.symmetry import generated_group
 
 

@@ -12,8 +12,6 @@ from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.couplings import AdditiveCoupling
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
-_SHOWN = 3  # expressions in a description
-
 
 def coupling(a: Any) -> nn.Module:
     """One sweep of couplings by the functions asked for, from ``CouplingArguments``."""
@@ -72,6 +70,4 @@ def in_words(a: Any) -> str:
         return "triangular layers"
     if a.functions == "neurons":
         return "couplings"
-    what = f"couplings of {a.functions}s of degree {a.degree}"
-    shown = [*a.expressions[:_SHOWN], *(["..."] if len(a.expressions) > _SHOWN else [])]
-    return f"{what} in the components and {', '.join(shown)}" if shown else what
+    return f"couplings of {a.polynomials}"

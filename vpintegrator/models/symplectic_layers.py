@@ -10,11 +10,12 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import FunctionArguments, argument
+from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.potentials import (
-    BasisPotential,
     ComponentPotential,
     NeuronPotential,
     QuadraticPotential,
@@ -50,21 +51,40 @@ class SymplecticArguments(FunctionArguments):
                 f"states (q, p) have an even number of components, not dim = {self.dim}; take a "
                 "volume-preserving model, such as vpff"
             )
-        if self.expressions:
+        if self.expressions and not any(self.expressions_of(half) for half in (0, 1)):
             raise InputError(
-                "gradient couplings take no expressions; leave them out, or take vpff with "
-                "functions = system"
+                "each of the expressions depends on positions and momenta both; gradient couplings "
+                "take those of one of them: leave the others out, or take vpff"
             )
-        if self.functions == "neurons" and self.periods:
-            raise InputError("periodic is for functions = polynomial; neurons take none")
+        if self.functions == "neurons" and (self.periods or self.expressions):
+            raise InputError(
+                "periodic and expressions are for functions = polynomial; neurons take neither"
+            )
+
+    def expressions_of(self, half: int) -> list[str]:
+        """Those of positions (0) or momenta (1) alone."""
+        formulas, own = Formulas(self.expressions, self.dim), self.components_of(half)
+        pairs = zip(formulas.texts, formulas.depends, strict=True)
+        return [text for text, depends in pairs if depends.issubset(own)]
+
+    def components_of(self, half: int) -> range:
+        """The numbers of the positions (0) or the momenta (1)."""
+        return range(half * self.dim // 2, (half + 1) * self.dim // 2)
 
 
-def potential(a: Any, group: torch.Tensor | None, periodic: list[int]) -> nn.Module:
-    """A function of one half of a state, by the functions asked for."""
+def potential(a: Any, half: int, group: torch.Tensor | None) -> nn.Module:
+    """A function of the positions (0) or the momenta (1), by the functions asked for."""
     size = a.dim // 2
     if a.functions == "polynomial":
-        scale = a.initial_scale / 10
-        return BasisPotential(size, a.degree, periodic=periodic, group=group, initial_scale=scale)
+        return BasisPotential(
+            size,
+            a.degree,
+            periodic=[] if half else list(a.periods),
+            expressions=a.expressions_of(half),
+            components=a.components_of(half),
+            group=group,
+            initial_scale=a.initial_scale / 10,
+        )
     return NeuronPotential(
         size, a.width, group=group, activation=a.activation, initial_scale=a.initial_scale
     )
@@ -77,14 +97,14 @@ def symplectic_layer(a: Any) -> nn.Module:
     if any(angle >= size for angle in angles):
         raise InputError("periodic: a momentum is no angle; angles are among the positions")
     if a.layer == "gradient":
-        return GradientCoupling(potential(a, of_momenta, []), potential(a, of_positions, angles))
-    if len(a.group) > 1 or angles:
+        return GradientCoupling(potential(a, 1, of_momenta), potential(a, 0, of_positions))
+    if len(a.group) > 1 or angles or a.expressions:
         raise InputError(
             f"layer = {a.layer} respects no symmetries between degrees of freedom, and knows no "
-            "angles; take layer = gradient, or fewer reversing_symmetries"
+            "angles and no expressions; take layer = gradient, or fewer reversing_symmetries"
         )
     if a.layer == "henon":
-        return HenonMap(potential(a, None, []))
+        return HenonMap(potential(a, 1, None))
     scale = {"initial_scale": a.initial_scale}
     linear = (
         GradientCoupling(QuadraticPotential(size, **scale), QuadraticPotential(size, **scale))
@@ -99,4 +119,4 @@ def in_words(a: Any) -> str:
     words = _WORDS[a.layer]
     if a.layer == "linear-activation" or a.functions == "neurons":
         return words
-    return f"{words} of {a.functions}s of degree {a.degree}"
+    return f"{words} of {a.polynomials}"

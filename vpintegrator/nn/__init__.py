@@ -11,6 +11,7 @@ from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttentio
 from vpintegrator.nn.attention_coupling import AttentionCoupling, WindowAttention
 from vpintegrator.nn.attention_weights import attention_weights
 from vpintegrator.nn.basis_coupling import BasisCoupling
+from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.cayley import cayley, skew_correlations, skew_matrix
 from vpintegrator.nn.cluster_features import ClusterFeatures
@@ -23,7 +24,6 @@ from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.potentials import (
-    BasisPotential,
     ComponentPotential,
     NeuronPotential,
     QuadraticPotential,

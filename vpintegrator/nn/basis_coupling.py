@@ -198,13 +198,9 @@ class BasisCoupling(nn.Module):
             for a, formulas in enumerate(self.formulas):
                 if not len(formulas):
                     continue
-                values = formulas.typical(shift, scale)
-                middle = values.nanmedian(0).values.nan_to_num()
-                spread = 1.5 * (values - middle).abs().nanmedian(0).values
-                size = torch.where(spread > 0, spread, torch.ones(()))
-                places, signs = self._moves[a]
-                self.get_buffer(f"formula_shift_{a}").copy_((signs * middle[places]).mean(0))
-                self.get_buffer(f"formula_scale_{a}").copy_(size.log()[places].mean(0).exp())
+                middle, size = formulas.units(shift, scale, self._moves[a])
+                self.get_buffer(f"formula_shift_{a}").copy_(middle)
+                self.get_buffer(f"formula_scale_{a}").copy_(size)
 
     def _constant(self, name: str, value: torch.Tensor) -> None:
         self.register_buffer(name, value, persistent=False)

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol
-from vpintegrator.dynamics.evaluation import evaluator, torch_functions
+from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, TooLong, Value
+from vpintegrator.dynamics.constants import NotFinite
+from vpintegrator.dynamics.evaluation import ComponentFunction, evaluator, torch_functions
 from vpintegrator.dynamics.expression import Scope, parse
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import SignedPermutations
@@ -32,13 +33,16 @@ def as_expressions(texts: Any) -> list[str]:
 class Formulas:
     """Functions of the components ``z[0]``, ``z[1]``, ... of states.
 
-    Called with states (..., dim) it gives a list of values (...).
+    Called with states (..., dim), or with the ``components`` of them, it gives a list of values
+    (...).
 
     Parameters
     ----------
     texts : sequence of str
         In the expression language of system files, see ``vpintegrator.dynamics.expression``.
     dim : int
+    components : sequence of int, optional
+        The numbers of those that it is called with; by default all.
 
     Attributes
     ----------
@@ -48,11 +52,14 @@ class Formulas:
     Raises
     ------
     InputError
-        If a text is not understood, or constant.
+        If a text is not understood, constant, or of other components.
     """
 
-    def __init__(self, texts: Sequence[str], dim: int) -> None:
+    def __init__(
+        self, texts: Sequence[str], dim: int, components: Sequence[int] | None = None
+    ) -> None:
         self.texts, self.dim = as_expressions(texts), dim
+        self.components = list(range(dim) if components is None else components)
         algebra = Algebra()
         symbols = tuple(algebra.symbol(f"z_{i}") for i in range(dim))
         scope = Scope({"z": symbols}, {}, algebra)
@@ -64,7 +71,14 @@ class Formulas:
             values.append(value)
         place: dict[Symbol, int] = {symbol: i for i, symbol in enumerate(symbols)}
         self.depends = [{place[symbol] for symbol in algebra.symbols(v)} for v in values]
-        self._function = evaluator(values, symbols, torch_functions(), float)
+        for n, depends in enumerate(self.depends):
+            if not depends.issubset(self.components):
+                raise InputError(
+                    f"expressions[{n}] depends on others than the components {self.components}"
+                )
+        given = [symbols[i] for i in self.components]
+        self._function = evaluator(values, given, torch_functions(), float)
+        self._slopes = _slopes(values, given, algebra)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -72,15 +86,38 @@ class Formulas:
     def __call__(self, z: torch.Tensor) -> list[torch.Tensor]:
         return self._function(*z.unbind(-1))
 
+    def with_slopes(
+        self, z: torch.Tensor
+    ) -> tuple[list[torch.Tensor], list[dict[int, torch.Tensor | float]]]:
+        """The values, and of each formula its derivatives by the components that occur in it."""
+        function, places = self._slopes
+        found = function(*z.unbind(-1))
+        slopes: list[dict[int, torch.Tensor | float]] = [{} for _ in self.texts]
+        for (n, j), slope in zip(places, found[len(self) :], strict=True):
+            slopes[n][j] = slope
+        return found[: len(self)], slopes
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Formulas, (self.texts, self.dim)
+        return Formulas, (self.texts, self.dim, self.components)
 
     def typical(self, shift: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         """Values (point, formula) at points of this mean and spread; NaN where there are none."""
         generator = torch.Generator().manual_seed(0)
-        points = torch.randn(_POINTS, self.dim, generator=generator, dtype=torch.float64)
+        size = (_POINTS, len(self.components))
+        points = torch.randn(size, generator=generator, dtype=torch.float64)
         values = torch.stack(self(shift.double().cpu() + scale.double().cpu() * points), -1)
         return values.masked_fill(~values.isfinite(), torch.nan)
+
+    def units(
+        self, shift: torch.Tensor, scale: torch.Tensor, moves: SignedPermutations
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Median and spread (formula) at such points, respected by ``moves`` of the formulas."""
+        places, signs = moves
+        values = self.typical(shift, scale)
+        middle = values.nanmedian(0).values.nan_to_num()
+        spread = 1.5 * (values - middle).abs().nanmedian(0).values
+        size = torch.where(spread > 0, spread, torch.ones(()))
+        return (signs * middle[places]).mean(0), size.log()[places].mean(0).exp()
 
     def moves(self, group: torch.Tensor) -> tuple[SignedPermutations, list[int]]:
         """What symmetries S (element, dim, dim) make of the formulas: f_p(S z) = sign f_n(z).
@@ -99,7 +136,8 @@ class Formulas:
             If two of the formulas are the same function, but for the sign.
         """
         generator = torch.Generator().manual_seed(1)
-        points = torch.randn(_COMPARED, self.dim, generator=generator, dtype=torch.float64)
+        size = (_COMPARED, len(self.components))
+        points = torch.randn(size, generator=generator, dtype=torch.float64)
         own = torch.stack(self(points), -1).unsqueeze(1)
         images = torch.stack(self(points @ group.mT), -1).unsqueeze(3)
         room = TOLERANCE * (1 + own.abs())
@@ -114,3 +152,21 @@ class Formulas:
         signs = torch.where(equal[0].any(1), 1.0, -1.0).double()
         closed = either.any(1).all(0).nonzero().squeeze(1).tolist()
         return (either.long().argmax(1), signs), closed
+
+
+def _slopes(
+    values: Sequence[Expression], symbols: Sequence[Symbol], algebra: Algebra
+) -> tuple[ComponentFunction, list[tuple[int, int]]]:
+    """Formulas and their derivatives as a function, and which of what by what each of these is."""
+    algebra.allow_derivatives()
+    slopes: list[Value] = []
+    places = []
+    for n, value in enumerate(values):
+        try:
+            gradient = algebra.gradient(value)
+        except (TooLong, NotFinite, ZeroDivisionError) as error:
+            raise InputError(f"expressions[{n}] cannot be differentiated: {error}") from None
+        known = [j for j, symbol in enumerate(symbols) if symbol in gradient]
+        slopes += [gradient[symbols[j]] for j in known]
+        places += [(n, j) for j in known]
+    return evaluator([*values, *slopes], symbols, torch_functions(), float), places

@@ -7,25 +7,11 @@ and is compiled and differentiated like one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import nn
 
 from vpintegrator.argument_values import whole
-from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.basis import (
-    chebyshev,
-    chebyshev_derivatives,
-    checked_degree,
-    equivariant_coefficients,
-    harmonic_derivatives,
-    harmonics,
-    moves_of_terms,
-    orders,
-    terms,
-)
 from vpintegrator.nn.tensor_arguments import as_dtype
 
 
@@ -168,115 +154,3 @@ class ComponentPotential(nn.Module):
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         """grad V at x (..., size)."""
         return self.weight * self._activation(x)
-
-
-class BasisPotential(nn.Module):
-    """V(x) = sum_e c_e phi_e(x) over products of Chebyshev polynomials, and harmonics of angles.
-
-    Parameters
-    ----------
-    size : int
-        Components of x.
-    degree : int
-        Largest total degree of a term; of an angle the order of the harmonic counts.
-    periodic : sequence of int
-        Components that are angles, in radians.
-    group : Tensor, (element, size, size), optional
-        What V is invariant under, signed permutations: only the terms that it allows have
-        parameters.
-    involved : sequence of sequences of int
-        A term has a function of at least one component of each; by default any term will do.
-    initial_scale : float
-        Size of the initial coefficients of degree 1; those of degree n are n^2 times smaller.
-
-    Raises
-    ------
-    InputError
-        If the group holds other matrices than signed permutations, or leaves no term.
-
-    Examples
-    --------
-    >>> V = vp.nn.BasisPotential(2, degree=4, periodic=[0])
-    >>> D = torch.func.jacrev(V.gradient)(torch.rand(2, dtype=torch.float64))
-    >>> bool(torch.allclose(D, D.mT))  # that of a gradient is symmetric
-    True
-    """
-
-    polynomial = True  # can take the terms of a smaller one
-    chosen: torch.Tensor
-    sources: torch.Tensor
-    factors: torch.Tensor
-
-    def __init__(
-        self,
-        size: int,
-        degree: int = 6,
-        *,
-        periodic: Sequence[int] = (),
-        group: torch.Tensor | None = None,
-        involved: Sequence[Sequence[int]] = (),
-        initial_scale: float = 1e-3,
-        dtype: torch.dtype | str = torch.float64,
-    ) -> None:
-        super().__init__()
-        self.size, self.degree = whole("size", size), checked_degree(degree)
-        self.periodic = [index in periodic for index in range(size)]
-        group = torch.eye(size, dtype=torch.float64).unsqueeze(0) if group is None else group
-        moves = moves_of_terms(group)
-        indices = [  # a constant has no gradient
-            e
-            for e in terms(degree, self.periodic)[1:]
-            if all(any(e[j] for j in block) for block in involved)
-        ]
-        value = torch.zeros(len(group), 1, dtype=torch.long), torch.ones(len(group), 1)
-        sources, factors, count = equivariant_coefficients(indices, self.periodic, moves, value)
-        used = (factors != 0).any(1)
-        if not count:
-            raise InputError(
-                f"no potential of degree {degree} is allowed by the symmetries; take a higher one"
-            )
-        chosen = torch.tensor(indices)[used]
-        self.register_buffer("chosen", chosen, persistent=False)
-        self.register_buffer("sources", sources[used, 0], persistent=False)
-        self.register_buffer("factors", factors[used, 0].to(as_dtype(dtype)), persistent=False)
-        each = [orders(degree, angle) for angle in self.periodic]
-        sizes = torch.ones(count)
-        for e, source in zip(chosen.tolist(), self.sources.tolist(), strict=True):
-            sizes[source] = max(1, sum(each[j][i] for j, i in enumerate(e)))
-        start = initial_scale / sizes**2 * torch.randn(count)
-        self.coefficients = nn.Parameter(start.to(as_dtype(dtype)))
-
-    def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V at x (..., size)."""
-        values, slopes = [], []
-        for j, angle in enumerate(self.periodic):
-            functions = (harmonics if angle else chebyshev)(x[..., j], self.degree)
-            own = (harmonic_derivatives if angle else chebyshev_derivatives)(x[..., j], functions)
-            picked = self.chosen[:, j]
-            values.append(torch.stack(functions, -1).index_select(-1, picked))
-            slopes.append(torch.stack(own, -1).index_select(-1, picked))
-        coefficients = self.coefficients.index_select(0, self.sources) * self.factors
-        # products of all the others, from those before and those after
-        before = [coefficients.expand(values[0].shape)]
-        for u in values[:-1]:
-            before.append(before[-1] * u)
-        after: torch.Tensor | None = None
-        parts = []
-        for j in reversed(range(self.size)):
-            part = before[j] * slopes[j]
-            parts.append((part if after is None else part * after).sum(-1))
-            after = values[j] if after is None else after * values[j]
-        return torch.stack(parts[::-1], -1)
-
-    def take(self, smaller: BasisPotential) -> None:
-        """Become the potential of the same components and symmetries, of no higher degree."""
-        values = smaller.coefficients.index_select(0, smaller.sources) * smaller.factors
-        known = {tuple(e): v for e, v in zip(smaller.chosen.tolist(), values, strict=True)}
-        with torch.no_grad():
-            self.coefficients.zero_()
-            for n, e in enumerate(self.chosen.tolist()):
-                if tuple(e) in known:
-                    self.coefficients[self.sources[n]] = known[tuple(e)] / self.factors[n]
-
-    def extra_repr(self) -> str:
-        return f"size={self.size}, degree={self.degree}, parameters={self.coefficients.numel()}"
