@@ -31,6 +31,20 @@ def test_functions_of_systems(name, functions):
     assert load_system(name).functions == functions
 
 
+@pytest.mark.parametrize(
+    ("name", "functions"),
+    [
+        ("rigid-body", []),
+        ("henon-heiles", []),
+        ("coupled-oscillators", ["sigmoid(z[0])"]),
+        ("kepler", ["(z[0]**2 + z[1]**2)**(-0.5)"]),
+        ('state = ["q", "p"]\nhamiltonian = "p**2/2 - cos(q)"', ["cos(z[0])"]),
+    ],
+)
+def test_functions_of_hamiltonians_are_those_of_potentials(name, functions):
+    assert load_system(name).hamiltonian_functions == functions
+
+
 def test_written_functions_are_those_of_the_equations():
     x, y = np.array([0.3, 0.7, 1.9]), np.array([0.4, 1.3, 2.2])
     expected = [

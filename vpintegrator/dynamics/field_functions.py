@@ -1,6 +1,8 @@
-"""The functions that a vector field is made of, beside polynomials: exp(q[0] - q[1]), 1/r**3."""
+"""The functions that equations are made of, beside polynomials: exp(q[0] - q[1]), 1/r**3."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from vpintegrator.dynamics.algebra import (
     Call,
@@ -19,18 +21,18 @@ MOST_FUNCTIONS = 64
 _LARGEST = 200  # formulas that one is made of, counted as often as they occur
 
 
-def field_functions(equations: Equations) -> list[str]:
-    """The functions in the vector field that are no polynomials, as expressions of ``z[0]``, ...
+def functions_in(formulas: Sequence[Value], equations: Equations) -> list[str]:
+    """The functions in formulas that are no polynomials, as expressions of ``z[0]``, ...
 
-    The vector field is a polynomial in the components and these functions. Sines and cosines of
-    angles that the system declares are left out, as Fourier sums hold them; so is what is very
-    long.
+    The formulas, the vector field or the Hamiltonian, are polynomials in the components and these
+    functions. Sines and cosines of angles that the system declares are left out, as Fourier sums
+    hold them; so is what is very long.
     """
     angles = {equations.symbols[i] for i in equations.periods}
     found: dict[Expression, None] = {}
     powers: dict[Expression, set[Number]] = {}
     seen: set[int] = set()
-    stack: list[Value] = list(equations.vector_field)[::-1]
+    stack: list[Value] = list(formulas)[::-1]
     while stack:
         value = stack.pop()
         if not isinstance(value, Expression) or value.number in seen:

@@ -24,7 +24,7 @@ from vpintegrator.dynamics.evaluation import (
     vectorised,
 )
 from vpintegrator.dynamics.expression import readable
-from vpintegrator.dynamics.field_functions import field_functions
+from vpintegrator.dynamics.field_functions import functions_in
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.plot import read_plot
@@ -180,7 +180,13 @@ class System:
     @cached_property
     def functions(self) -> list[str]:
         """Functions in the vector field that are no polynomials, as expressions of ``z[0]``, ..."""
-        return field_functions(self.equations)
+        return functions_in(self.equations.vector_field, self.equations)
+
+    @cached_property
+    def hamiltonian_functions(self) -> list[str]:
+        """Those in the Hamiltonian: what potentials are made of, of which forces are gradients."""
+        hamiltonian = self.equations.hamiltonian
+        return [] if hamiltonian is None else functions_in([hamiltonian], self.equations)
 
     def vector_field(self, state: Any) -> Any:
         """Right-hand side f(z), shape (..., dim)."""

@@ -11,6 +11,7 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.models.symplectic_layers import SymplecticArguments
 from vpintegrator.nn.triangular import IdleComponents
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def build(
     if "split" in known and system.is_hamiltonian:
         arguments.setdefault("split", "halves")  # positions and momenta
     if arguments.get("functions") == "system":
-        arguments |= {"functions": "polynomial", "expressions": _functions(system)}
+        arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
     rhos: list[Any] = []
@@ -183,13 +184,17 @@ def _reversible(
     return built
 
 
-def _functions(system: System) -> list[str]:
-    if not system.functions:
+def _functions(system: System, architecture: type[Integrator]) -> list[str]:
+    """Those of potentials in symplectic models, of forces in others."""
+    symplectic = issubclass(architecture.Arguments, SymplecticArguments)
+    functions = system.hamiltonian_functions if symplectic else system.functions
+    if not functions:
+        what = "Hamiltonian" if symplectic else "vector field"
         raise InputError(
-            f"functions = system: the vector field of {system.name} is not known, or made of "
+            f"functions = system: the {what} of {system.name} is not known, or made of "
             "polynomials and of sines and cosines of its angles alone; take functions = polynomial"
         )
-    return system.functions
+    return functions
 
 
 def _untrained(
