@@ -15,6 +15,8 @@ from vpintegrator.cli.gen import main as gen
 from vpintegrator.cli.plot import main as plot
 from vpintegrator.cli.rollout import main
 from vpintegrator.cli.train import main as train
+from vpintegrator.dynamics import load_system
+from vpintegrator.models import build, save
 from vpintegrator.rollout import METHODS, open_rollout
 from vpintegrator.rollout.measure import Propagation
 
@@ -140,6 +142,21 @@ def test_list_methods(run):
         assert name in result.output
 
 
+def test_another_number_of_bodies(run):
+    toda = load_system("toda", n=4)
+    net = build(toda, "spff", depth=1)
+    net.metadata |= {"system": toda.text, "parameters": '{"n": 4}', "step": "0.1"}
+    save(net, "ring.safetensors")
+    result = run(main, "ring.safetensors", "-p", "n=12", "--steps", "5", "--compiled", "no")
+    assert result.exit_code == 0, result.output
+    report = open_rollout("model-rollout.h5")
+    assert report.system.bodies.count == 12
+    assert [*report.runs] == ["ring", "implicit-midpoint", "rk4"]
+    assert report.runs["ring"].states.shape == report.reference.shape == (8, 6, 24)
+    refusal = run(main, "ring.safetensors", "--system", "toda", "-p", "n=12")
+    assert refused(refusal, "or give only what sets the number of bodies")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -153,7 +170,7 @@ def test_list_methods(run):
         (["--system", "pendulum"], "was trained on rigid-body and holds it"),
         (["--system", "rigid-body", "-p", "I1=3"], "with other parameters"),
         (["--system", "rigid-body", "--step", "0.1"], "trained for the step 0.2"),
-        (["-p", "I1=3"], "--parameter sets a parameter of the system that --system names"),
+        (["-p", "I1=3"], "trained with I1 = 2, and I1 = 3 would not change the number of bodies"),
         (["--dataset", "none.h5"], "there is no file none.h5"),
         (["missing.safetensors"], "missing.safetensors"),
     ],

@@ -108,14 +108,6 @@ def read_numbers(text: str, option: str) -> list[float]:
         raise InputError(f"--{flag} {text}: expected numbers with commas between") from None
 
 
-parameter_option = click.option(
-    "-p",
-    "--parameter",
-    "parameters",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Set a parameter of the system; repeat for several; commas for an array (m=2,1).",
-)
 overwrite_option = click.option(
     "--overwrite", is_flag=True, help="Replace output that exists already."
 )
@@ -138,6 +130,14 @@ class Options:
 def version_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--version``, looked up only when asked for."""
     return click.version_option(package_name="vpintegrator")(command)
+
+
+def parameter_option(
+    help: str = "Set a parameter of the system; repeat for several; commas for an array (m=2,1).",
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """``-p NAME=VALUE``, once or several times."""
+    names = ("-p", "--parameter", "parameters")
+    return click.option(*names, multiple=True, metavar="NAME=VALUE", help=help)
 
 
 def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

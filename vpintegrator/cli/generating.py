@@ -33,7 +33,7 @@ RECIPE_OPTIONS = Options(
     click.option("--steps", type=click.IntRange(min=1), help="Steps of each trajectory."),
     click.option("--step", type=float, help="Time between two states."),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of the random initial states."),
-    parameter_option,
+    parameter_option(),
     click.option("--method", help="SciPy's solver: DOP853, RK45, RK23, Radau, BDF, LSODA."),
     click.option("--rtol", type=float, help="Relative tolerance of every single trajectory."),
     click.option("--atol", type=float, help="Absolute tolerance of every single trajectory."),

@@ -113,7 +113,10 @@ _TIME = 120.0  # how long to run where nothing says it
     type=float,
     help="Time step.  [default: the one that the models hold, or the system's]",
 )
-@parameter_option
+@parameter_option(
+    "Set a parameter of --system, or, without it, the number of bodies of the models (-p n=64); "
+    "repeat for several; commas for an array (m=2,1)."
+)
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
@@ -172,9 +175,11 @@ def main(
     Examples:
       vp-rollout vpt.safetensors --against implicit-midpoint,rk4 --time 120
       vp-rollout a.safetensors b.safetensors --initial 0,0.6,0.8 -o comparison.h5
+      vp-rollout toda-spff.safetensors -p n=64        # trained with n = 8
       vp-rollout --system pendulum --against all --steps 1000000 --work-precision
     """
     given = None if system is None else _load_system(system, parameters)
+    other = read_parameters(parameters) if given is None else {}
     if list_methods:
         _list_methods(given)
         return
@@ -190,7 +195,7 @@ def main(
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.recording import is_recorded
 
-    loaded = _load_models(models, given)
+    loaded = _load_models(models, given, other)
     name = given.name if given else next(iter(loaded.values())).metadata.get("system_name", "model")
     path = output or Path(f"{safe_name(name, 'model')}-rollout.h5")
     check_output(path, overwrite)
@@ -231,9 +236,10 @@ def _check(
 ) -> None:
     """Whether the options go together."""
     if not models and given is None:
-        raise InputError("name a trained model, or a system with --system")
-    if parameters and given is None:
-        raise InputError("--parameter sets a parameter of the system that --system names")
+        raise InputError(
+            "name a trained model, or a system with --system"
+            + (", whose parameter is set by --parameter" if parameters else "")
+        )
     if "time" in options and "steps" in options:
         raise InputError("give --time or --steps, not both")
     if initial and ("dataset" in options or "trajectories" in options):
@@ -242,12 +248,19 @@ def _check(
         raise InputError("--reference dataset starts from the dataset; leave out --initial")
 
 
-def _load_models(paths: tuple[Path, ...], given: System | None) -> dict[str, Integrator]:
+def _load_models(
+    paths: tuple[Path, ...], given: System | None, parameters: dict[str, Any]
+) -> dict[str, Integrator]:
+    """The models, for another number of bodies where parameters are given without a system."""
     loaded: dict[str, Integrator] = {}
     if paths:  # nothing else needs PyTorch, which takes seconds to import
         from vpintegrator.models import load
 
         loaded = {path.stem: load(path) for path in paths}
+    if parameters:
+        from vpintegrator.rollout import with_parameters
+
+        loaded = {name: with_parameters(each, **parameters) for name, each in loaded.items()}
     if len(loaded) < len(paths):
         raise InputError("two of the model files have the same name; rename one")
     if given is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -122,13 +122,13 @@ def _check_permutation(
 
 def _check_row(trial: Trial, bodies: Bodies, where: str) -> None:
     """Bodies in a chain with free ends, or between walls."""
-    reach = max(reaches(trial.equations, bodies), default=0)
-    needed = max(2 * reach + 2, 3 * reach + 1 if bodies.layout == "walls" else 0)
+    far = reach(trial.equations, bodies)
+    needed = max(2 * far + 2, 3 * far + 1 if bodies.layout == "walls" else 0)
     if bodies.count >= needed:
-        _check_shift(trial, bodies, reach, where)
+        _check_shift(trial, bodies, far, where)
         if bodies.layout == "walls":
             for right in (False, True):
-                _check_wall(trial, bodies, reach, right, where)
+                _check_wall(trial, bodies, far, right, where)
         return
     longer = _longer(trial.equations) if bodies.count < _LONG_ENOUGH else None
     count = 0 if longer is None else len(longer.components) // 2 // bodies.dimension
@@ -137,19 +137,24 @@ def _check_row(trial: Trial, bodies: Bodies, where: str) -> None:
         _check_row(Trial(longer, images_of(larger)), larger, where)
     elif bodies.count >= _LONG_ENOUGH // 2:
         raise InputError(
-            f"{where}, along = {bodies.layout}: a body acts on others {reach} places away, too far "
+            f"{where}, along = {bodies.layout}: a body acts on others {far} places away, too far "
             f"for a row of {bodies.count} to have an inner part"
         )
 
 
-def reaches(equations: Equations, bodies: Bodies) -> Iterator[int]:
-    """How many places away the bodies are that each component of the vector field depends on."""
+def reach(equations: Equations, bodies: Bodies) -> int:
+    """How many places along a row, or round a ring, the farthest body is that one sees."""
     half = bodies.count * bodies.dimension
     index = {symbol: j for j, symbol in enumerate(equations.symbols)}
+    farthest = 0
     for i, component in enumerate(equations.vector_field):
         own = i % half // bodies.dimension
         for symbol in equations.algebra.symbols(component):
-            yield abs(index[symbol] % half // bodies.dimension - own)
+            away = abs(index[symbol] % half // bodies.dimension - own)
+            farthest = max(
+                farthest, min(away, bodies.count - away) if bodies.layout == "ring" else away
+            )
+    return farthest
 
 
 def _longer(equations: Equations) -> Equations | None:
@@ -166,7 +171,7 @@ def _longer(equations: Equations) -> Equations | None:
     return None
 
 
-def _check_shift(trial: Trial, bodies: Bodies, reach: int, where: str) -> None:
+def _check_shift(trial: Trial, bodies: Bodies, far: int, where: str) -> None:
     """A pattern moved on by a place moves those who do not see an end as before."""
     count = bodies.count
 
@@ -175,17 +180,15 @@ def _check_shift(trial: Trial, bodies: Bodies, reach: int, where: str) -> None:
         return [z for half in _vectors(point, bodies) for v in (half[-1:] + half[:-1]) for z in v]
 
     def expected(rates: Point) -> list[Any]:
-        return _compared(
-            rates, bodies, lambda body: body - 1 if reach < body < count - reach else None
-        )
+        return _compared(rates, bodies, lambda body: body - 1 if far < body < count - far else None)
 
     what = f"along = {bodies.layout}: f, where a pattern is moved on by a place,"
     trial.check_image(image, expected, where, what)
 
 
-def _check_wall(trial: Trial, bodies: Bodies, reach: int, right: bool, where: str) -> None:
+def _check_wall(trial: Trial, bodies: Bodies, far: int, right: bool, where: str) -> None:
     """Those who see a wall move as those do inside where a pattern is odd about a body at rest."""
-    count, centre = bodies.count, reach
+    count, centre = bodies.count, far
     # seen from the wall: the k-th body of the pattern stands at 1 + k beyond the centre
     order = list(range(count))[::-1] if right else list(range(count))
 
@@ -201,7 +204,7 @@ def _check_wall(trial: Trial, bodies: Bodies, reach: int, right: bool, where: st
         return found
 
     def expected(rates: Point) -> list[Any]:
-        seen = {order[centre + 1 + k]: order[k] for k in range(reach)}
+        seen = {order[centre + 1 + k]: order[k] for k in range(far)}
         return _compared(rates, bodies, seen.get)
 
     side = "right" if right else "left"

@@ -25,6 +25,7 @@ from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.neural import rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
+from vpintegrator.rollout.other_bodies import with_parameters
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary
 from vpintegrator.rollout.run import Run
@@ -58,6 +59,7 @@ __all__ = [
     "step_log_determinant",
     "trajectory_error",
     "window_log_determinant",
+    "with_parameters",
 ]
 
 
