@@ -9,7 +9,7 @@ import torch
 from vpintegrator import compiled, models, nn
 from vpintegrator.compiled import bodies
 from vpintegrator.compiled import model as compiled_model
-from vpintegrator.compiled.bodies import Tables, shears_of
+from vpintegrator.compiled.bodies.shears import shears_of
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import Objective
 from vpintegrator.training.residuals import ParameterVector
@@ -53,6 +53,11 @@ CASES = {
     "ring turned round": {"bodies": 4, "layout": "ring", "mirror": True, **POLYNOMIALS},
     "one step": {"bodies": 3, "layout": "chain", "reversible": False, **POLYNOMIALS},
 }
+
+
+@pytest.fixture(autouse=True)
+def loops_for_few_clusters(monkeypatch):
+    monkeypatch.setattr(bodies.source, "_FEW", 0)
 
 
 def build(name, bodies=None, dtype=torch.float64):
@@ -178,6 +183,15 @@ def test_units_share_functions():
     assert compiled.CompiledModel(build("ring")).source.units[0].count("struct Kind") == 5
 
 
+def test_few_clusters_are_straight_code(monkeypatch):
+    monkeypatch.undo()
+    model = build("pairs of two kinds")
+    assert bodies.loops_of(model, derivatives=True) is None
+    assert bodies.loops_of(build("chain", 12), derivatives=True) is not None
+    monkeypatch.setattr(bodies.source, "_SHORT", 100)  # there it would take long to compile
+    assert bodies.loops_of(model, derivatives=True) is not None
+
+
 def test_what_is_no_sum_over_clusters_is_followed_as_a_whole():
     assert shears_of(models.SymplecticFeedForward(dim=4)) is None
     model = build("ring")
@@ -207,5 +221,4 @@ def test_other_potentials_are_one_cluster():
 def test_tables_that_are_equal_are_there_once():
     source = compiled.CompiledModel(build("ring")).source
     tables = source.tables(8, narrow=True)
-    assert isinstance(tables, Tables)
     assert len(tables._arrays) < 10 * len(source._shears) / 2

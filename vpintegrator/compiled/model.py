@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vpintegrator.compiled.bodies import LoopsSource, shears_of, write_loops
+from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
 from vpintegrator.compiled.regrouping import regrouped
 from vpintegrator.compiled.source import Source, write_source
@@ -58,11 +58,10 @@ class CompiledModel:
     def __init__(self, model: Integrator, narrow: bool = False, windows: Any = None) -> None:
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
-        shears = shears_of(model)
+        loops = loops_of(model, derivatives=False)
         self.source: Source | LoopsSource
-        if shears is not None:
-            self.source = write_loops(model, shears, derivatives=False)
-            values = self.source.values
+        if loops is not None:
+            self.source, values = loops, loops.values
         else:
             traced = regrouped(trace(model, frozen=True))
             values = traced.values(model)
@@ -71,8 +70,8 @@ class CompiledModel:
         self.dtype = values.dtype.type
         self._library = Compilation(self.source.units).library()
         self.lanes, self._tables = int(self._library.lanes()), None
-        if isinstance(self.source, LoopsSource):
-            self._tables = self.source.tables(self.lanes, narrow)
+        if loops is not None:
+            self._tables = loops.tables(self.lanes, narrow)
             self.lanes = 1 if narrow else self.lanes
         self._address = self._tables and self._tables.address
         self._constants = np.zeros(max(self.source.constants, 1), dtype=self.dtype)

@@ -77,8 +77,6 @@ class Program:
         For one trajectory: groups of functions are vectors.
     paired
         Whether a value is a pair of vectors.
-    inline
-        Whether the functions become part of what calls them.
 
     Attributes
     ----------
@@ -91,6 +89,8 @@ class Program:
     operations, functions
         Number of sums, products and the like, and of functions such as tanh.
     """
+
+    _head = _FUNCTION
 
     def __init__(
         self,
@@ -106,9 +106,7 @@ class Program:
         extra: tuple[str, str] = ("", ""),
         narrow: bool = False,
         paired: bool = False,
-        inline: bool = False,
     ) -> None:
-        self._head = _INLINE if inline else _FUNCTION
         self._graph, self._nodes, self._results = graph, graph.nodes, [*results, *kept]
         self._given, self._constants, self._sinks = given, constants, sinks or {}
         self._name, self._extra, self._narrow = name, extra, narrow
@@ -268,6 +266,12 @@ class Program:
 
     def _round(self, slots: int) -> int:
         return -(-slots // _WIDEST) * _WIDEST if self._narrow else slots
+
+
+class InlineProgram(Program):
+    """A program whose functions become part of what calls them."""
+
+    _head = _INLINE
 
 
 def scalar_function(graph: ScalarGraph, name: str, results: Sequence[int]) -> str:

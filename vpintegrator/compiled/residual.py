@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from vpintegrator.compiled.adjoint_source import AdjointSource, write_adjoint_source
-from vpintegrator.compiled.bodies import LoopsSource, shears_of, write_loops
+from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_residual
@@ -73,11 +73,11 @@ class CompiledResidual:
         wait: bool = True,
     ) -> None:
         self.chained, self.threads = chained, threads
-        shears = shears_of(model)
+        loops = loops_of(model, derivatives=True)
         self.source: AdjointSource | LoopsSource
-        if shears is not None:
-            self.source = source = write_loops(model, shears, derivatives=True)
-            self._values, self._trained = source.values, source.trained
+        if loops is not None:
+            self.source = loops
+            self._values, self._trained = loops.values, loops.trained
         else:
             traced = trace(model)
             self._values, self._trained = traced.values(model), _trained(model)

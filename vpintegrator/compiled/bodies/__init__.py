@@ -8,8 +8,6 @@ there are, and a step costs as much as there are clusters. Lanes are trajectorie
 there is one trajectory alone.
 """
 
-from vpintegrator.compiled.bodies.shears import shears_of
-from vpintegrator.compiled.bodies.source import LoopsSource, write_loops
-from vpintegrator.compiled.bodies.tables import Tables
+from vpintegrator.compiled.bodies.source import LoopsSource, loops_of
 
-__all__ = ["LoopsSource", "Tables", "shears_of", "write_loops"]
+__all__ = ["LoopsSource", "loops_of"]

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from vpintegrator.compiled.bodies.cluster_function import ClusterFunction
 from vpintegrator.compiled.differentiation import adjoints
-from vpintegrator.compiled.program import Program, scalar_function
+from vpintegrator.compiled.program import InlineProgram, Program, scalar_function
 from vpintegrator.compiled.regrouping import regrouped
 from vpintegrator.compiled.scalar_graph import ScalarGraph
-
-_INLINE = 400  # operations up to which a function is part of the loop
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ class _Writer:
             if self._graph.value(n) != 0 or " = " in statement:
                 by_node.setdefault(n, []).append(statement)
         declared = "".join(f", value *__restrict {array}" for array in results)
-        program = Program(
+        program = InlineProgram(
             self._graph,
             [],
             given,
@@ -133,7 +131,6 @@ class _Writer:
             sinks=by_node,
             name=f"{name}_{self._number}",
             extra=(declared, "".join(f", {array}" for array in results)),
-            inline=True,
         )
         self.parts += program.parts
         self.slots[slots] = program.slots

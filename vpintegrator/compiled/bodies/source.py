@@ -16,7 +16,7 @@ from torch import nn
 
 from vpintegrator.compiled.bodies.cluster_function import ClusterFunction, cluster_function
 from vpintegrator.compiled.bodies.kinds import Kind, choice, write_kind
-from vpintegrator.compiled.bodies.shears import Shear
+from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.source import kernel
@@ -24,6 +24,9 @@ from vpintegrator.nn.cluster_potential import ClusterPotential
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
+
+_FEW = 6  # clusters of a shear up to which straight code is faster
+_SHORT = 20_000  # operations of which it takes seconds to compile
 
 
 @dataclass(frozen=True)
@@ -81,15 +84,13 @@ class LoopsSource:
         )
 
 
-def write_loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> LoopsSource:
-    """Write the loops of a model.
+def loops_of(model: Integrator, derivatives: bool) -> LoopsSource | None:
+    """The loops of a model; None if it has no clusters, or so few that straight code is faster.
 
     Parameters
     ----------
     model
         The model.
-    shears
-        What it is made of.
     derivatives
         For residuals and their derivatives; else to iterate the model.
 
@@ -98,6 +99,16 @@ def write_loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -
     NotCompilable
         If the function of a cluster uses operations that are not known, or is too large.
     """
+    shears = shears_of(model)
+    if shears is None:
+        return None
+    source = _loops(model, shears, derivatives)
+    few = sum(len(shear.read) for shear in shears) < _FEW * len(shears)
+    return None if few and source.operations + source.backward < _SHORT else source
+
+
+def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> LoopsSource:
+    """Write the loops of a model that is made of some shears."""
     potentials: dict[int, int] = {}
     for shear in shears:
         potentials.setdefault(id(shear.potential), len(potentials))
