@@ -11,6 +11,8 @@ from vpintegrator.compiled.program import InlineProgram, Program, scalar_functio
 from vpintegrator.compiled.regrouping import regrouped
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 
+_INLINE = 400  # operations up to which a function is part of the loop
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -18,8 +20,10 @@ class Kind:
 
     Attributes
     ----------
+    parts
+        Functions that may be compiled by themselves.
     text
-        A struct and what it needs.
+        A struct and what else it needs.
     constants
         Number of constants that are computed from the weights.
     forward, backward
@@ -28,6 +32,7 @@ class Kind:
         Number of functions, such as tanh, in the gradient.
     """
 
+    parts: list[str]
     text: str
     constants: int
     forward: int
@@ -72,7 +77,7 @@ def write_kind(function: ClusterFunction, number: int, derivatives: bool) -> Kin
     numbers = {"SIZE": size, "TRAINED": len(function.trained), **writer.slots}
     lines = [
         scalar_function(graph, f"constants_{number}", list(writer.constants)),
-        *writer.parts,
+        *writer.inline,
         f"struct Kind{number} {{",
         f"    enum : long {{{', '.join(f'{name} = {n}' for name, n in numbers.items())}}};",
         f"    static void constants(const real *p, real *c) {{ constants_{number}(p, c); }}",
@@ -81,6 +86,7 @@ def write_kind(function: ClusterFunction, number: int, derivatives: bool) -> Kin
     ]
     gradient = writer.programs["gradient"]
     return Kind(
+        writer.parts,
         "\n".join(lines),
         len(writer.constants),
         gradient.operations,
@@ -104,6 +110,7 @@ class _Writer:
         self.constants: dict[int, int] = {}
         self.programs: dict[str, Program] = {}
         self.parts: list[str] = []
+        self.inline: list[str] = []
         self.calls: list[str] = []
         self.slots: dict[str, int] = {}
 
@@ -122,7 +129,9 @@ class _Writer:
             if self._graph.value(n) != 0 or " = " in statement:
                 by_node.setdefault(n, []).append(statement)
         declared = "".join(f", value *__restrict {array}" for array in results)
-        program = InlineProgram(
+        wanted = self._graph.needed(by_node, lambda n: n in given)
+        small = len(wanted) <= _INLINE
+        program = (InlineProgram if small else Program)(
             self._graph,
             [],
             given,
@@ -132,7 +141,7 @@ class _Writer:
             name=f"{name}_{self._number}",
             extra=(declared, "".join(f", {array}" for array in results)),
         )
-        self.parts += program.parts
+        (self.inline if small else self.parts).extend(program.parts)
         self.slots[slots] = program.slots
         self.programs[name] = program
         head = f"    static inline void {name}(value *__restrict v, const real *__restrict c"

@@ -19,7 +19,7 @@ from vpintegrator.compiled.bodies.kinds import Kind, choice, write_kind
 from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
 from vpintegrator.compiled.calling import REALS
-from vpintegrator.compiled.source import kernel
+from vpintegrator.compiled.source import kernel, translation_units
 from vpintegrator.nn.cluster_potential import ClusterPotential
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> Loo
     of_shear = list(zip(used, [len(shear.read) for shear in shears], strict=True))
     values = np.concatenate([function.values for function in functions])
     return LoopsSource(
-        [_unit(written, REALS[values.dtype], derivatives)],
+        _units(written, REALS[values.dtype], derivatives),
         constants,
         sum(kind.forward * count for kind, count in of_shear),
         sum(kind.backward * count for kind, count in of_shear),
@@ -147,12 +147,13 @@ def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> Loo
     )
 
 
-def _unit(kinds: Sequence[Kind], real: str, derivatives: bool) -> str:
+def _units(kinds: Sequence[Kind], real: str, derivatives: bool) -> list[str]:
     names = ["shears.h", "adjoint.h" if derivatives else "rollout.h"]
     folder = files("vpintegrator.compiled.bodies")
     headers = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
-    written = [kind.text for kind in kinds]
-    return "\n".join([kernel(real, narrow=False), *written, choice(len(kinds)), *headers])
+    parts = [part for kind in kinds for part in kind.parts]
+    frame = [*(kind.text for kind in kinds), choice(len(kinds)), *headers]
+    return translation_units(kernel(real, narrow=False), parts, frame)
 
 
 def _trained(
