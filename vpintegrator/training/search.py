@@ -150,6 +150,8 @@ class _Search:
 
     def run(self) -> Found:
         for functions in ("polynomial", *(["system"] if self.dataset.system.functions else [])):
+            if functions == "system" and self.found is not None and self.found.model.bodies:
+                break  # they are of a state as a whole, and would be learned for one number only
             first = None if self._finished else smallest(self.make, self.sizes, functions)
             if first is not None:
                 self._train(first, _SLICE)
