@@ -22,7 +22,16 @@ from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
 
-NAMES = ("cayley", "rollout", "polynomials", "training", "generation", "work_precision", "startup")
+NAMES = (
+    "cayley",
+    "rollout",
+    "polynomials",
+    "bodies",
+    "training",
+    "generation",
+    "work_precision",
+    "startup",
+)
 FOLDER = Path(__file__).parent
 
 

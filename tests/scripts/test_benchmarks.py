@@ -218,6 +218,31 @@ def test_the_polynomials_in_jax_are_the_same(script):
     np.testing.assert_allclose(found, polynomials.eager(model, initial, 4), rtol=1e-12, atol=1e-14)
 
 
+def test_bodies(script, compiler, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    bodies = script("bodies")
+    monkeypatch.setattr(bodies, "SIZES", (8,))
+    output = run(bodies, "--markdown")
+    header, *rows = cells(output)
+    assert header[:4] == ["bodies", "compiled", "eager", "stoermer-verlet"]
+    assert [row[0] for row in rows] == ["8"] and "jax is left out" in output
+
+
+def test_the_ring_in_jax_is_the_same(script):
+    pytest.importorskip("jax", reason="jax is in the extra bench")
+    bodies = script("bodies")
+    model, initial = bodies.ring(5), bodies.initial_states(3, 5)
+    found = bodies.in_jax(model, 4)(initial)
+    np.testing.assert_allclose(found, bodies.eager(model, initial, 4), rtol=1e-12, atol=1e-14)
+
+
+def test_stoermer_verlet_is_that_of_the_package(script):
+    bodies, system = script("bodies"), vp.load_system("toda", n=4)
+    initial = bodies.initial_states(3, 4)
+    expected = vp.integrate(system, "stoermer-verlet", initial, bodies.STEP, 5)[:, 1:]
+    np.testing.assert_allclose(bodies.stoermer_verlet(initial, 5), expected, atol=1e-14)
+
+
 def test_start_up(script):
     _, *rows = cells(run(script("startup"), "--markdown"))
     assert [row[0] for row in rows] == ["python -c pass", "vp-gen --help"]
