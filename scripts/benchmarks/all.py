@@ -1,4 +1,4 @@
-"""All benchmarks of speed, one after the other, and the record of them.
+"""All benchmarks of speed, one after the other, that of symplectic networks, and their record.
 
     python scripts/benchmarks/all.py --record docs/benchmarks.md
 
@@ -22,7 +22,7 @@ from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
 
-NAMES = (
+SPEED = (
     "cayley",
     "rollout",
     "polynomials",
@@ -32,6 +32,7 @@ NAMES = (
     "work_precision",
     "startup",
 )
+NAMES = (*SPEED, "symplectic")
 FOLDER = Path(__file__).parent
 
 
@@ -49,9 +50,15 @@ def place(name: str) -> re.Pattern[str]:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Document that gets the tables, as Markdown.",
 )
+@click.option("--folder", help="Where symplectic keeps what is measured, to go on from.")
 @plain_errors
-def main(only: str | None, threads: int, quick: bool, record: Path | None) -> None:
-    """Run all benchmarks of speed: some eight minutes, on a machine that does nothing else."""
+def main(
+    only: str | None, threads: int, quick: bool, record: Path | None, folder: str | None
+) -> None:
+    """Run all benchmarks: half an hour, on a machine that does nothing else.
+
+    Those of speed take some eight minutes of it, the training of symplectic networks the rest.
+    """
     names = list(NAMES) if only is None else [name.strip() for name in only.split(",")]
     for name in names:
         if name not in NAMES:
@@ -67,6 +74,7 @@ def main(only: str | None, threads: int, quick: bool, record: Path | None) -> No
     for name in names:
         arguments = ["--threads", str(threads), *(["--quick"] if quick else [])]
         arguments += ["--markdown"] if record is not None else []
+        arguments += ["--folder", folder] if folder is not None and name not in SPEED else []
         begin = time.perf_counter()
         done = subprocess.run(
             [sys.executable, str(FOLDER / f"{name}.py"), *arguments],

@@ -1,0 +1,253 @@
+"""Symplectic networks as published, trained as published and by us, beside ours.
+
+    python scripts/benchmarks/symplectic.py --folder measured
+
+Data are those of ``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry,
+all after the same seconds. With a folder, what is measured is kept there, a file for each system
+and entry, and is not done again: an interrupted measurement goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import re
+import shlex
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+from harness import benchmark, machine, print_table
+
+# isort: split
+
+import numpy as np
+
+import vpintegrator as vp
+from vpintegrator.cli import train
+from vpintegrator.errors import InputError
+from vpintegrator.files import replacing
+
+SYSTEMS = ("pendulum", "coupled-oscillators", "henon-heiles", "kepler", "toda")
+CLASSICAL = ("stoermer-verlet", "gauss-legendre-4")
+STEPS, TRAJECTORIES, WINDOWS = 300, 12, 4000
+_PATIENCE = 300.0  # seconds for data, compilation and rollouts of an entry
+
+_PLAIN = "--no-reversible --no-symmetries"  # as published
+_ADAM = "--optimizer adam --learning-rate"
+
+
+class Sizes(NamedTuple):
+    """Of SympNets: layers and their width, or linear modules of sublayers, as their code has it."""
+
+    layers: int
+    width: int
+    la_layers: int
+    sublayers: int
+
+
+def sizes(dim: int) -> Sizes:
+    """Those of the pendulum, the double pendulum and the three-body problem of its authors."""
+    if dim <= 2:
+        return Sizes(5, 30, 3, 2)
+    return Sizes(8, 50, 8, 5) if dim <= 4 else Sizes(20, 50, 20, 4)
+
+
+def options(entry: str, dim: int) -> str:
+    """Of vp-train. A coupling here is two modules of a SympNet, one that moves q and one for p."""
+    s = sizes(dim)
+    network = {
+        "spff": "--model spff",
+        "spt": "--model spt",
+        "g-sympnet": f"--model spff --functions neurons --activation sigmoid --width {s.width} "
+        f"--depth {-(-s.layers // 2)} {_PLAIN}",
+        "la-sympnet": "--model spff --functions neurons --option layer=linear-activation "
+        f"--activation sigmoid --option linear={s.sublayers} --depth {-(-s.la_layers // 2)} "
+        f"{_PLAIN}",
+        "henonnet": "--model spff --functions neurons --option layer=henon --width 10 --depth 10 "
+        f"{_PLAIN}",
+        "linear-transformer": "--model spt --functions neurons --option attention=linear --window "
+        f"4 --prediction-window 4 --width {2 * dim} --depth 1 {_PLAIN}",
+    }
+    name = entry.removesuffix("-adam")
+    return network[name] + (f" {_ADAM} {RATES[name]}" if entry != name else "")
+
+
+# the published ones, with Adam's learning rate
+RATES = {"g-sympnet": 0.001, "la-sympnet": 0.001, "henonnet": 0.02, "linear-transformer": 0.01}
+ENTRIES = ("spff", "spt", *RATES, *(f"{name}-adam" for name in RATES))
+NOTES = [
+    "error: relative, one step ahead, of states of the test group, of models of windows too",
+    f"RMSE: median of {TRAJECTORIES} orbits over {STEPS} steps; energy, momenta: largest relative "
+    "change of the energy, and of a momentum or angular momentum (absolute where it is zero)",
+    "form: largest entry of |D^T J D - J| in phase space, met on the way; on windows: of the whole "
+    "map of windows",
+    "spff, spt: the defaults of vp-train; -adam as published, the others the same networks under "
+    "Levenberg-Marquardt",
+    "SympNets: modules, widths, sigmoid and Adam's rate of 0.001 of their authors' pendulum (two "
+    "components), double pendulum (four) and three bodies; HenonNet: ten layers of ten units, "
+    "Adam's rate 0.02; linear transformer: window 4, a unit of attention and two modules, twice as "
+    "wide as a state, Adam's rate 0.01. The rate falls along a cosine, batches are of 1024",
+]
+
+
+def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
+    """Train an entry on a system, let it run, and write what was found."""
+    time.perf_counter = time.process_time  # of this process, which does nothing else
+    path = folder / f"{system}.h5"
+    data = vp.open_dataset(path) if path.exists() else vp.generate(system, path)
+    found: dict[str, Any] = {"system": system, "entry": entry, "seconds": seconds}
+    found["machine"] = re.sub(r" \(load [^)]*\)", "", machine())  # which is another every time
+    if entry in CLASSICAL:
+        flow = vp.rollout.as_flow(entry, data.system, data.step)
+        report = vp.compare(None, entry, system=data.system, step=data.step, **_length())
+    else:
+        arguments = shlex.split(options(entry, data.system.dim))
+        found["options"] = shlex.join(arguments)
+        model_path = folder / f"{system}-{entry}.safetensors"
+        given = [str(path), "-o", str(model_path), "--seconds", str(seconds), "--overwrite"]
+        try:
+            train.main([*given, "--quiet", *arguments], standalone_mode=False)
+        except click.ClickException as error:
+            write(folder, found | {"failure": error.format_message()})
+            return
+        model = vp.load(model_path)
+        history = json.loads(model.metadata["training"])
+        found["training"] = {k: v for k, v in history.items() if not isinstance(v, list)}
+        flow = vp.rollout.as_flow(model, data.system)
+        report = vp.compare({entry: model}, [], system=data.system, **_length())
+    found |= numbers(report, data.system) | {"error": one_step_error(flow, data)}
+    write(folder, found)
+
+
+def _length() -> dict[str, Any]:
+    return {"steps": STEPS, "trajectories": TRAJECTORIES, "tangent_steps": 0}
+
+
+def one_step_error(flow: Any, data: Any) -> float:
+    """Relative error of the first new state after windows of the test group."""
+    states = data.states("test")
+    starts = np.arange(states.shape[1] - flow.window)
+    windows = states[:, starts[:, None] + np.arange(flow.window + 1)]
+    windows = windows.reshape(-1, flow.window + 1, flow.dim)
+    windows = windows[:: -(-len(windows) // WINDOWS)]
+    new = flow.start(np.ascontiguousarray(windows[:, :-1])).advance(1)[:, 0]
+    return float(np.linalg.norm(new - windows[:, -1]) / np.linalg.norm(windows[:, -1]))
+
+
+def numbers(report: Any, system: Any) -> dict[str, Any]:
+    """What the table says of the only method."""
+    (name,) = report.runs
+    s = report.summary(name)
+    momenta = [value for key, value in s.invariants.items() if "momentum" in key]
+    return {
+        "RMSE": s.error,
+        "energy": s.invariants["energy"],
+        "momenta": max(momenta, default=None),
+        "form": s.symplecticity,
+        "on windows": s.window_symplecticity,
+        "diverged": s.diverged,
+    }
+
+
+def write(folder: Path, found: dict[str, Any]) -> None:
+    with replacing(folder / f"{found['system']}-{found['entry']}.json", True) as temporary:
+        temporary.write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def tables(results: list[dict[str, Any]]) -> None:
+    """A table for every system."""
+    header = ["network", "parameters", "error", "RMSE", "energy", "momenta", "form", "on windows"]
+    for system in dict.fromkeys(found["system"] for found in results):
+        rows, notes = [], []
+        of_system = [found for found in results if found["system"] == system]
+        for found in of_system:
+            if "failure" in found:
+                notes.append(f"{found['entry']}: {found['failure']}")
+                continue
+            training = found.get("training", {})
+            cells = [found["entry"], str(training.get("parameters", "-"))]
+            cells += [_number(found[key]) for key in ("error", *header[3:])]
+            used, epochs = training.get("used"), training.get("epochs")
+            cells += ["-" if used is None else f"{used:.0f} s", "-" if epochs is None else epochs]
+            rows.append(cells)
+        seconds = sorted({found["seconds"] for found in of_system})
+        words = " or ".join(f"{value:g}" for value in seconds)
+        if system == results[-1]["system"]:
+            notes += [*NOTES, *sorted({found["machine"] for found in results})]
+        title = f"{vp.load_system(system).title}, {words} s of training each"
+        print_table(title, [*header, "time", "epochs"], rows, notes)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1e}" if math.isfinite(value) else "diverged"
+
+
+def names(option: str, given: str | None, known: tuple[str, ...]) -> list[str]:
+    """Those asked for."""
+    chosen = list(known) if given is None else [name.strip() for name in given.split(",")]
+    for name in chosen:
+        if name not in known:
+            raise InputError(f"{option}: '{name}' is none of {', '.join(known)}")
+    return chosen
+
+
+@benchmark(seconds=20.0)
+@click.option("--systems", metavar="NAME,...", help=f"Some of: {', '.join(SYSTEMS)}.")
+@click.option("--entries", metavar="NAME,...", help=f"Some of: {', '.join(ENTRIES)}.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to keep what is measured, and to go on from.",
+)
+def main(
+    seconds: float,
+    threads: int,
+    quick: bool,
+    systems: str | None,
+    entries: str | None,
+    folder: Path | None,
+) -> None:
+    """Train symplectic networks for the same seconds, of processor time, and let them run.
+
+    The seconds are those of each network: a quarter of an hour for all at 20.
+    """
+    chosen = names("--systems", systems, SYSTEMS), names("--entries", entries, ENTRIES)
+    if quick:
+        seconds = 1.0
+        chosen = chosen[0][:1], chosen[1][:1] + chosen[1][-1:]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) if folder is None else folder
+        folder.mkdir(parents=True, exist_ok=True)
+        pairs = [(s, e) for s in chosen[0] for e in (*CLASSICAL, *chosen[1])]
+        files = {pair: folder / f"{pair[0]}-{pair[1]}.json" for pair in pairs}
+        missing = [pair for pair in pairs if not files[pair].exists()]
+        for number, (system, entry) in enumerate(missing, 1):
+            left_out = in_a_process(system, entry, seconds, folder)
+            note = left_out or json.loads(files[system, entry].read_text("utf-8")).get("error", "")
+            click.echo(f"{number} of {len(missing)}: {system}, {entry}: {note}", err=True)
+        done = [json.loads(path.read_text("utf-8")) for path in files.values() if path.exists()]
+        tables(done)
+
+
+def in_a_process(system: str, entry: str, seconds: float, folder: Path) -> str:
+    """So that one that hangs holds nothing up; says why there is no result, if there is none."""
+    arguments = (system, entry, seconds, folder)
+    process = multiprocessing.get_context("spawn").Process(target=measure, args=arguments)
+    process.start()
+    process.join(4 * seconds + _PATIENCE)
+    late = process.is_alive()
+    process.kill()
+    process.join()
+    if late:
+        return "left out, it takes too long"
+    return "left out, it failed as said above" if process.exitcode else ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The benchmark of symplectic networks, on one system for an instant."""
+
+import importlib
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from vpintegrator.cli import train
+
+SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    """The script as a module; entries are measured in this process."""
+    monkeypatch.syspath_prepend(SCRIPTS)
+    harness = importlib.import_module("harness")
+    monkeypatch.setattr(harness, "use_threads", lambda threads: None)
+    sys.modules.pop("symplectic", None)
+    module = importlib.import_module("symplectic")
+    length = {"steps": 10, "trajectories": 3, "tangent_steps": 0, "compiled": False}
+    monkeypatch.setattr(module, "_length", lambda: length)
+    monkeypatch.setattr(module.time, "perf_counter", module.time.perf_counter)  # given back
+    monkeypatch.setattr(module, "in_a_process", lambda *arguments: module.measure(*arguments))
+    return module
+
+
+def test_the_tables_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
+    arguments = ["--folder", str(tmp_path), "--quick", "--markdown"]
+    result = CliRunner().invoke(benchmark.main, arguments)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "pendulum-spff.json").read_text())
+    verlet = json.loads((tmp_path / "pendulum-stoermer-verlet.json").read_text())
+    assert found["form"] < 1e-13 and found["on windows"] is None
+    assert verlet["form"] < 1e-13 and 0 < verlet["error"] < 1e-2
+    windows = json.loads((tmp_path / "pendulum-linear-transformer-adam.json").read_text())
+    assert windows["on windows"] < 1e-13 < windows["form"]
+    assert f"| {found['error']:.1e} |" in result.output
+    assert "**Mathematical pendulum, 1 s of training each**" in result.output
+
+    monkeypatch.setattr(benchmark, "measure", None)  # nothing is measured again
+    again = CliRunner().invoke(benchmark.main, arguments)
+    assert again.exit_code == 0, again.output
+    assert again.stdout == result.stdout.replace(result.stderr, "")
+
+
+@pytest.mark.parametrize("system", ["pendulum", "kepler", "toda"])
+def test_every_entry_is_a_model_of_vp_train(tmp_path, benchmark, system):
+    path = tmp_path / "data.h5"
+    data = vp.generate(system, path, count=10, steps=8)
+    for entry in ("g-sympnet", "la-sympnet-adam", "henonnet", "linear-transformer-adam"):
+        given = shlex.split(benchmark.options(entry, data.system.dim))
+        output = ["-o", str(tmp_path / f"{entry}.safetensors"), "--epochs", "1", "--quiet"]
+        train.main([str(path), *output, "--compiled", "no", *given], standalone_mode=False)
+        model = vp.load(tmp_path / f"{entry}.safetensors")
+        assert model.symplectic
+        assert len(model.reversing_symmetries) == 0  # as published
+        assert not model.arguments.get("bodies")
+
+
+def test_mistakes(benchmark):
+    result = CliRunner().invoke(benchmark.main, ["--systems", "pendulumm"])
+    assert result.exit_code == 2
+    assert "--systems: 'pendulumm' is none of pendulum" in result.output
