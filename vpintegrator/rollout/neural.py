@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ _WORTH = 5000  # evaluations from which on compiling pays
 _PART_VALUES = 500_000  # numbers predicted at a time: they stay in a cache
 _LARGEST_PART = 4096  # steps between two calls of progress
 _JACOBIANS = 200_000  # entries of all Jacobians computed at a time
+_COLUMNS = 128  # of one of them
 
 
 def rollout(
@@ -220,6 +222,13 @@ def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:
     windows = np.asarray(windows, dtype=np.float64)
     size = model.window * model.dim
     result = np.empty((len(windows), size, size))
+    if size > _COLUMNS:  # a part of the columns at a time, which stays in a cache
+        columns = np.eye(size)
+        for k, start in itertools.product(range(len(windows)), range(0, size, _COLUMNS)):
+            some = columns[:, start : start + _COLUMNS]
+            image = network_tangent(model, windows[k : k + 1], some)[0]
+            result[k, :, start : start + _COLUMNS] = image
+        return result
     part = max(1, _JACOBIANS // size**2)
     jacobian = torch.func.vmap(torch.func.jacfwd(model))
     with evaluating(model), torch.no_grad():

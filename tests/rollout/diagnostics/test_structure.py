@@ -91,7 +91,7 @@ def test_of_many_components_the_frobenius_norm_is_estimated(monkeypatch):
 
 
 def test_tangent_vectors_are_mapped_by_the_derivative(monkeypatch):
-    """Also where it is not formed: through the window of a solution, and the model."""
+    """Also where it is not formed: through the window of a solution, and the model; in parts."""
     torch.manual_seed(0)
     s = system("coupled-oscillators")
     model = randomise(VolumePreservingTransformer(dim=4, window=3, depth=1), 0.3, 1)
@@ -104,6 +104,8 @@ def test_tangent_vectors_are_mapped_by_the_derivative(monkeypatch):
     carried = carried.reshape(2, 12, 2)
     expected = flow.derivative(windows) @ carried
     np.testing.assert_allclose(flow.tangent(windows, carried), expected, atol=1e-13)
+    monkeypatch.setattr("vpintegrator.rollout.neural._COLUMNS", 5)
+    np.testing.assert_allclose(flow.derivative(windows) @ carried, expected, atol=1e-13)
 
 
 def test_where_a_solution_ends_before_the_window_nothing_is_said():

@@ -14,6 +14,7 @@ from vpintegrator.rollout.observer import Accumulator
 
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _PART = 1024  # steps between two calls of the flow's cursor
+_FEWEST = 10  # steps that tell more than one of them does
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,8 @@ def tangent_history(ensemble: Ensemble) -> TangentHistory | None:
         return None
     first = ensemble.first[: comparison.tangent_trajectories]
     count = affordable(len(first) * steps, flow.window * flow.dim)
+    if count < min(steps, _FEWEST):
+        return None
     first = first[: max(1, count // steps)]
     return tangent_propagation(flow, first, min(steps, count))
 
