@@ -56,8 +56,8 @@ def test_the_help_describes_every_model(run):
 @pytest.mark.parametrize(
     ("system", "options", "expected"),
     [
-        ("duffing", [], "vpff"),
-        ("duffing", ["--window", "2"], "vpt"),
+        ("duffing", [], "spff"),
+        ("duffing", ["--window", "2"], "spt"),
         ("duffing", ["--option", "time_mixing=true"], "vpt"),
         ("lotka-volterra-2d", [], "resnet"),
         ("lotka-volterra-2d", ["--model", "vpff"], "vpff"),
@@ -70,6 +70,7 @@ def test_auto_takes_what_suits_the_flow(run, system, options, expected):
     assert result.exit_code == 0, result.output
     model = load("a.safetensors")
     assert (model.name, model.prediction_window) == (expected, 1)
+    assert (f"  {expected} was chosen: " in result.output) == ("--model" not in options)
     warned = "a model without structure fits better" in result.output
     assert warned == (system == "lotka-volterra-2d" and model.volume_preserving)
 

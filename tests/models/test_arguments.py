@@ -71,18 +71,33 @@ def test_declarations_need_no_torch():
 
 
 @pytest.mark.parametrize(
-    ("system", "arguments", "name"),
+    ("system", "arguments", "name", "why"),
     [
-        ("duffing", {}, "vpff"),
-        ("duffing", {"window": 2}, "vpt"),
-        ("duffing", {"time_mixing": True, "window": 2}, "vpt"),
-        ("lotka-volterra-2d", {}, "resnet"),
+        (
+            "duffing",
+            {},
+            "spff",
+            "the system is Hamiltonian in states (q, p), and the map symplectic",
+        ),
+        ("duffing", {"window": 2}, "spt", "Hamiltonian"),
+        ("duffing", {"attention": "softmax"}, "spt", "Hamiltonian"),
+        ("duffing", {"functions": "polynomial", "taper": 3.0}, "vpff", "models have no taper"),
+        ("duffing", {"time_mixing": True, "window": 2}, "vpt", "models have no time_mixing"),
+        ("rigid-body", {}, "vpff", "the flow preserves volume, and so does the map"),
+        ("rigid-body", {"window": 2}, "vpt", "the flow preserves volume"),
+        ("charged-particle", {}, "vpff", "the flow preserves volume"),
+        ("lotka-volterra-2d", {}, "resnet", "the flow changes volumes"),
+        ('measured = true\nstate = ["x", "y"]', {}, "vpff", "measured states are taken for"),
+        ('state = ["x"]\nvector_field = { x = "1" }', {}, "resnet", "states of one component"),
     ],
 )
-def test_what_suits_a_system(system, arguments, name):
-    model = vp.models.build(vp.load_system(system), **arguments)
-    assert model.name == name
-    assert model.choices == []
+def test_what_suits_a_system(system, arguments, name, why):
+    system = vp.load_system(system)
+    model = vp.models.build(system, **arguments)
+    assert model.name == vp.models.suited(system, arguments) == name
+    assert model.choices[0].startswith(f"{name} was chosen: ")
+    assert why in model.choices[0]
+    assert model.choices[0] not in vp.models.build(system, name).choices
 
 
 def test_what_is_chosen_for_a_system_is_said():

@@ -75,9 +75,10 @@ class _Command(click.Command):
     "--model",
     default="auto",
     show_default=True,
-    help="Architecture, see below. auto is vpff, which of all stays closest to true orbits on most "
-    "systems of the catalogue and preserves the volume of phase space itself; vpt with --window 2 "
-    "or another option of its own; resnet where the flow changes volumes.",
+    help="Architecture, see below. auto is what the system's structure admits: spff, a symplectic "
+    "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
+    "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
+    "changes volumes.",
 )
 @click.option(
     "--start",
@@ -266,9 +267,8 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
 
     flags = {key: options.pop(key) for key in FLAGS}
     name, extra, dtype = (options.pop(key) for key in ("model", "extra", "dtype"))
-    if name == "auto":
-        name = suited(data.system, given_names(flags, extra))
-    architecture = ARCHITECTURES.find(name)
+    taken = suited(data.system, given_names(flags, extra)) if name == "auto" else name
+    architecture = ARCHITECTURES.find(taken)
     fixed = {key: options.pop(key) for key in ("reversible", "symmetries")}
     fixed |= {"seed": options["seed"], "dtype": dtype}
 

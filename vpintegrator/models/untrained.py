@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def suited(system: System, arguments: Mapping[str, Any] | None = None) -> str:
-    """The name of the architecture that "auto" stands for.
+    """The name of the architecture that "auto" stands for: what the system's structure admits.
 
-    The one-step map of volume-preserving couplings: after equal seconds of training it stays closer
-    to true orbits than windows do on most systems of the catalogue (docs/catalogue.md), and it
-    preserves the volume of phase space itself. A network without structure where that volume
-    changes, and the transformer where a window is given, or another argument of its own.
+    Symplectic models for Hamiltonian systems in states (q, p), volume-preserving ones where the
+    flow only preserves volume, a network without structure where it changes it. Maps of one step,
+    which keep the structure of phase space itself; transformers where a window is given, or another
+    argument of theirs. Where a symplectic model has no such argument a volume-preserving one may.
 
     Parameters
     ----------
@@ -35,16 +35,41 @@ def suited(system: System, arguments: Mapping[str, Any] | None = None) -> str:
     Examples
     --------
     >>> import vpintegrator as vp
+    >>> vp.models.suited(vp.load_system("henon-heiles"))
+    'spff'
     >>> vp.models.suited(vp.load_system("rigid-body"))
     'vpff'
     >>> vp.models.suited(vp.load_system("rigid-body"), {"window": 3})
     'vpt'
     """
-    if system.dim < 2 or not (system.divergence_free or system.is_measured):
-        return "resnet"
-    given = arguments or {}
-    own = {*_known(ARCHITECTURES["vpt"])} - {*_known(ARCHITECTURES["vpff"])}
-    return "vpt" if given.get("window") not in (None, 1) or own.intersection(given) else "vpff"
+    return _suited(system, arguments or {})[0]
+
+
+def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
+    """The name, and why it is that, in a sentence."""
+    if system.dim < 2:
+        return "resnet", "resnet was chosen: states of one component have no structure to keep"
+    if not (system.divergence_free or system.is_measured):
+        return "resnet", "resnet was chosen: the flow changes volumes"
+    known = {name: {*_known(ARCHITECTURES[name])} for name in ("spff", "spt", "vpff", "vpt")}
+    names = set().union(*known.values()).intersection(given) - {"window"}  # others are no arguments
+    windows = given.get("window") not in (None, 1)
+    without: set[str] = set()
+    if system.is_hamiltonian:
+        why = "the system is Hamiltonian in states (q, p), and the map symplectic"
+        for name in ("spt",) if windows else ("spff", "spt"):
+            missing = names - known[name]
+            if not missing:
+                return name, f"{name} was chosen: {why}"
+            without |= missing
+    name = "vpt" if windows or names - known["vpff"] else "vpff"
+    if system.is_measured:
+        why = "measured states are taken for those of a flow that preserves volume"
+    else:
+        why = "the flow preserves volume, and so does the map"
+    if system.is_hamiltonian:
+        why += f"; symplectic models have no {', '.join(sorted(without))}"
+    return name, f"{name} was chosen: {why}"
 
 
 def build(
@@ -92,10 +117,11 @@ def build(
     --------
     >>> import vpintegrator as vp
     >>> model = vp.models.build(vp.load_system("pendulum"), functions="polynomial", degree=3)
-    >>> model.name, model.arguments["split"], model.arguments["periodic"]
-    ('vpff', 'halves', [[0, 6.283185307179586]])
+    >>> model.name, model.symplectic, model.arguments["periodic"]
+    ('spff', True, [[0, 6.283185307179586]])
     """
-    architecture = ARCHITECTURES.find(suited(system, arguments) if model == "auto" else model)
+    name, why = _suited(system, arguments) if model == "auto" else (model, "")
+    architecture = ARCHITECTURES.find(name)
     known = _known(architecture)
     if "split" in known and system.is_hamiltonian:
         arguments.setdefault("split", "halves")  # positions and momenta
@@ -134,6 +160,8 @@ def build(
             f"the {built.weighting} weighting was chosen: the reversing symmetries leave no skew "
             "one but zero"
         )
+    if why:
+        built.choices.insert(0, why)
     return built
 
 
