@@ -2,13 +2,16 @@
 
 import pickle
 import re
+from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vpintegrator.dynamics import Bodies, list_systems, load_system
+from vpintegrator.catalogue import SYSTEMS, catalogue
+from vpintegrator.dynamics import Bodies, load_system
+from vpintegrator.dynamics.body_identities import reach
 from vpintegrator.errors import InputError
 
 MOVED = '[[symmetry]]\ntranslate = ["q"]\n'
@@ -31,6 +34,13 @@ m = [1, 2, 1, 2]
 """
 
 
+catalogued = cache(load_system)
+
+
+def texts():
+    return [(name, file.read_text()) for name, file in catalogue(SYSTEMS).items()]
+
+
 def plane(table, dimension=2):
     return f"{PLANE}{table}dimension = {dimension}\n"
 
@@ -46,8 +56,9 @@ def walls(n, left="q[0]**4", right="q[n - 1]**4", springs="(q[i] - q[i + 1])**4"
 
 
 def test_bodies_of_the_catalogue():
-    found = {name: load_system(name).bodies for name in list_systems()}
-    assert {name: bodies for name, bodies in found.items() if bodies is not None} == {
+    declaring = [name for name, text in texts() if "[[symmetry]]" in text]
+    found = {name: catalogued(name).bodies for name in declaring}
+    assert found == {
         "kepler": Bodies(1, 2, kinds=(0,), rotations=True),
         "three-body": Bodies(3, 2, "pairs", (0, 0, 0), translations=True, rotations=True),
         "outer-solar-system": Bodies(
@@ -95,7 +106,7 @@ def test_bodies_travel_with_the_system():
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["three-body", "outer-solar-system"]))
 def test_vector_fields_have_the_symmetries(seed, name):
     """The law itself in doubles: f commutes with rotations, and translations leave it."""
-    system = load_system(name)
+    system = catalogued(name)
     n, d = system.bodies.count, system.bodies.dimension
     random = np.random.default_rng(seed)
     turn = np.linalg.qr(random.normal(size=(d, d)))[0]
@@ -145,6 +156,26 @@ def test_a_row_of_two_places_reach():
     second = "+ sum((q[i] - q[i + 2])**4 for i in range(n - 2))"
     text = CHAIN.replace('range(n - 1))"', f'range(n - 1)) {second}"')
     assert load_system(f'{text}{EXCHANGED}along = "chain"', n=4).bodies.layout == "chain"
+
+
+@given(st.integers(1, 9), st.integers(1, 3), st.sampled_from(["ring", "chain"]), st.data())
+def test_reach_is_that_of_the_farthest_body_seen(n, d, layout, data):
+    """Chosen pairs of bodies act on each other by one of their components."""
+    body, part = st.integers(0, n - 1), st.integers(0, d - 1)
+    pairs = data.draw(st.lists(st.tuples(body, body, part), max_size=4))
+    terms = [f"(q[{j * d + c}] - q[{k * d + c}])**2" for j, k, c in pairs if j != k]
+    system = load_system(
+        f'state = {{q = {n * d}, p = {n * d}}}\nhamiltonian = "{" + ".join(["p[0]**2", *terms])}"'
+    )
+    away = [abs(j - k) for j, k, _ in pairs]
+    expected = [min(k, n - k) if layout == "ring" else k for k in away]
+    assert reach(system.equations, Bodies(n, d, layout)) == max(expected, default=0)
+
+
+def test_a_row_in_which_everything_depends_on_everything_is_refused_at_once():
+    text = CHAIN.replace("exp(q[i] - q[i + 1])", "(sum(q[j] for j in range(n)))**2")
+    with pytest.raises(InputError, match="199 places away"):
+        load_system(f'{text.replace("n = 8", "n = 200")}{EXCHANGED}along = "chain"')
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])

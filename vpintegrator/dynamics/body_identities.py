@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from vpintegrator.dynamics.algebra import Expression
 from vpintegrator.dynamics.bodies import Bodies
 from vpintegrator.dynamics.constants import HIGH
 from vpintegrator.dynamics.equations import Equations, read_equations
@@ -22,6 +23,7 @@ from vpintegrator.errors import InputError
 
 _IMAGES = {"pairs": 2, "ring": 1, "chain": 1, "walls": 3}  # values of the field at each point
 _LONG_ENOUGH = 16  # a row in which all bodies see each other is none
+_MOST_TRIED = 3  # parameters that might set the length of a row
 _SEED = 20231219
 
 
@@ -145,29 +147,42 @@ def _check_row(trial: Trial, bodies: Bodies, where: str) -> None:
 def reach(equations: Equations, bodies: Bodies) -> int:
     """How many places along a row, or round a ring, the farthest body is that one sees."""
     half = bodies.count * bodies.dimension
-    index = {symbol: j for j, symbol in enumerate(equations.symbols)}
     farthest = 0
     for i, component in enumerate(equations.vector_field):
-        own = i % half // bodies.dimension
-        for symbol in equations.algebra.symbols(component):
-            away = abs(index[symbol] % half // bodies.dimension - own)
-            farthest = max(
-                farthest, min(away, bodies.count - away) if bodies.layout == "ring" else away
-            )
+        if isinstance(component, Expression):
+            own = i % half // bodies.dimension
+            # the variables of a system are its components, in order
+            seen = (component.depends | component.depends >> half) & ((1 << half) - 1)
+            farthest = max(farthest, _farthest(seen, own, bodies))
     return farthest
+
+
+def _farthest(seen: int, own: int, bodies: Bodies) -> int:
+    """How far from a body the farthest is of which a component is among the bits ``seen``."""
+    if not seen:
+        return 0
+    d, n = bodies.dimension, bodies.count
+    if bodies.layout != "ring":
+        first, last = ((seen & -seen).bit_length() - 1) // d, (seen.bit_length() - 1) // d
+        return max(own - first, last - own)
+    turned = (seen >> own * d | seen << (n - own) * d) & ((1 << n * d) - 1)
+    ahead = turned & ((1 << (n // 2 + 1) * d) - 1)
+    behind = turned ^ ahead
+    nearest_behind = n - ((behind & -behind).bit_length() - 1) // d if behind else 0
+    return max((ahead.bit_length() - 1) // d if ahead else 0, nearest_behind)
 
 
 def _longer(equations: Equations) -> Equations | None:
     """The same system with a longer row, where a parameter sets its length."""
-    lengths = equations.table["state"].values()
-    for name, value in equations.definitions.items():
-        pattern = rf"\b{name}\b"
-        if type(value) is int and any(re.search(pattern, str(text)) for text in lengths):
-            try:
-                given = {**equations.definitions, name: _LONG_ENOUGH}
-                return read_equations(equations.table, equations.source, given)[0]
-            except InputError:  # it sets more than that
-                continue
+    lengths = " ".join(map(str, equations.table["state"].values()))
+    named = {*re.findall(r"\w+", lengths)}
+    whole = [k for k, value in equations.definitions.items() if type(value) is int and k in named]
+    for name in whole[:_MOST_TRIED]:
+        try:
+            given = {**equations.definitions, name: _LONG_ENOUGH}
+            return read_equations(equations.table, equations.source, given)[0]
+        except InputError:  # it sets more than that
+            continue
     return None
 
 
