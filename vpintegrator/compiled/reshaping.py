@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 # operations whose tensors of integers are indices; elsewhere these are numbers
-INDEXED = {"gather", "index", "index_copy", "index_put", "index_select"}
+INDEXED = {"gather", "index", "index_add", "index_copy", "index_put", "index_select"}
 
 
 def _expand(a: np.ndarray, size: list[int], **_: Any) -> np.ndarray:
