@@ -208,6 +208,18 @@ def test_errors_of_invariants_say_what_they_are_relative_to(body, oscillators):
     assert "energy rel./abs. error" in markdown_table(report)
 
 
+def test_invariants_that_are_kept_are_named():
+    """Momenta are told from what drifts, however little room there is for columns."""
+    report = vp.compare(
+        None, ["rk4", "stoermer-verlet"], system="kepler", step=0.1, steps=100, trajectories=2
+    )
+    summary = report.summary("rk4")
+    assert not any(summary.invariants_kept.values())
+    assert summary.invariants["angular_momentum"] > 1e-7
+    for text in (printed(report, 60), markdown_table(report)):
+        assert "Kept to rounding: angular momentum by Störmer–Verlet." in " ".join(text.split())
+
+
 def test_markdown_and_latex(body):
     text = markdown_table(body)
     assert text.count("\n| ") == 4

@@ -221,7 +221,7 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
         f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space map "
         "z_0 → z_n; yes where it is rounding.",
     ]
-    sentences += _on_symplecticity(report)
+    sentences += [*_on_invariants(report), *_on_symplecticity(report)]
     if any(report.diverged(name) for name in report.runs):
         sentences.append(
             "Diverged: orbits that are not finite, farther from the reference than ten times its "
@@ -236,6 +236,22 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
     if left_out:
         sentences.append(f"Left out for want of width: {', '.join(left_out)}.")
     return [printable(sentence) for sentence in sentences]
+
+
+def _on_invariants(report: Report) -> list[str]:
+    """Which invariants are constant to rounding, and for whom: there may be no room for them."""
+    parts = []
+    for invariant, label in report.invariant_labels.items():
+        kept = [
+            run.title
+            for name, run in report.runs.items()
+            if report.summary(name).invariants_kept[invariant]
+        ]
+        if kept:
+            parts.append(
+                f"{label} by {'all' if len(kept) == len(report.runs) else ', '.join(kept)}"
+            )
+    return [f"Kept to rounding: {'; '.join(parts)}."] if parts else []
 
 
 def _on_symplecticity(report: Report) -> list[str]:

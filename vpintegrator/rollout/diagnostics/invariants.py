@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report
 
 _KINDS = {"relative": "rel. error", "absolute": "abs. error", "mixed": "rel./abs. error"}
+_ROUNDING = 1e-12  # change of an invariant that is kept: at most this, in up to so many steps
+_ROUNDING_STEPS = 200
 ENDINGS = ("error", "error kind", "drift", "drift ±")  # of its columns, after its label
 
 
@@ -164,8 +166,9 @@ class InvariantDiagnostic(Diagnostic):
     """How the system's invariants change.
 
     Measured are ``invariants``, an :class:`InvariantError` by name. Summed up, by name too:
-    ``invariants``, the largest error over trajectories and steps; ``invariant_kinds``, whether it
-    is relative, or absolute as the invariant vanishes; ``drifts`` and ``drift_errors``, the drift
+    ``invariants``, the largest error over trajectories and steps; ``invariants_kept``, whether that
+    is rounding; ``invariant_kinds``, whether it is relative, or absolute as the invariant vanishes;
+    ``drifts`` and ``drift_errors``, the drift
     of largest size, per unit of time, and its standard error.
     """
 
@@ -231,8 +234,11 @@ class InvariantDiagnostic(Diagnostic):
             name: int(np.argmax(np.abs(np.nan_to_num(value.drift.slope))))
             for name, value in found.items()
         }
+        largest = {name: float(v.largest.max()) for name, v in found.items()}
+        rounding = _ROUNDING * max(1.0, report.times[-1] / report.step / _ROUNDING_STEPS)
         return {
-            "invariants": {name: float(v.largest.max()) for name, v in found.items()},
+            "invariants": largest,
+            "invariants_kept": {name: value <= rounding for name, value in largest.items()},
             "invariant_kinds": {name: v.kind for name, v in found.items()},
             "drifts": {name: float(v.drift.slope[worst[name]]) for name, v in found.items()},
             "drift_errors": {
