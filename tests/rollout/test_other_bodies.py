@@ -97,6 +97,8 @@ def test_parameters_that_change_more_are_refused(source, given, message):
 def test_models_that_know_no_bodies():
     with pytest.raises(vp.InputError, match="weights of this vpff are of a state as a whole"):
         vp.rollout.with_parameters(trained("toda", "vpff", n=4), n=8)
+    with pytest.raises(vp.InputError, match="with_parameters changes the number of bodies"):
+        vp.compare(trained("toda", n=4), system=vp.load_system("toda", n=5), steps=2)
     with pytest.raises(vp.InputError, match="does not say which system it was trained on"):
         vp.rollout.with_parameters(vp.models.SymplecticFeedForward(dim=4), n=8)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.cli.common import console, say, say_title
 from vpintegrator.cli.output import width_of, write_json
-from vpintegrator.cli.reporting import told_of_equations, told_of_import
+from vpintegrator.cli.reporting import told_of_bodies, told_of_equations, told_of_import
 from vpintegrator.cli.results import dataset_results, model_results, rollout_results
 from vpintegrator.errors import InputError
 
@@ -62,6 +62,8 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     say_title(dataset.title)
     say("system", _system(dataset.system))
     say("state", f"{dataset.dim} components: {_plain(', '.join(dataset.system.components))}")
+    if bodies := dataset.system.bodies:
+        say("symmetries", f"{told_of_bodies(bodies)}: {', '.join(bodies.symmetries) or 'none'}")
     say("step", f"{dataset.step:g}")
     for name, group in groups.items():
         count, length, _ = group.shape

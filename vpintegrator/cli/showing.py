@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vpintegrator.cli.common import console
 from vpintegrator.cli.output import write_json
+from vpintegrator.cli.reporting import told_of_bodies
 from vpintegrator.cli.results import system_results
-
-if TYPE_CHECKING:
-    from vpintegrator.dynamics import Bodies
 
 
 def list_catalogue() -> None:
@@ -99,7 +97,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         *(symmetries_unicode(system) or ["none declared"]),
     )
     if system.bodies:
-        section(f"Symmetries of {_bodies(system.bodies)}", *system.bodies.symmetries)
+        section(f"Symmetries of {told_of_bodies(system.bodies)}", *system.bodies.symmetries)
     if system.periods:
         angles = (f"{system.components[i]} {period:.9g}" for i, period in system.periods.items())
         section("Angles and their periods", ", ".join(angles))
@@ -108,14 +106,6 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
     if system.defaults:
         section("Suggested", ", ".join(f"{k} {v:g}" for k, v in system.defaults.items()))
     write_json(lambda: system_results(system))
-
-
-def _bodies(bodies: Bodies) -> str:
-    """``3 bodies of 2 components``."""
-    return (
-        f"{bodies.count} {'body' if bodies.count == 1 else 'bodies'} of {bodies.dimension} "
-        f"{'component' if bodies.dimension == 1 else 'components'}"
-    )
 
 
 def _value(value: Any) -> str:
