@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -19,6 +20,8 @@ from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
+
+_SEEN = 64  # states of those that a model is adapted to
 
 
 class Integrator(nn.Module):
@@ -69,6 +72,8 @@ class Integrator(nn.Module):
         What a saved model says about its origin; training fills it in.
     choices : list of str
         What ``vpintegrator.models.build`` chose that was not asked for, a sentence each.
+    seen : ndarray (state, dim) or None
+        Some of the states that it was adapted to, by which machine code is compared.
 
     Raises
     ------
@@ -131,6 +136,7 @@ class Integrator(nn.Module):
             self.arguments["periodic"] = [list(pair) for pair in self.periods.items()]
         self.metadata: dict[str, str] = {}
         self.choices: list[str] = []
+        self.seen: np.ndarray | None = None
         self.register_buffer("shift", torch.zeros(a.dim, dtype=torch.float64))
         self.register_buffer("scale", torch.ones(a.dim, dtype=torch.float64))
         if a.shift is not None or a.scale is not None or self.periods:
@@ -237,6 +243,7 @@ class Integrator(nn.Module):
         states : Tensor, (state, dim)
             For example some of the training states; normalisation is set before.
         """
+        self.seen = states[:: -(-len(states) // _SEEN)].numpy(force=True)
         normalised = (states.to(self.scale) - self.shift) / self.scale
         if isinstance(self.core, Reversible):  # psi meets reflected states too
             normalised = torch.cat([normalised, self.core.reflection(normalised)])

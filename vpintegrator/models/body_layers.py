@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,10 @@ class BodyArguments(FunctionArguments):
         omitted=True,
     )
     reach: int = argument(
-        1, "Neighbours along a ring or chain that a cluster reaches to.", least=1, omitted=True
+        2,
+        "Neighbours along a ring or chain that a cluster of positions reaches to.",
+        least=1,
+        omitted=True,
     )
     lengths: str = argument(
         "logarithms",
@@ -110,38 +113,31 @@ class BodyArguments(FunctionArguments):
 
 
 def body_coupling(a: Any) -> GradientCoupling:
-    """A gradient coupling of clusters, from ``BodyArguments``."""
+    """A gradient coupling of clusters, from ``BodyArguments``.
+
+    Kinetic energies are of single bodies: with them and the clusters of positions alone, brackets
+    give all that the flow of such a system is made of.
+    """
     of_positions, of_momenta = canonical_blocks(a.group)
+    reach = min(a.bodies, 2 if a.layout in ("", "pairs") else a.reach + 1)
+    positions = range(1 + a.translations, reach + 1)
+    lengths = {"translations": a.translations, "logarithms": a.lengths == "logarithms"}
     return GradientCoupling(
-        _potential(a, of_momenta, translations=False, logarithms=False),
-        _potential(
-            a,
-            of_positions,
-            translations=a.translations,
-            logarithms=a.lengths == "logarithms",
-        ),
+        _potential(a, of_momenta, [1]), _potential(a, of_positions, positions, **lengths)
     )
 
 
-def _potential(
-    a: Any, group: torch.Tensor, *, translations: bool, logarithms: bool
-) -> PotentialSum:
-    """A sum over clusters of all orders, as invariant as is asked for."""
-    layout, kinds = a.layout or "pairs", a.kinds or None
+def _potential(a: Any, group: torch.Tensor, orders: Iterable[int], **features: Any) -> PotentialSum:
+    """A sum over clusters of some orders, as invariant as is asked for."""
+    layout, kinds = a.layout or "pairs", a.kinds or [0] * a.bodies
     if not a.layout:
         kinds = range(a.bodies)
-    highest = min(a.bodies, 2 if layout == "pairs" else a.reach + 1)
     moved = moved_bodies(group, a.bodies)
     found = []
-    for order in range(1 + translations, highest + 1):
-        features = {
-            "translations": translations,
-            "rotations": a.rotations,
-            "logarithms": logarithms,
-        }
+    for order in orders:
         for alike in clusters(layout, a.bodies, order, kinds):
-            own = ClusterFeatures(order, a.vector, **features)
-            symmetries = _symmetries(own, alike, layout, moved, kinds or [0] * a.bodies)
+            own = ClusterFeatures(order, a.vector, rotations=a.rotations, **features)
+            symmetries = _symmetries(own, alike, layout, moved, kinds)
             function = _function(a, own, symmetries)
             found.append(ClusterPotential(alike, own, function, bodies=a.bodies, group=symmetries))
     return PotentialSum(found)

@@ -91,7 +91,7 @@ def rest_attention(model: Integrator) -> None:
 def is_polynomial(layer: nn.Module) -> bool:
     """Whether a layer is a coupling by polynomials, which can take the terms of a smaller one."""
     if isinstance(layer, GradientCoupling):
-        return getattr(layer.potential, "polynomial", False)
+        return layer.polynomial
     return isinstance(layer, BasisCoupling)
 
 

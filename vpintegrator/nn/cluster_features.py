@@ -12,7 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import RADIUS
 from vpintegrator.nn.tensor_arguments import as_dtype
 
-_MARGIN = 1.05  # of the range that variables are seen in
+_MARGIN = 1.2  # of the range that variables are seen in: layers see states between those of data
 
 
 class ClusterFeatures(nn.Module):

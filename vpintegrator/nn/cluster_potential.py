@@ -50,6 +50,7 @@ class ClusterPotential(nn.Module):
     sign: torch.Tensor
     weight: torch.Tensor
     group: torch.Tensor
+    memberships: torch.Tensor
 
     def __init__(
         self,
@@ -75,6 +76,8 @@ class ClusterPotential(nn.Module):
         self.register_buffer("sign", clusters.sign.to(dtype), persistent=False)
         self.register_buffer("weight", clusters.weight.to(dtype), persistent=False)
         self.register_buffer("group", group, persistent=False)
+        memberships, self.missing = _memberships(clusters.index, bodies)
+        self.register_buffer("memberships", memberships, persistent=False)
 
     @property
     def polynomial(self) -> bool:
@@ -96,8 +99,10 @@ class ClusterPotential(nn.Module):
         """grad V at x (..., size)."""
         factor = (self.weight.unsqueeze(-1) * self.sign).unsqueeze(-1)
         parts = (self.cluster_gradient(self._gathered(x)) * factor).flatten(-3, -2)
-        bodies = torch.zeros_like(x).unflatten(-1, (self.bodies, self.features.dimension))
-        return bodies.index_add(-2, self.index.flatten(), parts).flatten(-2)
+        if self.missing:
+            parts = torch.cat([parts, torch.zeros_like(parts[..., :1, :])], -2)
+        each = parts.index_select(-2, self.memberships.flatten())
+        return each.unflatten(-2, self.memberships.shape).sum(-2).flatten(-2)
 
     def adapt(self, x: torch.Tensor) -> None:
         """Shift and scale the variables to the range that they have in states x (..., size)."""
@@ -114,6 +119,19 @@ class ClusterPotential(nn.Module):
 
     def extra_repr(self) -> str:
         return f"bodies={self.bodies}, clusters={len(self.index)}"
+
+
+def _memberships(index: torch.Tensor, bodies: int) -> tuple[torch.Tensor, bool]:
+    """Of each body its places in the flattened clusters (body, most), and whether some are missing.
+
+    One after the last place stands for those.
+    """
+    places: list[list[int]] = [[] for _ in range(bodies)]
+    for place, body in enumerate(index.flatten().tolist()):
+        places[body].append(place)
+    most = max(map(len, places))
+    missing = any(len(own) < most for own in places)
+    return torch.tensor([own + [index.numel()] * (most - len(own)) for own in places]), missing
 
 
 class PotentialSum(nn.Module):

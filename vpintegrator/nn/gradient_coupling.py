@@ -60,6 +60,12 @@ class GradientCoupling(nn.Module):
         both = (self.kinetic, self.potential)
         return all(getattr(potential, "constant_at_zero", False) for potential in both)
 
+    @property
+    def polynomial(self) -> bool:
+        """Whether both potentials are, so that they can take the terms of smaller ones."""
+        both = (self.kinetic, self.potential)
+        return all(getattr(potential, "polynomial", False) for potential in both)
+
     def adapt(self, z: torch.Tensor) -> None:
         """Let potentials that see a range of their variables see that of states z (..., dim)."""
         for potential, x in zip((self.potential, self.kinetic), z.chunk(2, -1), strict=True):

@@ -23,6 +23,7 @@ from vpintegrator.models import Integrator, grown
 from vpintegrator.models.growth import rest_attention
 from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.history import Budget, History, NothingLearned
+from vpintegrator.training.splitting_start import begin_as_splitting
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
@@ -45,6 +46,9 @@ _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
 _LARGEST_DEGREE = 30
 _DEPTHS = (2, 3, 4)  # to begin with
+# of models that begin as a splitting: degrees until its vector field is that of the system so far
+_DEGREES, _FITTED = (4, 6, 8, 10, 12), 1e-7
+_STAGES = 3
 
 
 @dataclass
@@ -152,7 +156,7 @@ class _Search:
         for functions in ("polynomial", *(["system"] if self.dataset.system.functions else [])):
             if functions == "system" and self.found is not None and self.found.model.bodies:
                 break  # they are of a state as a whole, and would be learned for one number only
-            first = None if self._finished else smallest(self.make, self.sizes, functions)
+            first = None if self._finished else self._first(functions)
             if first is not None:
                 self._train(first, _SLICE)
         if self.found is not None and self.found.error > FAR:
@@ -177,6 +181,30 @@ class _Search:
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
         found.epochs, found.seconds = self.epochs, time.perf_counter() - self.start
         return found
+
+    def _first(self, functions: str) -> Integrator | None:
+        """A model to begin with: one that is a splitting of the system, of as low a degree as is.
+
+        Else the smallest.
+        """
+        first = smallest(self.make, self.sizes, functions)
+        if first is None or "degree" in self.sizes:
+            return first
+        least = math.inf
+        for degree in _DEGREES:
+            sizes = {"degree": degree, "depth": self.sizes.get("depth", _STAGES)}
+            try:
+                model = self.make({"functions": functions} | sizes)
+            except InputError:  # too many terms
+                break
+            self.data.normalise(model)
+            misfit = begin_as_splitting(model, self.data)
+            if count(model) > _FIRST or not misfit < least / 2:
+                break
+            first, least = model, misfit
+            if misfit < _FITTED:
+                break
+        return first
 
     def _shown(self, progress: Callable[[History], None]) -> Callable[[History], None]:
         """The same with the share of the whole budget that is used."""
@@ -251,9 +279,9 @@ class _Search:
         for model in self._larger(before):
             if count(model) > _LARGE:
                 continue
-            history = self._run(
-                model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, compiled=False
-            )
+            # those of bodies are worth compiling even for a trial
+            compiled = {} if model.bodies else {"compiled": False}
+            history = self._run(model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, **compiled)
             if self._finished:
                 self._note(model, history.best_validation_error, history, _GAIN)
                 return False
@@ -294,7 +322,7 @@ class _Search:
             {"degree": degree + 2},
             {"degree": degree + 2, "depth": depth + 1},
         ]
-        for step in steps:
+        for step in steps[2:] if model.bodies else steps:
             if step.keys() & self.sizes.keys() or step.get("degree", 0) > _LARGEST_DEGREE:
                 continue
             try:
@@ -304,6 +332,17 @@ class _Search:
             rest_attention(larger)
             if count(model) < count(larger) <= _MOST:
                 yield larger
+        if model.bodies and not self.sizes:
+            # further steps of a splitting lead elsewhere than layers after the last
+            another = self.make(
+                {
+                    "functions": model.arguments["functions"],
+                    "degree": min(degree + 2, _LARGEST_DEGREE),
+                    "depth": depth + 3,
+                }
+            )
+            if count(another) <= _MOST:
+                yield another
 
 
 def smallest(

@@ -34,6 +34,7 @@ from vpintegrator.training.optimizers import BY_NAME, Method
 from vpintegrator.training.output import Files, save_somewhere, sentence
 from vpintegrator.training.progress import Show, shown
 from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.splitting_start import begin_as_splitting
 from vpintegrator.training.stages import Stages
 from vpintegrator.training.stored_checkpoint import load_checkpoint, stored_identity
 from vpintegrator.training.training_data import TrainingData
@@ -70,6 +71,8 @@ class Trainer:
         model = self.model
         if self.normalise:
             self.data.normalise(model)
+            if "training" not in model.metadata:  # untrained
+                begin_as_splitting(model, self.data)
         model.to(self.execution.device)
         self.pairs = self.data.pairs(model, self.objective.horizon)
         self.held_out = self.data.held_out(model)
