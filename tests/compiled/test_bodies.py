@@ -51,7 +51,7 @@ CASES = {
         **POLYNOMIALS,
     },
     "ring turned round": {"bodies": 4, "layout": "ring", "mirror": True, **POLYNOMIALS},
-    "one step": {"bodies": 3, "layout": "chain", "reversible": False, **POLYNOMIALS},
+    "one step": {"bodies": 3, "layout": "ring", "reversible": False, **POLYNOMIALS},
 }
 
 
@@ -149,6 +149,27 @@ def test_rows_are_computed_by_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("narrow", [False, True])
+def test_trajectories_are_independent(narrow):
+    model = build("chain")
+    machine, first = compiled.CompiledModel(model, narrow), states(model).numpy()
+    whole = machine.advance(first, 5)[0]
+    np.testing.assert_array_equal(machine.advance(first[4:5], 5)[0], whole[4:5])
+    first[2, 0, 3] = np.nan
+    others = np.arange(COUNT) != 2
+    np.testing.assert_array_equal(machine.advance(first, 5)[0][others], whole[others])
+
+
+def test_parameters_that_are_not_trained():
+    model = build("chain")
+    for name, p in model.named_parameters():
+        p.requires_grad_("bias" in name)
+    arrays = states(model).numpy(), states(model).numpy()
+    machine = compiled.CompiledResidual(model, np.ones(model.dim))  # compared with PyTorch
+    transposed, _ = machine.jacobian(ParameterVector(model).read().numpy(), *arrays)
+    assert len(transposed) == sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
 def test_threads_change_nothing(monkeypatch, narrow):
     model = build("walls")
     machine, first = compiled.CompiledModel(model, narrow), states(model, 37).numpy()
@@ -171,7 +192,7 @@ def test_single_precision():
 
 
 def test_a_thousand_bodies_need_no_other_library():
-    few, many = (build("ring", n) for n in (8, 1000))
+    few, many = (build("one step", n) for n in (8, 1000))
     sources = [compiled.CompiledModel(model).source for model in (few, many)]
     assert sources[0].units == sources[1].units
     assert sources[1].operations == 125 * sources[0].operations

@@ -51,7 +51,7 @@ class _OneCluster(nn.Module):
     def __init__(self, potential: nn.Module) -> None:
         super().__init__()
         self.potential = potential
-        if isinstance(potential, ClusterPotential):
+        if type(potential) is ClusterPotential:  # others may do something else to states
             self.window, self.dim = potential.index.shape[1], potential.features.dimension
             self._gradient = potential.cluster_gradient
         else:

@@ -63,7 +63,7 @@ def shears_of(model: Integrator) -> list[Shear] | None:
     Only models with clusters are taken apart.
     """
     core = getattr(model, "core", None)
-    if not any(isinstance(module, ClusterPotential) for module in model.modules()):
+    if not any(type(module) is ClusterPotential for module in model.modules()):
         return None
     if model.window != 1 or not isinstance(core, nn.Module):
         return None
@@ -131,7 +131,7 @@ def _shear(potential: nn.Module, of_momenta: bool, sign: float, now: _Permutatio
     """A shear of states that are permuted, as one of states as they were."""
     half = len(now.source) // 2
     index, signs, weights = np.arange(half)[None], np.ones((1, half)), np.ones((1, 1))
-    if isinstance(potential, ClusterPotential):
+    if type(potential) is ClusterPotential:
         # a wall that all bodies of a cluster are at moves nothing
         used = (potential.weight != 0) & (potential.sign != 0).any(1)
         d = potential.features.dimension

@@ -20,7 +20,6 @@ from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.source import kernel, translation_units
-from vpintegrator.nn.cluster_potential import ClusterPotential
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -69,8 +68,8 @@ class LoopsSource:
     def tables(self, lanes: int, narrow: bool = False) -> Tables:
         """What the library reads, for vectors of so many numbers."""
         dimension = max(
-            (s.potential.features.dimension if isinstance(s.potential, ClusterPotential) else 1)
-            for s in self._shears
+            getattr(getattr(shear.potential, "features", None), "dimension", 1)
+            for shear in self._shears
         )
         return Tables(
             self._shears,
