@@ -18,6 +18,16 @@ def coupling(kind, *arguments, **options):
     return nn.GradientCoupling(*(kind(*arguments, **options) for _ in range(2)))
 
 
+def pairs(bodies, dimension, **seen):
+    """A potential of all pairs of bodies, which sees their differences alone."""
+    features = nn.ClusterFeatures(2, dimension, translations=True, **seen)
+    parts = [
+        nn.ClusterPotential(each, features, nn.NeuronPotential(features.size, 4), bodies=bodies)
+        for each in nn.clusters("pairs", bodies, 2)
+    ]
+    return nn.PotentialSum(parts)
+
+
 # an example or more of every layer and of every potential, of n degrees of freedom, windows of T
 LAYERS = {
     "neurons": lambda n, T: coupling(nn.NeuronPotential, n, 5),
@@ -29,6 +39,8 @@ LAYERS = {
     "activation modules": lambda n, T: coupling(nn.ComponentPotential, n),
     "softmax attention": lambda n, T: coupling(nn.AttentionPotential, n),
     "linear attention": lambda n, T: coupling(nn.TimePotential, n, T),
+    "pairs of bodies": lambda n, T: coupling(pairs, n + 1, 1),
+    "pairs of bodies, lengths": lambda n, T: coupling(pairs, n + 1, 2, rotations=True),
     "henon": lambda n, T: nn.HenonMap(nn.NeuronPotential(n, 5)),
     "rotations": lambda n, T: nn.SymplecticAttention(2 * n),
     "composition": lambda n, T: nn.Composition(
@@ -67,7 +79,8 @@ def test_the_form_is_kept_on_windows(name, freedoms, window, seed):
     torch.manual_seed(seed)
     layer = randomise(LAYERS[name](freedoms, window), WEIGHTS, seed)
     assert layer.symplectic and layer.volume_preserving
-    X = sample(window, 2 * freedoms, seed=seed, scale=0.7)
+    dim = getattr(layer, "dim", 2 * freedoms)
+    X = sample(window, dim, seed=seed, scale=0.7)
     assert symplecticity_defect(layer, X) <= 1e-12
     Y = layer(X)
     assert_close(layer.inverse(Y), X, 1e-11 * max(1.0, float(Y.detach().abs().max())))
