@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from vpintegrator import models, nn
-from vpintegrator.models.growth import rest_attention
+from vpintegrator.models.growth import layers, refined, rest_attention
 
 FLIPS = [[[-1.0, 0, 0], [0, 1, 0], [0, 0, 1]], [[1.0, 0, 0], [0, -1, 0], [0, 0, 1]]]
 
@@ -47,6 +47,32 @@ def test_a_grown_model_is_the_same_map(seed, window, symmetric, more):
         assert sum(p.numel() for p in larger.parameters()) >= sum(
             p.numel() for p in model.parameters()
         )
+
+
+@pytest.mark.parametrize("depth", [3, 4, 6, 7])
+@pytest.mark.parametrize("name", ["vpff", "vpt", "spff", "bodies"])
+def test_layers_sampled_anew_are_the_same_flow(name, depth):
+    """To first order the sum of the coefficients is the generator: maps differ by second order."""
+    torch.manual_seed(depth)
+    given = {"dim": 4, "depth": 3, "functions": "polynomial", "degree": 3}
+    given |= {"bodies": 2} if name == "bodies" else {}
+    model = models.ARCHITECTURES["spff" if name == "bodies" else name](**given)
+    defects, moved = [], []
+    z = torch.randn(5, model.window, 4, dtype=torch.float64)
+    for size in (1e-3, 1e-4):
+        torch.manual_seed(0)
+        randomised(model, size)
+        rest_attention(model)
+        deeper = refined(model, depth)
+        defects.append((deeper(z) - model(z)).abs().max().item())
+        moved.append((model(z) - z).abs().max().item())
+        total = [sum(p.sum() for p in layers(each).parameters()) for each in (model, deeper)]
+        torch.testing.assert_close(*total)
+    assert len(layers(deeper)) * 3 == len(layers(model)) * depth
+    if depth == 3:
+        assert max(defects) < 1e-15
+    else:
+        assert defects[1] < 0.02 * defects[0] < 0.02 * moved[0]
 
 
 def test_angles_and_pairs_of_components_grow_too():

@@ -76,6 +76,60 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     return larger
 
 
+def refined(model: Model, depth: int) -> Model:
+    """A deeper model that is nearly the same map: its layers, as a function of time, sampled anew.
+
+    Where a map is the flow of some time, n layers stand for as many steps of it, and m > n layers
+    are steps of m-ths. Coefficients of polynomials are averaged over these; all other layers are as
+    ``grown`` makes them. Least squares then find the rest faster than from the very same map with
+    new layers at rest, whose coefficients do what those beside them do already.
+
+    Parameters
+    ----------
+    model
+        As for ``grown``.
+    depth
+        At least that of the model.
+
+    Raises
+    ------
+    InputError
+        As ``grown``.
+
+    Examples
+    --------
+    >>> import torch, vpintegrator as vp
+    >>> small = {"dim": 2, "depth": 1, "functions": "polynomial", "degree": 1}
+    >>> model = vp.models.VolumePreservingFeedForward(**small)
+    >>> from vpintegrator.models.growth import layers, refined
+    >>> once, (first, second) = layers(model)[0], layers(refined(model, 2))
+    >>> bool(torch.equal(first.coefficients + second.coefficients, once.coefficients))
+    True
+    """
+    deeper = grown(model, depth=depth)
+    unit = len(layers(model)) // model.arguments["depth"]
+    for place in range(unit):
+        new, old = list(layers(deeper))[place::unit], list(layers(model))[place::unit]
+        if not is_polynomial(old[0]):
+            continue
+        weights = _shares(len(old), len(new)).to(model.scale)
+        parameters = [dict(layer.named_parameters()) for layer in old]
+        for layer, share in zip(new, weights, strict=True):
+            for name, parameter in layer.named_parameters():
+                stacked = torch.stack([each[name].detach() for each in parameters], -1)
+                with torch.no_grad():
+                    parameter.copy_(stacked @ share)
+    return deeper
+
+
+def _shares(old: int, new: int) -> torch.Tensor:
+    """How much (new, old) of each old stretch of time lies in each new one, all being equal."""
+    ends = torch.arange(new + 1, dtype=torch.float64) * old / new
+    begins = torch.arange(old, dtype=torch.float64)
+    upper = torch.minimum(ends[1:, None], begins + 1)
+    return (upper - torch.maximum(ends[:-1, None], begins)).clamp(min=0)
+
+
 def rest_attention(model: Integrator) -> None:
     """Make the layers that can be it the identity, and leave them out of training.
 

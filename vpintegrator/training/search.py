@@ -1,8 +1,9 @@
 """The functions, degree and depth of a model, found by training: polynomials that grow.
 
-A small stack of polynomial couplings is trained until it gets no better, then grown by a degree or
-a layer, whichever promises more, from exactly the map that it was, and so on while that pays. So
-each stage begins where least squares converge in a few iterations; the same large model trained
+A small stack of polynomial couplings is trained until it gets no better, then grown by a degree,
+from exactly the map that it was, or in depth, from that map or from nearly it with its layers
+sampled anew, whichever promises more, and so on while that pays. So each stage begins where least
+squares converge in a few iterations; the same large model trained
 from the identity ends orders of magnitude above, in a flat valley (see docs/accuracy.md). Neurons
 run beside it where polynomials stay poor.
 """
@@ -20,7 +21,7 @@ from typing import Any
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, grown
-from vpintegrator.models.growth import rest_attention
+from vpintegrator.models.growth import refined, rest_attention
 from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.splitting_start import begin_as_splitting
@@ -29,7 +30,7 @@ from vpintegrator.training.training_data import TrainingData
 
 SHARE = 0.6  # of the budget for the search; the rest trains what it found
 _SLICE = 0.08  # of the budget, for one size
-_TRIAL = 15  # epochs after which sizes are compared,
+_TRIAL = 40  # epochs after which sizes are compared,
 _TRIAL_SHARE = 0.03  # or this share of the budget
 _LEAP = 0.2  # of the budget, for a large model
 _NEURONS = 0.1  # of the budget, for neurons,
@@ -38,7 +39,7 @@ _PATIENCE = 20  # epochs without progress after which a size has given what it c
 _GAIN = 1.5  # that a larger model must bring
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _FIRST = 500  # parameters to begin with, at most
-_LARGE = 300  # parameters from which an iteration costs more than its overhead
+_LARGE = 400  # parameters from which an iteration costs more than its overhead
 _MOST = 1_100  # parameters to end with, at most
 _ITERATIONS = 150  # that the last training takes of a large model, of some
 _SECONDS = 4e-10  # times the cube of the number of parameters
@@ -124,7 +125,7 @@ def find_functions(
     >>> dataset = vp.generate("pendulum", "pendulum.h5", count=20, steps=20, overwrite=True)
     >>> def make(arguments):
     ...     return vp.models.VolumePreservingFeedForward(dim=2, **arguments)
-    >>> budget = vp.training.Budget(seconds=2, target=1e-3)
+    >>> budget = vp.training.Budget(epochs=200, target=1e-3)
     >>> found = vp.training.find_functions(make, dataset, budget)
     >>> found.model.arguments["functions"]
     'polynomial'
@@ -148,7 +149,7 @@ class _Search:
         self.start, self.epochs = time.perf_counter(), 0
         self.found: Found | None = None
         self.tried: list[str] = []
-        self.ended = ""
+        self.ended, self.way = "", ""
         if callable(progress := options.get("progress")):
             self.options = options | {"progress": self._shown(progress)}
 
@@ -275,8 +276,8 @@ class _Search:
         error = self.found.error
         if error < _EXACT:
             return False
-        tried: list[tuple[float, Integrator]] = []
-        for model in self._larger(before):
+        tried: list[tuple[float, str, Integrator]] = []
+        for way, model in self._larger(before):
             if count(model) > _LARGE:
                 continue
             # those of bodies are worth compiling even for a trial
@@ -287,19 +288,20 @@ class _Search:
                 return False
             # orders of magnitude won for orders of magnitude more parameters
             won = math.log(error / max(history.best_validation_error, _TINY))
-            tried.append((won / math.log(count(model) / count(before)), model))
+            tried.append((won / math.log(count(model) / count(before)), way, model))
             if self._over():
                 break
-        for _, model in sorted(tried, key=lambda trial: trial[0], reverse=True):
+        for _, way, model in sorted(tried, key=lambda trial: trial[0], reverse=True):
             self._train(model, _SLICE)
             if self.found.model is not before:
+                self.way = way
                 return True
             if self._over():
                 break
         return False
 
     def _leap(self) -> None:
-        """Grow to the largest model that there is time to train."""
+        """Grow to the largest model that there is time to train, as it grew before if it can."""
         assert self.found is not None
         if self.found.error < _EXACT or self.budget.seconds is None:
             return  # what an epoch of a large model takes is not known beforehand
@@ -307,42 +309,46 @@ class _Search:
         most = min(_MOST, (left / _ITERATIONS / _SECONDS) ** (1 / 3))
         while not self._over():
             before = self.found.model
-            larger = [model for model in self._larger(before) if count(model) <= most]
+            larger = {way: m for way, m in self._larger(before) if count(m) <= most}
             if not larger:
                 return
-            self._train(larger[-1], _LEAP)
+            self._train(larger.get(self.way, [*larger.values()][-1]), _LEAP)
             if self.found.model is before:
                 return
 
-    def _larger(self, model: Integrator) -> Iterator[Integrator]:
-        """Models a step larger, in one way or in both."""
+    def _larger(self, model: Integrator) -> Iterator[tuple[str, Integrator]]:
+        """Models a step larger, by the way in which they are."""
         degree, depth = (model.arguments[name] for name in ("degree", "depth"))
-        steps = [
-            {"depth": depth + 1},
-            {"degree": degree + 2},
-            {"degree": degree + 2, "depth": depth + 1},
-        ]
-        for step in steps[2:] if model.bodies else steps:
-            if step.keys() & self.sizes.keys() or step.get("degree", 0) > _LARGEST_DEGREE:
+        deeper, higher = depth + max(1, depth // 2), degree + 2
+        ways: dict[str, tuple[set[str], Callable[[], Integrator]]] = {
+            "at rest": ({"depth"}, lambda: grown(model, depth=depth + 1)),
+            "sampled anew": ({"depth"}, lambda: refined(model, deeper)),
+            "degree": ({"degree"}, lambda: grown(model, degree=higher)),
+            "both": ({"depth", "degree"}, lambda: grown(model, degree=higher, depth=depth + 1)),
+        }
+        for way, (sizes, make) in ways.items():
+            if model.bodies and way != "both":
+                continue
+            if sizes & self.sizes.keys() or ("degree" in sizes and higher > _LARGEST_DEGREE):
                 continue
             try:
-                larger = grown(model, **step)
+                larger = make()
             except InputError:  # too many terms
                 continue
             rest_attention(larger)
             if count(model) < count(larger) <= _MOST:
-                yield larger
+                yield way, larger
         if model.bodies and not self.sizes:
             # further steps of a splitting lead elsewhere than layers after the last
             another = self.make(
                 {
                     "functions": model.arguments["functions"],
-                    "degree": min(degree + 2, _LARGEST_DEGREE),
+                    "degree": min(higher, _LARGEST_DEGREE),
                     "depth": depth + 3,
                 }
             )
             if count(another) <= _MOST:
-                yield another
+                yield "splitting", another
 
 
 def smallest(
