@@ -184,13 +184,13 @@ class _Search:
         return found
 
     def _first(self, functions: str) -> Integrator | None:
-        """A model to begin with: one that is a splitting of the system, of as low a degree as is.
+        """A model to begin with: of bodies a splitting of the system, of as low a degree as is one.
 
         Else the smallest.
         """
         first = smallest(self.make, self.sizes, functions)
-        if first is None or "degree" in self.sizes:
-            return first
+        if first is None or "degree" in self.sizes or not first.bodies:
+            return first  # as a whole a state has too many terms to begin with a high degree
         least = math.inf
         for degree in _DEGREES:
             sizes = {"degree": degree, "depth": self.sizes.get("depth", _STAGES)}
@@ -305,7 +305,7 @@ class _Search:
         assert self.found is not None
         if self.found.error < _EXACT or self.budget.seconds is None:
             return  # what an epoch of a large model takes is not known beforehand
-        left = self.budget.seconds - (time.perf_counter() - self.start)
+        left = max(self.budget.seconds - (time.perf_counter() - self.start), 0.0)
         most = min(_MOST, (left / _ITERATIONS / _SECONDS) ** (1 / 3))
         while not self._over():
             before = self.found.model
