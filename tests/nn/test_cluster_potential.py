@@ -1,14 +1,15 @@
 """Potentials of many bodies: gradients, and what they leave alone, at random weights."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.nn.laws import assert_close, jacobian, randomise, sample
+from tests.nn.laws import assert_close, jacobian, randomise, sample, symplecticity_defect
 from vpintegrator import nn
 from vpintegrator.errors import InputError
-from vpintegrator.models import SymplecticFeedForward, with_bodies
+from vpintegrator.models import SymplecticFeedForward, SymplecticTransformer, with_bodies
 
 LAYOUTS = ["pairs", "ring", "chain", "walls"]
 CASES = [
@@ -135,6 +136,50 @@ def test_models_are_symplectic_reversible_and_keep_momentum(layout, functions, s
     if layout != "walls":
         size = max(1.0, float(new.detach().abs().max()))
         assert_close(new[0, 6:].sum(), z[6:].sum(), 1e-13 * size)
+
+
+def turned(angle, z):
+    """All vectors of states (..., dim) in the plane turned."""
+    c, s = np.cos(angle), np.sin(angle)
+    Q = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
+    return (z.unflatten(-1, (-1, 2)) @ Q.mT).flatten(-2)
+
+
+@pytest.mark.parametrize("bodies", [1, 3])
+def test_windows_of_bodies_keep_the_form_and_momenta_in_every_time_step(bodies):
+    torch.manual_seed(0)
+    half = 2 * bodies
+    P = torch.diag(torch.tensor([1.0] * half + [-1.0] * half))
+    model = SymplecticTransformer(
+        dim=2 * half,
+        window=3,
+        prediction_window=3,
+        depth=1,
+        bodies=bodies,
+        layout="pairs",
+        rotations=True,
+        translations=bodies > 1,
+        lengths="squares",
+        width=3,
+        reversing_symmetries=[P],
+    )
+    model = randomise(model, 0.3, 1)
+    X = sample(3, 2 * half, scale=0.5)
+    assert symplecticity_defect(model, X) <= 1e-12
+    Y = model(X).detach()
+    assert (Y - X).abs().max() > 1e-2
+    assert_close(model.inverse(Y), X, 1e-11)
+    assert_close(model(turned(0.7, X)), turned(0.7, Y))
+    if bodies == 1:  # angular momentum of the window as a whole
+        before, after = (Z[:, 0] * Z[:, 3] - Z[:, 1] * Z[:, 2] for Z in (X, Y))
+        assert_close(before.sum(), after.sum(), 1e-12)
+        return
+    before, after = (Z[:, half:].unflatten(-1, (bodies, 2)).sum(1) for Z in (X, Y))
+    assert_close(before, after, 1e-12)
+    shift = torch.tensor([1.5, -1.0] * bodies + [0.0] * half, dtype=torch.float64)
+    assert_close(model(X + shift), Y + shift)
+    larger = with_bodies(model, 5)
+    assert symplecticity_defect(larger, sample(3, 20, scale=0.3)) <= 1e-11
 
 
 @pytest.mark.parametrize("layout", ["ring", "chain", "walls"])

@@ -41,6 +41,10 @@ LAYERS = {
     "linear attention": lambda n, T: coupling(nn.TimePotential, n, T),
     "pairs of bodies": lambda n, T: coupling(pairs, n + 1, 1),
     "pairs of bodies, lengths": lambda n, T: coupling(pairs, n + 1, 2, rotations=True),
+    "rotations of bodies": lambda n, T: nn.SymplecticAttention(4 * n, bodies=n, rotations=True),
+    "rotations of relative coordinates": lambda n, T: nn.SymplecticAttention(
+        4 * n + 4, bodies=n + 1, translations=True
+    ),
     "henon": lambda n, T: nn.HenonMap(nn.NeuronPotential(n, 5)),
     "rotations": lambda n, T: nn.SymplecticAttention(2 * n),
     "composition": lambda n, T: nn.Composition(

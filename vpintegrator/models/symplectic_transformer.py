@@ -7,8 +7,10 @@ from typing import Any
 
 from torch import nn
 
+from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.body_layers import BodyArguments, body_coupling
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn.canonical import canonical_blocks
@@ -23,7 +25,8 @@ class SymplecticTransformer(Integrator):
 
     The map of windows keeps the form dq dp summed over the time steps, exactly, and is explicitly
     invertible; with reversing symmetries it is also reversible. That is a law of the space of
-    windows: what it does to phase space, rollouts measure. The linear symplectic transformer as
+    windows: what it does to phase space, rollouts measure. Of many bodies it keeps their momenta in
+    every time step, and its weights do not know their number. The linear symplectic transformer as
     published is ``attention = "linear"`` with ``functions = "neurons"``.
 
     Raises
@@ -44,7 +47,7 @@ class SymplecticTransformer(Integrator):
     description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(SymplecticArguments):
+    class Arguments(BodyArguments, SymplecticArguments):
         """See the class."""
 
         window: int = argument(3, "Time steps read, at least 2.", least=2)
@@ -59,15 +62,38 @@ class SymplecticTransformer(Integrator):
         )
         heads: int = argument(2, "Heads of softmax attention.", least=1)
 
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.bodies and self.layer != "gradient":
+                raise InputError(f"layer = {self.layer} knows no bodies; take layer = gradient")
+            if self.bodies and self.attention != "rotations":
+                raise InputError(
+                    f"attention = {self.attention} knows no bodies; take attention = rotations"
+                )
+
     def network(self, a: Arguments) -> nn.Module:
         """Attention and gradient couplings by turns."""
-        self.description = f"symplectic transformer: {a.attention} attention, then {in_words(a)}"
-        layers = [layer for _ in range(a.depth) for layer in (_attention(a), symplectic_layer(a))]
+        clusters = " of clusters of bodies" if a.bodies else ""
+        self.description = (
+            f"symplectic transformer: {a.attention} attention, then {in_words(a)}{clusters}"
+        )
+        coupling = body_coupling if a.bodies else symplectic_layer
+        layers = [layer for _ in range(a.depth) for layer in (_attention(a), coupling(a))]
         return Composition(*layers)
 
 
 def _attention(a: Any) -> nn.Module:
     scale = {"initial_scale": a.initial_scale}
+    if a.bodies:
+        return SymplecticAttention(
+            a.dim,
+            symmetries=a.group,
+            bodies=a.bodies,
+            kinds=a.kinds or ([0] * a.bodies if a.layout else range(a.bodies)),
+            rotations=a.rotations,
+            translations=a.translations,
+            **scale,
+        )
     if a.attention == "rotations":
         return SymplecticAttention(a.dim, symmetries=a.group, **scale)
     size = a.dim // 2

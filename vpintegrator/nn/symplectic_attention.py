@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -32,13 +33,25 @@ class SymplecticAttention(nn.Module):
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate. Degrees of freedom that it exchanges have
         an a_i in common; where it mixes them otherwise, only the last head is there.
+    bodies : int
+        How many bodies the degrees of freedom are of, with the components of one after the other;
+        0 where none are known.
+    kinds : sequence of int, optional
+        A number for each body; like ones have an a_i in common. By default all are alike.
+    rotations : bool
+        Whether each a_i is of all components of a body, so that the layer commutes with rotations.
+    translations : bool
+        Whether the layer sees positions and momenta relative to their means over the bodies only:
+        it moves neither mean, so total momentum is constant in each time step. Only the last head
+        is there, which alone keeps the form then.
     initial_scale : float
         Standard deviation of the a_i.
 
     Raises
     ------
     InputError
-        If dim is odd, or the symmetries mix positions and momenta or do not keep the form.
+        If dim is odd or not of so many bodies, or the symmetries mix positions and momenta or do
+        not keep the form.
 
     Examples
     --------
@@ -59,19 +72,30 @@ class SymplecticAttention(nn.Module):
         dim: int,
         *,
         symmetries: Any = (),
+        bodies: int = 0,
+        kinds: Sequence[int] | None = None,
+        rotations: bool = False,
+        translations: bool = False,
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         if whole("dim", dim) % 2:
             raise InputError(f"states (q, p) have an even number of components, not dim = {dim}")
-        self.dim = dim
+        self.dim, self.bodies, self.translations = dim, whole("bodies", bodies, 0), translations
+        if bodies and dim % (2 * bodies):
+            raise InputError(f"dim = {dim} is not of {bodies} bodies with positions and momenta")
+        self.vector = dim // 2 // bodies if bodies and rotations else 1
         of_positions, _ = canonical_blocks(generated_group(symmetries, dim))
-        moves = signed_permutations(of_positions)
-        least = None if moves is None else moves[0].amin(0)  # of the orbit of each
-        count, owner = 0, torch.zeros(dim // 2, dtype=torch.long)
-        if least is not None:
-            found, owner = least.unique(return_inverse=True)
+        count, owner = _owners(of_positions, self.vector)
+        if translations:
+            count = 0
+        elif bodies:  # the symmetries of like bodies are among those of their kinds
+            each = [0] * bodies if kinds is None else list(kinds)
+            names = torch.tensor(each).repeat_interleave(dim // 2 // bodies // self.vector)
+            if not rotations:  # of each component its own
+                names = names * dim + torch.arange(len(names)) % (dim // 2 // bodies)
+            found, owner = names.unique(return_inverse=True)
             count = len(found)
         self.register_buffer("owner", owner, persistent=False)
         dtype = as_dtype(dtype)
@@ -79,16 +103,24 @@ class SymplecticAttention(nn.Module):
         self.common = nn.Parameter(initial_scale * torch.randn((), dtype=dtype))
 
     def _areas(self, X: torch.Tensor) -> torch.Tensor:
-        """Areas (..., degree of freedom, window, window) between time steps."""
-        q, p = (half.mT.unsqueeze(-1) for half in X.chunk(2, -1))
+        """Areas (..., degree of freedom, window, window) between time steps, those of bodies."""
+        q, p = (half.unflatten(-1, (-1, self.vector)).transpose(-2, -3) for half in X.chunk(2, -1))
         return q @ p.mT - p @ q.mT
+
+    def _relative(self, X: torch.Tensor) -> torch.Tensor:
+        """Without the means over the bodies, which the layer leaves alone where it says so."""
+        if not self.translations:
+            return X
+        each = X.unflatten(-1, (2, self.bodies, -1))
+        return (each - each.mean(-2, keepdim=True)).flatten(-3)
 
     def _own(self, X: torch.Tensor) -> torch.Tensor:
         return self.each.index_select(0, self.owner)[:, None, None] * self._areas(X)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
         """The rotations (..., degree of freedom, window, window), by all heads together."""
-        common = cayley(self.common * self._areas(X).sum(-3)).mT.unsqueeze(-3)
+        areas = self._areas(self._relative(X)).sum(-3)
+        common = cayley(self.common * areas).mT.unsqueeze(-3)
         if not len(self.each):
             return common
         return common @ cayley(self._own(X)).mT
@@ -96,12 +128,15 @@ class SymplecticAttention(nn.Module):
     def _by_own(self, X: torch.Tensor, sign: int) -> torch.Tensor:
         if not len(self.each):
             return X
-        pairs = torch.stack(X.chunk(2, -1), -1).transpose(-2, -3)  # (..., freedom, window, 2)
+        halves = [half.unflatten(-1, (-1, self.vector)) for half in X.chunk(2, -1)]
+        pairs = torch.cat(halves, -1).transpose(-2, -3)  # (..., body, window, q and p)
         moved = pairs + cayley_increment(sign * self._own(X), pairs)
-        return torch.cat(moved.transpose(-2, -3).unbind(-1), -1)
+        q, p = moved.transpose(-2, -3).chunk(2, -1)
+        return torch.cat([q.flatten(-2), p.flatten(-2)], -1)
 
     def _by_all(self, X: torch.Tensor, sign: int) -> torch.Tensor:
-        return X + cayley_increment(sign * self.common * self._areas(X).sum(-3), X)
+        moved = self._relative(X)
+        return X + cayley_increment(sign * self.common * self._areas(moved).sum(-3), moved)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"dim": self.dim})
@@ -114,3 +149,12 @@ class SymplecticAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
+
+
+def _owners(of_positions: torch.Tensor, vector: int) -> tuple[int, torch.Tensor]:
+    """How many a_i a group leaves to degrees of freedom, and which of them each has."""
+    moves = signed_permutations(of_positions)
+    if moves is None or vector > 1:
+        return 0, torch.zeros(of_positions.shape[-1] // vector, dtype=torch.long)
+    found, owner = moves[0].amin(0).unique(return_inverse=True)  # the least of the orbit of each
+    return len(found), owner
