@@ -57,7 +57,8 @@ class SymplecticTransformer(Integrator):
         attention: str = argument(
             "rotations",
             "Rotations by the areas between time steps; softmax attention as the gradient of its "
-            "potential; or linear symplectic attention.",
+            "potential; or linear symplectic attention (with neurons the linear symplectic "
+            "transformer as published).",
             choices=["rotations", "softmax", "linear"],
         )
         heads: int = argument(2, "Heads of softmax attention.", least=1)
