@@ -243,6 +243,8 @@ class Integrator(nn.Module):
         states : Tensor, (state, dim)
             For example some of the training states; normalisation is set before.
         """
+        if not len(states):
+            return
         self.seen = states[:: -(-len(states) // _SEEN)].numpy(force=True)
         normalised = (states.to(self.scale) - self.shift) / self.scale
         if isinstance(self.core, Reversible):  # psi meets reflected states too

@@ -67,7 +67,11 @@ def begin_as_splitting(model: Integrator, data: TrainingData) -> float:
     if not relative_error_of(model, [(inputs, targets)]) < before:
         model.load_state_dict(own)
         return math.inf
-    return math.hypot(misfit_q, misfit_p)
+    misfit = math.hypot(misfit_q, misfit_p)
+    model.choices.append(
+        f"training begins with the system's own splitting, fitted to {misfit:.0e} of its forces"
+    )
+    return misfit
 
 
 def _shares(depth: int, reversible: bool) -> list[tuple[float, float]]:

@@ -121,8 +121,9 @@ class TrainingData:
         moments, _ = self._statistics
         scale = np.where(moments.deviation > 0, moments.deviation, 1.0)
         model.set_normalisation(moments.mean, 2.0 ** np.round(np.log2(scale)))
-        some = np.concatenate([part.reshape(-1, self.dataset.dim) for part in self._some_states()])
-        model.adapt(torch.from_numpy(some))
+        if model.bodies:
+            some = np.concatenate([*self._some_states()])
+            model.adapt(torch.from_numpy(some[np.isfinite(some).all(1)]))
 
     @cached_property
     def _statistics(self) -> tuple[_Moments, Region]:
@@ -144,7 +145,7 @@ class TrainingData:
                     yield state[first : first + size, begin : begin + _PART // (8 * dim)]
 
     def _some_states(self) -> Iterator[np.ndarray]:
-        """Evenly from the training states."""
+        """Evenly from the training states (state, dim), part by part."""
         rows, length, _ = self.dataset.shapes["train"]
         every = max(1, rows * length // _RANGE_STATES)
         for part in self._states():
