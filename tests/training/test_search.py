@@ -9,7 +9,7 @@ from vpintegrator.data import generate
 from vpintegrator.errors import InputError
 from vpintegrator.models.growth import layers
 from vpintegrator.training import Budget, find_functions
-from vpintegrator.training.search import count
+from vpintegrator.training.sizes import count
 
 
 def maker(body):

@@ -178,7 +178,7 @@ def chosen_functions(
         return _stored_sizes(checkpoint) | arguments, False
     budget = _budget(training)
     if (budget.seconds or _SHORTEST) < _SHORTEST or (budget.epochs or _FEWEST) < _FEWEST:
-        from vpintegrator.training.search import smallest
+        from vpintegrator.training.sizes import smallest
 
         model = smallest(lambda more: make(arguments | more), arguments)
         found = {} if model is None else model.arguments

@@ -14,17 +14,24 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vpintegrator.data import Dataset
-from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator, grown
-from vpintegrator.models.growth import refined, rest_attention
+from vpintegrator.models import Integrator
 from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.history import Budget, History, NothingLearned
-from vpintegrator.training.splitting_start import begin_as_splitting
+from vpintegrator.training.sizes import (
+    DEPTHS,
+    MOST,
+    Make,
+    begin,
+    count,
+    describe,
+    larger_ones,
+    smallest,
+)
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
@@ -38,18 +45,11 @@ _HANDICAP = 4.0  # which may be so much worse for that, and win
 _PATIENCE = 20  # epochs without progress after which a size has given what it can
 _GAIN = 1.5  # that a larger model must bring
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
-_FIRST = 500  # parameters to begin with, at most
 _LARGE = 400  # parameters from which an iteration costs more than its overhead
-_MOST = 1_100  # parameters to end with, at most
 _ITERATIONS = 150  # that the last training takes of a large model, of some
 _SECONDS = 4e-10  # times the cube of the number of parameters
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
-_LARGEST_DEGREE = 30
-_DEPTHS = (2, 3, 4)  # to begin with
-# of models that begin as a splitting: degrees until its vector field is that of the system so far
-_DEGREES, _FITTED = (4, 6, 8, 10, 12), 1e-7
-_STAGES = 3
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Found:
 
 
 def find_functions(
-    make: Callable[[dict[str, Any]], Integrator],
+    make: Make,
     dataset: Dataset,
     budget: Budget,
     *,
@@ -136,7 +136,7 @@ def find_functions(
 class _Search:
     def __init__(
         self,
-        make: Callable[[dict[str, Any]], Integrator],
+        make: Make,
         dataset: Dataset,
         budget: Budget,
         sizes: dict[str, Any],
@@ -157,7 +157,7 @@ class _Search:
         for functions in ("polynomial", *(["system"] if self.dataset.system.functions else [])):
             if functions == "system" and self.found is not None and self.found.model.bodies:
                 break  # they are of a state as a whole, and would be learned for one number only
-            first = None if self._finished else self._first(functions)
+            first = None if self._finished else begin(self.make, self.sizes, functions, self.data)
             if first is not None:
                 self._train(first, _SLICE)
         if self.found is not None and self.found.error > FAR:
@@ -182,30 +182,6 @@ class _Search:
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
         found.epochs, found.seconds = self.epochs, time.perf_counter() - self.start
         return found
-
-    def _first(self, functions: str) -> Integrator | None:
-        """A model to begin with: of bodies a splitting of the system, of as low a degree as is one.
-
-        Else the smallest.
-        """
-        first = smallest(self.make, self.sizes, functions)
-        if first is None or "degree" in self.sizes or not first.bodies:
-            return first  # as a whole a state has too many terms to begin with a high degree
-        least = math.inf
-        for degree in _DEGREES:
-            sizes = {"degree": degree, "depth": self.sizes.get("depth", _STAGES)}
-            try:
-                model = self.make({"functions": functions} | sizes)
-            except InputError:  # too many terms
-                break
-            self.data.normalise(model)
-            misfit = begin_as_splitting(model, self.data)
-            if count(model) > _FIRST or not misfit < least / 2:
-                break
-            first, least = model, misfit
-            if misfit < _FITTED:
-                break
-        return first
 
     def _shown(self, progress: Callable[[History], None]) -> Callable[[History], None]:
         """The same with the share of the whole budget that is used."""
@@ -258,7 +234,7 @@ class _Search:
 
     def _continue(self) -> None:
         """Begin again on the way from the identity, with as few layers as lead to the data."""
-        for depth in _DEPTHS:
+        for depth in DEPTHS:
             model = None if self._over() else smallest(self.make, self.sizes, depth=depth)
             if model is None or not self.dataset.is_complete:
                 return
@@ -277,7 +253,7 @@ class _Search:
         if error < _EXACT:
             return False
         tried: list[tuple[float, str, Integrator]] = []
-        for way, model in self._larger(before):
+        for way, model in larger_ones(before, self.make, self.sizes):
             if count(model) > _LARGE:
                 continue
             # those of bodies are worth compiling even for a trial
@@ -306,99 +282,14 @@ class _Search:
         if self.found.error < _EXACT or self.budget.seconds is None:
             return  # what an epoch of a large model takes is not known beforehand
         left = max(self.budget.seconds - (time.perf_counter() - self.start), 0.0)
-        most = min(_MOST, (left / _ITERATIONS / _SECONDS) ** (1 / 3))
+        most = min(MOST, (left / _ITERATIONS / _SECONDS) ** (1 / 3))
         while not self._over():
             before = self.found.model
-            larger = {way: m for way, m in self._larger(before) if count(m) <= most}
+            larger = {
+                way: m for way, m in larger_ones(before, self.make, self.sizes) if count(m) <= most
+            }
             if not larger:
                 return
             self._train(larger.get(self.way, [*larger.values()][-1]), _LEAP)
             if self.found.model is before:
                 return
-
-    def _larger(self, model: Integrator) -> Iterator[tuple[str, Integrator]]:
-        """Models a step larger, by the way in which they are."""
-        degree, depth = (model.arguments[name] for name in ("degree", "depth"))
-        deeper, higher = depth + max(1, depth // 2), degree + 2
-        ways: dict[str, tuple[set[str], Callable[[], Integrator]]] = {
-            "at rest": ({"depth"}, lambda: grown(model, depth=depth + 1)),
-            "sampled anew": ({"depth"}, lambda: refined(model, deeper)),
-            "degree": ({"degree"}, lambda: grown(model, degree=higher)),
-            "both": ({"depth", "degree"}, lambda: grown(model, degree=higher, depth=depth + 1)),
-        }
-        for way, (sizes, make) in ways.items():
-            if model.bodies and way != "both":
-                continue
-            if sizes & self.sizes.keys() or ("degree" in sizes and higher > _LARGEST_DEGREE):
-                continue
-            try:
-                larger = make()
-            except InputError:  # too many terms
-                continue
-            rest_attention(larger)
-            if count(model) < count(larger) <= _MOST:
-                yield way, larger
-        if model.bodies and not self.sizes:
-            # further steps of a splitting lead elsewhere than layers after the last
-            another = self.make(
-                {
-                    "functions": model.arguments["functions"],
-                    "degree": min(higher, _LARGEST_DEGREE),
-                    "depth": depth + 3,
-                }
-            )
-            if count(another) <= _MOST:
-                yield "splitting", another
-
-
-def smallest(
-    make: Callable[[dict[str, Any]], Integrator],
-    sizes: dict[str, Any],
-    functions: str = "polynomial",
-    depth: int = _DEPTHS[0],
-) -> Integrator | None:
-    """Polynomials to begin with, of as high a degree as is cheap; None if none are.
-
-    Parameters
-    ----------
-    make, sizes
-        See :func:`find_functions`.
-    functions, depth
-        What to make, the depth where ``sizes`` leave it open.
-
-    Raises
-    ------
-    InputError
-        If there are no polynomials of a degree that is given.
-    """
-    for degree in [sizes["degree"]] if "degree" in sizes else [4, 3, 2, 1]:
-        arguments = {"functions": functions, "degree": degree}
-        try:
-            model = make(arguments | {"depth": sizes.get("depth", depth)})
-        except InputError:  # too many terms, or none that the symmetries allow
-            if "degree" in sizes and functions == "polynomial":
-                raise
-            continue
-        if count(model) <= _FIRST or "degree" in sizes:
-            # a map of each state alone solves the problem wherever states are complete, and
-            # attention leads least squares to worse minima: it learns last, what is left
-            rest_attention(model)
-            return model
-    return None
-
-
-def count(model: Integrator) -> int:
-    """Number of parameters that are trained."""
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
-
-
-def describe(model: Integrator) -> str:
-    """The sizes of a model in words."""
-    arguments = model.arguments
-    what = arguments.get("functions", "neurons")
-    if what != "neurons":
-        what += f"s of degree {arguments['degree']}"
-        if expressions := arguments.get("expressions"):
-            what += f" with {len(expressions)} of the system's functions"
-    depth = arguments.get("depth")
-    return f"{what}, depth {depth}, {count(model)} parameters"

@@ -32,7 +32,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData) -> float:
     Parameters
     ----------
     model
-        Of one step, normalised.
+        Normalised. Attention is at rest where there is any.
     data
         What it is to be trained on.
 
@@ -43,7 +43,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData) -> float:
         model is left as it is: it is no stack of couplings by polynomials, or errs less already.
     """
     couplings = [layer for layer in model.core.modules() if isinstance(layer, GradientCoupling)]
-    if model.window != 1 or not couplings or not all(layer.polynomial for layer in couplings):
+    if not couplings or not all(layer.polynomial for layer in couplings):
         return math.inf
     generator = torch.Generator().manual_seed(0)
     count = max(_STATES, _NUMBERS // model.dim)
@@ -52,7 +52,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData) -> float:
         return math.inf
     before = relative_error_of(model, [(inputs, targets)])
     own = {name: value.clone() for name, value in model.state_dict().items()}
-    z, velocity = _velocities(model, data, inputs[:, -1], targets[:, 0])
+    z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1])
     (q, p), (dq, dp) = z.chunk(2, -1), velocity.chunk(2, -1)
     kinetic, misfit_q = _fitted(couplings[0].kinetic, p, dq)
     potential, misfit_p = _fitted(couplings[0].potential, q, -dp)
@@ -89,7 +89,7 @@ def _shares(depth: int, reversible: bool) -> list[tuple[float, float]]:
 def _velocities(
     model: Integrator, data: TrainingData, before: torch.Tensor, after: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Normalised states, and how far the vector field there moves them in a step."""
+    """Normalised states, and how far the vector field there moves them in a call of the model."""
     shift, scale = model.shift.cpu().double(), model.scale.cpu().double()
     system = data.dataset.system
     before, after = before.cpu().double(), after.cpu().double()
@@ -97,7 +97,8 @@ def _velocities(
         states, moved = (before + after) / 2, after - before
     else:
         states = before
-        moved = data.dataset.step * torch.from_numpy(system.vector_field(states.numpy()))
+        time = model.prediction_window * data.dataset.step
+        moved = time * torch.from_numpy(system.vector_field(states.numpy()))
     return (states - shift) / scale, moved / scale
 
 
