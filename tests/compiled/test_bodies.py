@@ -201,7 +201,7 @@ def test_a_thousand_bodies_need_no_other_library():
 
 
 def test_units_share_functions():
-    assert compiled.CompiledModel(build("ring")).source.units[0].count("struct Kind") == 5
+    assert compiled.CompiledModel(build("ring")).source.units[0].count("struct Kind") == 3
 
 
 def test_few_clusters_are_straight_code(monkeypatch):
@@ -222,8 +222,8 @@ def test_what_is_no_sum_over_clusters_is_followed_as_a_whole():
 
 def test_potentials_with_weights_in_common_are_followed_as_a_whole():
     model = build("ring")
-    kinetic = model.core.psi[0].kinetic.potentials
-    kinetic[0].function.coefficients = kinetic[1].function.coefficients
+    (first,), (second,) = (layer.kinetic.potentials for layer in model.core.psi)
+    first.function.coefficients = second.function.coefficients
     assert shears_of(model) is None
 
 
