@@ -95,7 +95,7 @@ def clusters(
     if len(kinds) != n:
         raise InputError(f"kinds must name the kind of each of {n} bodies, not of {len(kinds)}")
     if layout == "ring" and n < max(3, k):
-        raise InputError(f"a ring of clusters of {k} needs {max(3, k)} bodies or more, not {n}")
+        raise InputError(f"a ring needs {max(3, k)} bodies or more, not {n}")
     rows = _PLACES[layout](n, k)
     found: dict[tuple[int, ...], list[tuple[list[int], list[int], float]]] = {}
     for places, weight in rows:
