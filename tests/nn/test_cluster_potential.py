@@ -196,6 +196,11 @@ def test_weights_do_not_know_the_number_of_bodies(layout):
     assert_close(with_bodies(larger, 6)(z[:12].unsqueeze(0)), model(z[:12].unsqueeze(0)), 0)
 
 
+def test_more_clusters_than_fit_are_refused_before_they_are_made():
+    with pytest.raises(InputError, match="more than 600,000 clusters of 2"):
+        nn.clusters("pairs", 10**6, 2)
+
+
 def test_another_number_of_bodies_is_refused_where_it_means_nothing():
     with pytest.raises(InputError, match="as a whole"):
         with_bodies(SymplecticFeedForward(dim=4), 3)

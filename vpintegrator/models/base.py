@@ -224,7 +224,7 @@ class Integrator(nn.Module):
         scale_ = scale_.clone()
         for component, period in self.periods.items():
             scale_[component] = period / (2 * math.pi)
-        if getattr(self, "bodies", 0):
+        if self.bodies:
             shift_, scale_ = torch.zeros_like(shift_), halves_alike(scale_)
         if self.symplectic:
             scale_ = canonical_scale(scale_)

@@ -12,8 +12,10 @@ the other. A *layout* says which bodies are near each other and which clusters a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 import torch
@@ -23,6 +25,9 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.symmetry import TOLERANCE
 
 LAYOUTS = ("pairs", "ring", "chain", "walls")
+LARGEST_COUNT = 600_000  # clusters, whether they are alike or not
+
+_Rows = list[tuple[list[int], list[int], float]]
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,8 @@ def clusters(
     Raises
     ------
     InputError
-        For a layout that is not known, kinds that do not fit, or a ring of too few bodies.
+        For a layout that is not known, kinds that do not fit, a ring of too few bodies, or more
+        clusters than 600,000.
 
     Examples
     --------
@@ -91,19 +97,13 @@ def clusters(
     """
     one_of("layout", layout, LAYOUTS)
     n, k = whole("bodies", bodies), whole("order", order)
-    kinds = [0] * n if kinds is None else list(kinds)
+    kinds = (0,) * n if kinds is None else tuple(kinds)
     if len(kinds) != n:
         raise InputError(f"kinds must name the kind of each of {n} bodies, not of {len(kinds)}")
     if layout == "ring" and n < max(3, k):
         raise InputError(f"a ring needs {max(3, k)} bodies or more, not {n}")
-    rows = _PLACES[layout](n, k)
-    found: dict[tuple[int, ...], list[tuple[list[int], list[int], float]]] = {}
-    for places, weight in rows:
-        members = [_mirrored(place, n) if layout == "walls" else (place, 1) for place in places]
-        if layout == "pairs":  # in the order of their kinds
-            members.sort(key=lambda member: kinds[member[0]])
-        index, sign = [i for i, _ in members], [s for _, s in members]
-        found.setdefault(tuple(kinds[i] for i in index), []).append((index, sign, weight))
+    if n > LARGEST_COUNT or (layout == "pairs" and math.comb(n, k) > LARGEST_COUNT):
+        raise InputError(f"{n} bodies have more than {LARGEST_COUNT:,} clusters of {k}")
     turned = {"pairs": (1,), "walls": (-1,)}.get(layout, ())
     return [
         Clusters(
@@ -112,8 +112,21 @@ def clusters(
             torch.tensor([weight for _, _, weight in alike], dtype=torch.float64),
             turned if kind == kind[::-1] else (),
         )
-        for kind, alike in found.items()
+        for kind, alike in _alike(layout, n, k, kinds).items()
     ]
+
+
+@lru_cache(maxsize=16)  # each layer of a model asks for the same
+def _alike(layout: str, n: int, k: int, kinds: tuple[int, ...]) -> dict[tuple[int, ...], _Rows]:
+    """Bodies, signs and weight of each cluster, by the kinds of its bodies."""
+    found: dict[tuple[int, ...], _Rows] = {}
+    for places, weight in _PLACES[layout](n, k):
+        members = [_mirrored(place, n) if layout == "walls" else (place, 1) for place in places]
+        if layout == "pairs":  # in the order of their kinds
+            members.sort(key=lambda member: kinds[member[0]])
+        index, sign = [i for i, _ in members], [s for _, s in members]
+        found.setdefault(tuple(kinds[i] for i in index), []).append((index, sign, weight))
+    return found
 
 
 def _any(n: int, k: int) -> list[tuple[tuple[int, ...], float]]:
