@@ -45,6 +45,13 @@ MODELS: dict[str, tuple[type, dict[str, Any], str]] = {
     ),
     "resnet": (vp.models.ResidualNetwork, {"depth": 1, "width": 4}, "float32"),
 }
+POLYNOMIAL = {"functions": "polynomial"}
+SYMPLECTIC: dict[str, dict[str, Any]] = {
+    "whole": {"symmetries": False, "model": "spff", **POLYNOMIAL},
+    "bodies": {"model": "spff", **POLYNOMIAL},
+    "neurons": {"model": "spff", "functions": "neurons", "width": 4},
+    "windows": {"model": "spt", "window": 2, **POLYNOMIAL},
+}
 REVERSIBLE = ("vpt", "vpff")
 TRAINING: dict[str, dict[str, Any]] = {
     "levenberg-marquardt": {"optimizer": "levenberg-marquardt", "epochs": 6},
@@ -204,6 +211,22 @@ def make_model(folder: Path, dataset: Path) -> dict[str, Any]:
     return numbers
 
 
+def make_symplectic_models(folder: Path, dataset: Path) -> dict[str, Any]:
+    """Symplectic ones of a state as a whole and of many bodies, trained for two epochs."""
+    numbers = {}
+    dataset = vp.generate("toda", folder / "toda.h5", count=12, steps=6, seed=5, parameters={"n": 4})
+    for name, options in SYMPLECTIC.items():
+        degree = {"degree": 3} if options["functions"] == "polynomial" else {}
+        model = vp.models.build(dataset.system, seed=1, depth=1, **degree, **options)
+        vp.train(model, dataset, epochs=2, compiled=False)
+        model.metadata["dataset"] = dataset.path.name
+        path = folder / f"{name}-float64.safetensors"
+        vp.save(model, path)
+        numbers[path.name] = model_numbers(path)
+    dataset.path.unlink()
+    return numbers
+
+
 def make_rollout(folder: Path, dataset: Path) -> dict[str, Any]:
     """Everything that a rollout can hold."""
     model = build("vpff")
@@ -246,6 +269,7 @@ def make_rollout_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
 MAKERS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "dataset": make_dataset,
     "model": make_model,
+    "model-symplectic": make_symplectic_models,
     "rollout": make_rollout,
     "training-checkpoint": make_training_checkpoint,
     "rollout-checkpoint": make_rollout_checkpoint,
@@ -260,7 +284,8 @@ def main() -> None:
     versions = current_versions()
     dataset = top / f"dataset-{versions['dataset']}" / WHOLE
     for name, make in MAKERS.items():
-        folder = top / f"{name}-{versions[name]}"
+        kind, *rest = name.split("-symplectic")
+        folder = top / (f"{kind}-{versions[kind]}" + ("-symplectic" if rest else ""))
         if folder.exists():
             print(f"{folder} is there already")
             continue
