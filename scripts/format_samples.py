@@ -214,7 +214,8 @@ def make_model(folder: Path, dataset: Path) -> dict[str, Any]:
 def make_symplectic_models(folder: Path, dataset: Path) -> dict[str, Any]:
     """Symplectic ones of a state as a whole and of many bodies, trained for two epochs."""
     numbers = {}
-    dataset = vp.generate("toda", folder / "toda.h5", count=12, steps=6, seed=5, parameters={"n": 4})
+    sizes = {"count": 12, "steps": 6, "parameters": {"n": 4}}
+    dataset = vp.generate("toda", folder / "toda.h5", seed=5, **sizes)
     for name, options in SYMPLECTIC.items():
         degree = {"degree": 3} if options["functions"] == "polynomial" else {}
         model = vp.models.build(dataset.system, seed=1, depth=1, **degree, **options)
@@ -266,13 +267,14 @@ def make_rollout_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
     raise AssertionError("it was not interrupted")
 
 
-MAKERS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
-    "dataset": make_dataset,
-    "model": make_model,
-    "model-symplectic": make_symplectic_models,
-    "rollout": make_rollout,
-    "training-checkpoint": make_training_checkpoint,
-    "rollout-checkpoint": make_rollout_checkpoint,
+# a format, and what tells samples of it apart
+MAKERS: dict[tuple[str, str], Callable[[Path, Path], dict[str, Any]]] = {
+    ("dataset", ""): make_dataset,
+    ("model", ""): make_model,
+    ("model", "-symplectic"): make_symplectic_models,
+    ("rollout", ""): make_rollout,
+    ("training-checkpoint", ""): make_training_checkpoint,
+    ("rollout-checkpoint", ""): make_rollout_checkpoint,
 }
 
 
@@ -283,9 +285,8 @@ def main() -> None:
     top = parser.parse_args().folder
     versions = current_versions()
     dataset = top / f"dataset-{versions['dataset']}" / WHOLE
-    for name, make in MAKERS.items():
-        kind, *rest = name.split("-symplectic")
-        folder = top / (f"{kind}-{versions[kind]}" + ("-symplectic" if rest else ""))
+    for (kind, what), make in MAKERS.items():
+        folder = top / f"{kind}-{versions[kind]}{what}"
         if folder.exists():
             print(f"{folder} is there already")
             continue
