@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Any
 
 import click
-from harness import benchmark, duration, machine, print_table, ratio, time_together
+from harness import benchmark, duration, eager, machine, print_table, ratio, time_together
 
 # isort: split
 
@@ -59,16 +59,6 @@ def initial_states(count: int, bodies: int) -> np.ndarray:
     """(trajectory, dim), at rest on the average, as the step keeps it."""
     states = np.random.default_rng(0).uniform(-0.8, 0.8, (count, 2, bodies))
     return (states - states.mean(-1, keepdims=True)).reshape(count, -1)
-
-
-def eager(model: Integrator, initial: np.ndarray, steps: int) -> np.ndarray:
-    """As a user of PyTorch would."""
-    window, states = torch.from_numpy(initial[:, None]), []
-    with torch.inference_mode():
-        for _ in range(steps):
-            window = model(window)
-            states.append(window)
-        return torch.cat(states, dim=1).numpy()
 
 
 def rolled_gradient(potential: Any, np_: Any) -> Callable[[Any], Any]:

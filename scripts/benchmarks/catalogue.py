@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from harness import duration, machine, print_table
+from harness import duration, machine, print_table, write_result
 
 # isort: split
 
@@ -29,7 +29,6 @@ import vpintegrator as vp
 from vpintegrator.cli import train
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
 from vpintegrator.rollout.classical import METHODS
 
 ENTRIES = {
@@ -97,7 +96,7 @@ def measure(name: str, entries: list[str], seconds: float, folder: Path) -> None
     for entry, result in results.items():
         if "failure" not in result:
             result["rollout"] = {run: rows[run] for run in rows if run == entry or run in METHODS}
-        write(folder, result)
+        write_result(folder, result)
 
 
 def numbers(report: Any, run: str) -> dict[str, float]:
@@ -111,11 +110,6 @@ def numbers(report: Any, run: str) -> dict[str, float]:
         "seconds per step": s.seconds_per_step,
         "diverged": s.diverged,
     }
-
-
-def write(folder: Path, result: dict[str, Any]) -> None:
-    with replacing(folder / f"{result['system']}-{result['entry']}.json", True) as temporary:
-        temporary.write_text(json.dumps(result, indent=1), encoding="utf-8")
 
 
 def report_all(results: list[dict[str, Any]]) -> None:

@@ -21,6 +21,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import contextlib
 import ctypes
 import functools
+import json
 import platform
 import random
 import re
@@ -38,6 +39,7 @@ from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.compiled import NotCompilable
 from vpintegrator.compiled.source import kernel
 from vpintegrator.errors import InputError
+from vpintegrator.files import replacing
 from vpintegrator.native import load_library
 
 _SAMPLE = 2e-3  # seconds: shorter calls are repeated to last so long, far above a clock's error
@@ -109,6 +111,22 @@ def use_threads(threads: int) -> None:
         raise InputError(f"--threads {threads}: this machine has {len(cores)} cores")
     # any of them: benchmarks that run side by side should not all choose the same
     os.sched_setaffinity(0, random.sample(cores, threads))
+
+
+def eager(model: torch.nn.Module, initial: np.ndarray, steps: int) -> np.ndarray:
+    """As a user of PyTorch would."""
+    window, states = torch.from_numpy(initial[:, None]), []
+    with torch.inference_mode():
+        for _ in range(steps):
+            window = model(window)
+            states.append(window)
+        return torch.cat(states, dim=1).numpy()
+
+
+def write_result(folder: Path, result: dict[str, Any]) -> None:
+    """What was measured of an entry on a system, whole or not at all, for tables to go on from."""
+    with replacing(folder / f"{result['system']}-{result['entry']}.json", True) as temporary:
+        temporary.write_text(json.dumps(result, indent=1), encoding="utf-8")
 
 
 def time_together(

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from harness import benchmark, duration, machine, print_table, ratio, time_together
+from harness import benchmark, duration, eager, machine, print_table, ratio, time_together
 from rigid_body import STEP, network_options, trained
 
 # isort: split
 
 import numpy as np
-import torch
 
 import vpintegrator as vp
 from vpintegrator.compiled import compile_model
@@ -33,16 +32,6 @@ from vpintegrator.rollout import solve_reference
 TOLERANCE, CHECKED = 1e-13, 20
 SIZES = {1: 20_000, 1_000: 100, 100_000: 5}  # steps of so many trajectories
 TERMS = [(1, 1), (1, 3), (3, 1), (1, 5), (3, 3), (5, 1)]  # degrees that the symmetries leave
-
-
-def eager(model: Integrator, initial: np.ndarray, steps: int) -> np.ndarray:
-    """As a user of PyTorch would."""
-    window, states = torch.from_numpy(initial[:, None]), []
-    with torch.inference_mode():
-        for _ in range(steps):
-            window = model(window)
-            states.append(window)
-        return torch.cat(states, dim=1).numpy()
 
 
 def in_jax(model: Integrator, steps: int) -> Callable[[np.ndarray], tuple[Any, ...]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from harness import benchmark, machine, print_table
+from harness import benchmark, machine, print_table, write_result
 
 # isort: split
 
@@ -29,7 +29,6 @@ import numpy as np
 import vpintegrator as vp
 from vpintegrator.cli import train
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
 
 SYSTEMS = ("pendulum", "coupled-oscillators", "henon-heiles", "kepler", "toda")
 CLASSICAL = ("stoermer-verlet", "gauss-legendre-4")
@@ -113,7 +112,7 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
         try:
             train.main([*given, "--quiet", *arguments], standalone_mode=False)
         except click.ClickException as error:
-            write(folder, found | {"failure": error.format_message()})
+            write_result(folder, found | {"failure": error.format_message()})
             return
         model = vp.load(model_path)
         history = json.loads(model.metadata["training"])
@@ -122,7 +121,7 @@ def measure(system: str, entry: str, seconds: float, folder: Path) -> None:
         flow = vp.rollout.as_flow(model, data.system)
         report = vp.compare({entry: model}, [], system=data.system, **_length())
     found |= numbers(report, data.system) | {"error": one_step_error(flow, data)}
-    write(folder, found)
+    write_result(folder, found)
 
 
 def _length() -> dict[str, Any]:
@@ -153,11 +152,6 @@ def numbers(report: Any, system: Any) -> dict[str, Any]:
         "on windows": s.window_symplecticity,
         "diverged": s.diverged,
     }
-
-
-def write(folder: Path, found: dict[str, Any]) -> None:
-    with replacing(folder / f"{found['system']}-{found['entry']}.json", True) as temporary:
-        temporary.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 def tables(results: list[dict[str, Any]]) -> None:

@@ -107,6 +107,11 @@ class BodyArguments(FunctionArguments):
         return stored | ({"kinds": list(self.kinds)} if "kinds" in stored else {})
 
     @property
+    def kind_of_each(self) -> Sequence[int]:
+        """A number for each body; without a layout none are alike."""
+        return self.kinds or [0] * self.bodies if self.layout else range(self.bodies)
+
+    @property
     def vector(self) -> int:
         """Components of a body's vector."""
         return self.dim // 2 // self.bodies
@@ -129,9 +134,7 @@ def body_coupling(a: Any) -> GradientCoupling:
 
 def _potential(a: Any, group: torch.Tensor, orders: Iterable[int], **features: Any) -> PotentialSum:
     """A sum over clusters of some orders, as invariant as is asked for."""
-    layout, kinds = a.layout or "pairs", a.kinds or [0] * a.bodies
-    if not a.layout:
-        kinds = range(a.bodies)
+    layout, kinds = a.layout or "pairs", a.kind_of_each
     moved = moved_bodies(group, a.bodies)
     found = []
     for order in orders:

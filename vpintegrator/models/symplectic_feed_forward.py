@@ -9,7 +9,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.body_layers import BodyArguments, body_coupling
+from vpintegrator.models.body_layers import BodyArguments
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn.composition import Composition
@@ -64,12 +64,8 @@ class SymplecticFeedForward(Integrator):
                     f"{self.window!r}; for windows take SymplecticTransformer, spt"
                 )
             super().__post_init__()
-            if self.bodies and self.layer != "gradient":
-                raise InputError(f"layer = {self.layer} knows no bodies; take layer = gradient")
 
     def network(self, a: Arguments) -> nn.Module:
         """``depth`` units."""
-        clusters = " of clusters of bodies" if a.bodies else ""
-        self.description = f"symplectic feed-forward network: one step by {in_words(a)}{clusters}"
-        layer = body_coupling if a.bodies else symplectic_layer
-        return Composition(*(layer(a) for _ in range(a.depth)))
+        self.description = f"symplectic feed-forward network: one step by {in_words(a)}"
+        return Composition(*(symplectic_layer(a) for _ in range(a.depth)))

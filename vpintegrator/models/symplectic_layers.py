@@ -10,6 +10,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import FunctionArguments, argument
+from vpintegrator.models.body_layers import body_coupling
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.composition import Composition
@@ -91,7 +92,11 @@ def potential(a: Any, half: int, group: torch.Tensor | None) -> nn.Module:
 
 
 def symplectic_layer(a: Any) -> nn.Module:
-    """A unit of the kind asked for, from ``SymplecticArguments``."""
+    """A unit of the kind asked for, from ``SymplecticArguments`` and ``BodyArguments``."""
+    if a.bodies:
+        if a.layer != "gradient":
+            raise InputError(f"layer = {a.layer} knows no bodies; take layer = gradient")
+        return body_coupling(a)
     of_positions, of_momenta = canonical_blocks(a.group)
     size, angles = a.dim // 2, list(a.periods)
     if any(angle >= size for angle in angles):
@@ -117,6 +122,6 @@ def symplectic_layer(a: Any) -> nn.Module:
 def in_words(a: Any) -> str:
     """What ``symplectic_layer`` makes, for descriptions."""
     words = _WORDS[a.layer]
-    if a.layer == "linear-activation" or a.functions == "neurons":
-        return words
-    return f"{words} of {a.polynomials}"
+    if a.layer != "linear-activation" and a.functions != "neurons":
+        words += f" of {a.polynomials}"
+    return f"{words} of clusters of bodies" if a.bodies else words

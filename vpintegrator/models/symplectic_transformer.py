@@ -10,7 +10,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.body_layers import BodyArguments, body_coupling
+from vpintegrator.models.body_layers import BodyArguments
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn.canonical import canonical_blocks
@@ -63,34 +63,25 @@ class SymplecticTransformer(Integrator):
         )
         heads: int = argument(2, "Heads of softmax attention.", least=1)
 
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.bodies and self.layer != "gradient":
-                raise InputError(f"layer = {self.layer} knows no bodies; take layer = gradient")
-            if self.bodies and self.attention != "rotations":
-                raise InputError(
-                    f"attention = {self.attention} knows no bodies; take attention = rotations"
-                )
-
     def network(self, a: Arguments) -> nn.Module:
         """Attention and gradient couplings by turns."""
-        clusters = " of clusters of bodies" if a.bodies else ""
-        self.description = (
-            f"symplectic transformer: {a.attention} attention, then {in_words(a)}{clusters}"
-        )
-        coupling = body_coupling if a.bodies else symplectic_layer
-        layers = [layer for _ in range(a.depth) for layer in (_attention(a), coupling(a))]
+        self.description = f"symplectic transformer: {a.attention} attention, then {in_words(a)}"
+        layers = [layer for _ in range(a.depth) for layer in (_attention(a), symplectic_layer(a))]
         return Composition(*layers)
 
 
 def _attention(a: Any) -> nn.Module:
     scale = {"initial_scale": a.initial_scale}
     if a.bodies:
+        if a.attention != "rotations":
+            raise InputError(
+                f"attention = {a.attention} knows no bodies; take attention = rotations"
+            )
         return SymplecticAttention(
             a.dim,
             symmetries=a.group,
             bodies=a.bodies,
-            kinds=a.kinds or ([0] * a.bodies if a.layout else range(a.bodies)),
+            kinds=a.kind_of_each,
             rotations=a.rotations,
             translations=a.translations,
             **scale,
