@@ -5,7 +5,7 @@
 The record is a document with a place for the tables of each, between the lines ``<!-- NAME -->``
 and ``<!-- end -->``; what is there is replaced, the rest stays. The accuracy of networks after
 equal seconds of training takes half an hour and has a command of its own, ``accuracy.py``; so has
-that over the catalogue, ``catalogue.py``, an hour or two.
+that over the catalogue, ``catalogue.py``, four hours.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Every system of the catalogue: models with equal seconds of training, and classical methods.
+"""Every system of the catalogue: what vp-train makes by default, and classical methods.
 
-    python scripts/benchmarks/catalogue.py --folder measured
+    python scripts/benchmarks/catalogue.py --folder measured --figure catalogue.png
 
-Data are those of ``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry.
-All run 300 steps beside classical methods at the same step. Seconds are of processor time, so that
-a busy machine measures the same. The folder gets a file of results for each system and entry; what
-is there is not done again, so that an interrupted measurement goes on, and entries can be added.
+Data are those of ``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry:
+none, or a window of three states, for which the model is chosen as without; others only where
+``--entries`` names them. All run 300 steps beside classical methods at the same step. Seconds are
+of processor time, so that a busy machine measures the same. The folder gets a file of results for
+each system and entry; what is there is not done again, so that an interrupted measurement goes on,
+and entries can be added.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import catalogue_figure
 import click
 from harness import duration, machine, print_table, write_result
 
@@ -33,13 +36,15 @@ from vpintegrator.rollout.classical import METHODS
 
 ENTRIES = {
     "default": "",
+    "windowed": "--window 3",
     "vpff": "--model vpff --functions neurons",
     "polynomial": "--model vpff --functions polynomial --degree 6",
     "vpt-3-3": "--model vpt --functions neurons --window 3 --prediction-window 3",
     "vpt-3-1": "--model vpt --functions neurons --window 3 --prediction-window 1",
     "vpt-2-1": "--model vpt --functions neurons --window 2 --prediction-window 1",
 }
-# of the first two whichever the system allows: both are explicit, of order 2 and keep volume
+SCORED = ("default", "windowed")  # where no other entries are asked for
+# of these two whichever the system allows: both are explicit, of order 2 and keep volume
 EXPLICIT = ("stoermer-verlet", "strang-splitting")
 OTHERS = ("rk4", "gauss-legendre-4", "blanes-moan-4")
 STEPS, TRAJECTORIES, TANGENT_STEPS = 300, 12, 100
@@ -77,6 +82,7 @@ def measure(name: str, entries: list[str], seconds: float, folder: Path) -> None
         models[entry] = vp.load(path)
         history = json.loads(models[entry].metadata["training"])
         results[entry] |= {
+            "model": models[entry].name,
             "arguments": {k: v for k, v in models[entry].arguments.items() if "symmetr" not in k},
             "training": {k: v for k, v in history.items() if not isinstance(v, list)},
         }
@@ -112,33 +118,76 @@ def numbers(report: Any, run: str) -> dict[str, float]:
     }
 
 
+def finite(error: float) -> float:
+    """An error that is no number, of orbits that left, is larger than all others."""
+    return error if math.isfinite(error) else math.inf
+
+
+def peers(result: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """What the classical methods of a result did, of the two explicit ones under one name."""
+    runs = {run: row for run, row in result["rollout"].items() if run != result["entry"]}
+    return {("explicit" if run in EXPLICIT else run): row for run, row in runs.items()}
+
+
 def report_all(results: list[dict[str, Any]]) -> None:
-    """The table, and which entry wins how often."""
-    header = ["system", "entry", "error", "RMSE", "worst", "invariants", "volume", "step"]
+    """The table of all errors and costs, divided by those of classical methods, too."""
+    header = ["system", "entry", "model", "error", "RMSE", "worst", "invariants", "volume", "step"]
     titles = {"explicit": "/ Verlet or Strang", "rk4": "/ RK4"}
     titles |= {"gauss-legendre-4": "/ Gauss 4", "blanes-moan-4": "/ Blanes-Moan 4"}
-    rows, errors, notes = [], dict[str, dict[str, float]](), []
+    rows, notes = [], []
     for r in results:
-        system, entry = r["system"], r["entry"]
         if "failure" in r:
-            notes.append(f"{system}, {entry}: {r['failure']}")
+            notes.append(f"{r['system']}, {r['entry']}: {r['failure']}")
             continue
-        runs = dict(r["rollout"])
-        own = runs.pop(entry)
-        errors.setdefault(system, {})[entry] = own["RMSE"]
-        explicit = next((runs[m] for m in EXPLICIT if m in runs), None)
-        peers = [explicit, *(runs.get(name) for name in OTHERS)]
+        own, others = r["rollout"][r["entry"]], peers(r)
         keys = ("RMSE", "worst", "invariants", "phase-space volume")
         cells = [f"{v:.1e}" for v in [r["training"]["test_error"], *(own[key] for key in keys)]]
-        ratios = [f"{own['RMSE'] / peer['RMSE']:.2g}" if peer else "-" for peer in peers]
-        rows.append([system, entry, *cells, duration(own["seconds per step"]), *ratios])
+        ratios = [
+            f"{own['RMSE'] / others[name]['RMSE']:.2g}" if name in others else "-"
+            for name in titles
+        ]
+        cost = duration(own["seconds per step"])
+        rows.append([r["system"], r["entry"], r.get("model", "-"), *cells, cost, *ratios])
     seconds = sorted({r["seconds"] for r in results})
     words = " or ".join(f"{value:g}" for value in seconds)
     notes.insert(0, "error: relative, of the new states one window ahead, test group; RMSE: median")
     title = f"{STEPS} steps of {TRAJECTORIES} orbits, {words} s of training each; RMSE by peers"
     print_table(title, header + list(titles.values()), rows, notes)
 
-    # entries are compared where all of them were trained
+
+def report_counts(results: list[dict[str, Any]], systems: list[str], entries: list[str]) -> None:
+    """On how many systems an entry errs less than classical methods, and where it failed.
+
+    That is where nothing was trained or most orbits diverged.
+    """
+    for entry in entries:
+        found = {r["system"]: r for r in results if r["entry"] == entry}
+        below, failed = dict.fromkeys(("rk4", "gauss-legendre-4", "all"), 0), []
+        for system, r in found.items():
+            own = r["rollout"][entry] if "failure" not in r else {}
+            if not own or own["diverged"] > TRAJECTORIES / 2 or not math.isfinite(own["RMSE"]):
+                failed.append(system)
+                continue
+            others = {name: finite(row["RMSE"]) for name, row in peers(r).items()}
+            for name in ("rk4", "gauss-legendre-4"):
+                below[name] += own["RMSE"] < others[name]
+            below["all"] += all(own["RMSE"] < error for error in others.values())
+        missing = [system for system in systems if system not in found]
+        click.echo(
+            f"{entry}: below RK4 on {below['rk4']} of {len(systems)}, below Gauss-Legendre 4 on "
+            f"{below['gauss-legendre-4']}, below all on {below['all']}; "
+            f"failed: {', '.join(failed) or 'none'}"
+            + (f"; not measured: {', '.join(missing)}" if missing else "")
+        )
+
+
+def report_entries(results: list[dict[str, Any]]) -> None:
+    """Which entry wins how often, of the systems on which all of them were trained."""
+    errors = dict[str, dict[str, float]]()
+    for r in results:
+        if "failure" not in r:
+            error = finite(r["rollout"][r["entry"]]["RMSE"])
+            errors.setdefault(r["system"], {})[r["entry"]] = error
     entries = list(dict.fromkeys(entry for found in errors.values() for entry in found))
     whole = {s: found for s, found in errors.items() if len(found) == len(entries) > 1}
     lines = []
@@ -151,21 +200,46 @@ def report_all(results: list[dict[str, Any]]) -> None:
         print_table(f"Entries on {len(whole)} systems", columns, lines, [machine()])
 
 
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    """The figure, of all runs of every system."""
+    runs = dict[str, dict[str, Any]]()
+    for r in results:
+        if "failure" not in r:
+            runs.setdefault(r["system"], {}).update(r["rollout"])
+    catalogue_figure.draw(runs, path)
+
+
 @click.command(context_settings=SETTINGS)
 @click.option("--systems", metavar="NAME,...", help="Some of vp-gen --list.  [default: all]")
-@click.option("--entries", metavar="NAME,...", help=f"Some of: {', '.join(ENTRIES)}.")
+@click.option(
+    "--entries",
+    metavar="NAME,...",
+    default=",".join(SCORED),
+    show_default=True,
+    help=f"Some of: {', '.join(ENTRIES)}.",
+)
 @click.option(
     "--seconds",
     type=float,
-    default=20.0,
+    default=150.0,
     show_default=True,
     help="For each network, of processor time.",
 )
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), required=True)
+@click.option(
+    "--figure",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw errors and costs into this file: .png, .pdf or .svg.",
+)
 @click.option("--markdown", is_flag=True, help="Print tables as Markdown.")
 @plain_errors
 def main(
-    systems: str | None, entries: str | None, seconds: float, folder: Path, markdown: bool
+    systems: str | None,
+    entries: str,
+    seconds: float,
+    folder: Path,
+    figure: Path | None,
+    markdown: bool,
 ) -> None:
     """Train each entry on every system, and compare their rollouts with classical methods."""
     chosen = []
@@ -197,7 +271,12 @@ def main(
             spent = "left out, " + ("it takes too long" if late else "it failed as said above")
         click.echo(f"{number} of {len(chosen[0])}: {system}: {spent}", err=True)
     files = [folder / f"{s}-{e}.json" for s in chosen[0] for e in chosen[1]]
-    report_all([json.loads(path.read_text("utf-8")) for path in files if path.exists()])
+    results = [json.loads(path.read_text("utf-8")) for path in files if path.exists()]
+    report_all(results)
+    report_entries(results)
+    report_counts(results, *chosen)
+    if figure is not None:
+        draw(results, figure)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import vpintegrator as vp
+from vpintegrator.errors import InputError
+
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
 
 
@@ -64,6 +67,9 @@ def test_a_system_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     assert f"{found['training']['test_error']:.1e}" in output
     assert f"{error / rk4:.2g}" in output
 
+    assert found["model"] == "vpff"
+    assert output.splitlines()[-1].startswith(f"vpff: below RK4 on {int(error < rk4)} of 1")
+
     # another entry, without an RMSE as small, is added; what is there is not done again
     text = path.read_text()
     wins = {**found, "entry": "vpt-3-1", "rollout": dict(found["rollout"])}
@@ -73,7 +79,9 @@ def test_a_system_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     fails |= {"failure": "it does not fit"}
     (tmp_path / "harmonic-oscillator-vpt-2-1.json").write_text(json.dumps(fails))
     monkeypatch.setattr(benchmark, "measure", None)
-    output = run(benchmark, tmp_path, *options, "vpff,vpt-3-1,vpt-2-1")
+    figure = tmp_path / "catalogue.png"
+    output = run(benchmark, tmp_path, *options, "vpff,vpt-3-1,vpt-2-1", "--figure", str(figure))
+    assert figure.read_bytes().startswith(b"\x89PNG")
     assert path.read_text() == text
     assert "harmonic-oscillator, vpt-2-1: it does not fit" in output
     lines = [line.split() for line in output.splitlines()]
@@ -82,9 +90,44 @@ def test_a_system_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     assert math.isfinite(error)
 
 
+def result(entry, systems, diverged=0, **errors):
+    rows = {
+        name.replace("_", "-"): {"RMSE": error, "diverged": 0} for name, error in errors.items()
+    }
+    rows[entry]["diverged"] = diverged
+    return [{"system": system, "entry": entry, "rollout": rows} for system in systems]
+
+
+def test_what_counts_as_below_and_as_failed(benchmark, capsys):
+    names = ["a", "b", "c", "d", "e", "f"]
+    best = {"rk4": 2e-3, "gauss_legendre_4": 2e-4, "blanes_moan_4": math.nan}
+    results = [
+        *result("default", ["a"], default=1e-4, **best),
+        *result("default", ["b"], default=1e-3, **best),
+        *result("default", ["c"], default=1e-5, stoermer_verlet=1e-6, **best),
+        *result("default", ["d"], default=math.inf, **best),
+        *result("default", ["e"], diverged=9, default=1e-9, **best),
+    ]
+    benchmark.report_counts(results, names, ["default"])
+    assert capsys.readouterr().out == (
+        "default: below RK4 on 3 of 6, below Gauss-Legendre 4 on 2, below all on 1; "
+        "failed: d, e; not measured: f\n"
+    )
+
+
+def test_windowed_entries_take_the_structure_that_the_system_has(benchmark):
+    assert benchmark.SCORED == ("default", "windowed")
+    window = {"window": int(benchmark.ENTRIES["windowed"].split()[-1])}
+    chosen = {s: vp.models.suited(vp.load_system(s), window) for s in ("kepler", "abc-flow")}
+    assert chosen == {"kepler": "spt", "abc-flow": "vpt"}
+
+
 def test_mistakes(tmp_path, benchmark):
     for option, value in (("--systems", "pendulumm"), ("--entries", "vpff,vpt")):
         arguments = ["--folder", str(tmp_path), option, value]
         result = CliRunner().invoke(benchmark.main, arguments)
         assert result.exit_code == 2
         assert f"{option}: '{value.split(',')[-1]}' is none of" in result.output
+    figure = tmp_path / "catalogue.jpeg"
+    with pytest.raises(InputError, match=r"figures end in \.png"):
+        benchmark.draw([], figure)
