@@ -28,6 +28,8 @@ smooth = st.recursive(
         st.tuples(st.sampled_from(["sin", "cos", "tanh", "sigmoid"]), inner).map("%s(%s)".__mod__),
         inner.map(lambda e: f"exp(-({e})**2)"),
         inner.map(lambda e: f"log(1 + ({e})**2)"),
+        st.tuples(inner, inner).map("atan2(sin(%s), 2 + cos(%s))".__mod__),
+        inner.map(lambda e: f"atan2(2, {e})"),
         inner.map(lambda e: f"sqrt(1 + ({e})**2)"),
         st.tuples(inner, st.sampled_from([2, 3, 4, 7])).map("(sin(%s))**%s".__mod__),
         st.tuples(inner, inner).map("(2 + cos(%s))**sin(%s)".__mod__),

@@ -73,6 +73,7 @@ expressions = st.recursive(
         inner.map(lambda e: f"sin({e})"),
         inner.map(lambda e: f"tanh({e})"),
         inner.map(lambda e: f"({e})**2"),
+        st.tuples(inner, inner).map("atan2(%s, 1 + (%s)**2)".__mod__),
     ),
     max_leaves=8,
 )
@@ -82,7 +83,7 @@ expressions = st.recursive(
 def test_agrees_with_python(text):
     """Python's own arithmetic on the same text is the oracle."""
     values = {"x": 0.375, "y": -0.625}
-    expected = eval(text, {"sin": math.sin, "tanh": math.tanh}, values)
+    expected = eval(text, {"sin": math.sin, "tanh": math.tanh, "atan2": math.atan2}, values)
     value, known = formula(text)
     function = vectorised([value], known.algebra.variables[:2], "numpy")
     assert function(*values.values())[0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -104,6 +105,9 @@ def test_agrees_with_python(text):
         ("(x := 2)", 2, "an assignment"),
         ("x^2", 1, "write \\*\\* instead of \\^"),
         ("sin(x, y)", 1, "one argument"),
+        ("atan2(x)", 1, "two arguments, as in atan2"),
+        ("atan2(0, 0)", 1, "too large, or no real number"),
+        ("atan(x)", 1, "did you mean 'atan2'"),
         ("open(x)", 1, "unknown function 'open'"),
         ("x + z", 5, "unknown name 'z'"),
         ("q + 1", 1, "'q' is an array"),

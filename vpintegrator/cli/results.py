@@ -25,6 +25,9 @@ def system_results(system: System) -> dict[str, Any]:
         "bodies": None if system.bodies is None else asdict(system.bodies),
         "symmetries": system.bodies.symmetries if system.bodies else [],
         "periodic": {system.components[i]: period for i, period in system.periods.items()},
+        "chart": dict(zip(system.chart.components, system.chart.texts, strict=True))
+        if system.chart
+        else None,
         "defaults": dict(system.defaults),
         "text": system.text,
     }

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpintegrator.cli.common import console
 from vpintegrator.cli.output import write_json
 from vpintegrator.cli.reporting import told_of_bodies
 from vpintegrator.cli.results import system_results
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics import System
 
 
 def list_catalogue() -> None:
@@ -103,9 +107,22 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         section("Angles and their periods", ", ".join(angles))
     if not system.is_measured:
         section("Divergence", divergence_unicode(system, width))
+    if system.chart:
+        section(f"Other coordinates, {system.chart.system.structure} there", *_chart(system))
     if system.defaults:
         section("Suggested", ", ".join(f"{k} {v:g}" for k, v in system.defaults.items()))
     write_json(lambda: system_results(system))
+
+
+def _chart(system: System) -> Iterator[str]:
+    """The new components, a line each, as the file writes them."""
+    from vpintegrator.dynamics.notation import in_a_line
+
+    chart = system.equations.table["chart"]
+    lengths = {n: len(v) for n, v in system.equations.scope.values.items() if isinstance(v, tuple)}
+    for name, texts in chart["map"].items():
+        texts = texts if isinstance(texts, list) else [texts]
+        yield f"{name} = {', '.join(in_a_line(text, lengths) for text in texts)}"
 
 
 def _value(value: Any) -> str:

@@ -12,6 +12,7 @@ that occurs at several places is computed once. Formulas are kept in a canonical
                                               in a sum of one term
     power    a**b                             where b is no number
     call     sin(a), ...
+    angle    atan2(a, b)
 
 Sums are not multiplied out, and no identity is used that does not hold for all real numbers where
 both sides have a value.
@@ -117,6 +118,18 @@ class Call(Expression):
     @property
     def parts(self) -> Sequence[Expression]:
         return [self.argument] if isinstance(self.argument, Expression) else []
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class Angle(Expression):
+    """``atan2(ordinate, abscissa)``: the angle of a point of the plane, from -pi to pi."""
+
+    ordinate: Value
+    abscissa: Value
+
+    @property
+    def parts(self) -> Sequence[Expression]:
+        return [e for e in (self.ordinate, self.abscissa) if isinstance(e, Expression)]
 
 
 _ODD = {"sin", "tan", "tanh", "sinh", "asinh", "atan", "erf"}
@@ -371,6 +384,21 @@ class Algebra:
         key = (Call, function, _key(argument))
         return self._made(key, lambda: Call(function, argument))
 
+    def angle(self, ordinate: Value, abscissa: Value) -> Value:
+        """``atan2(ordinate, abscissa)``.
+
+        Raises
+        ------
+        NotFinite
+            If both are zero.
+        """
+        self.spend(1)
+        if not isinstance(ordinate, Expression) and not isinstance(abscissa, Expression):
+            self.spend(_IRRATIONAL)
+            return constants.angle(ordinate, abscissa)
+        key = (Angle, _key(ordinate), _key(abscissa))
+        return self._made(key, lambda: Angle(ordinate, abscissa))
+
     # what is derived from formulas
 
     def gradient(self, value: Value) -> dict[Symbol, Value]:
@@ -415,6 +443,12 @@ class Algebra:
             case Call(function=function, argument=argument):
                 if isinstance(argument, Expression):
                     yield argument, self._slope(function, argument, node)
+            case Angle(ordinate=y, abscissa=x):
+                square = self.add(self.power(x, 2), self.power(y, 2))
+                if isinstance(y, Expression) and y.depends:
+                    yield y, self.divide(x, square)
+                if isinstance(x, Expression) and x.depends:
+                    yield x, self.scale(-1, self.divide(y, square))
 
     def _slope(self, function: str, x: Expression, value: Expression) -> Value:
         match function:
@@ -464,6 +498,8 @@ class Algebra:
                     made[node] = self.power(new(base), new(exponent))
                 case Call(function=function, argument=argument):
                     made[node] = self.call(function, new(argument))
+                case Angle(ordinate=ordinate, abscissa=abscissa):
+                    made[node] = self.angle(new(ordinate), new(abscissa))
         return [new(value) for value in values]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from vpintegrator.dynamics.algebra import (
     Algebra,
+    Angle,
     Call,
     Expression,
     Power,
@@ -168,6 +169,8 @@ def encode(value: Value, symbols: Sequence[Symbol]) -> list[Any]:
                 rows.append(["power", of(base), of(exponent)])
             case Call(function=function, argument=argument):
                 rows.append(["call", function, of(argument)])
+            case Angle(ordinate=ordinate, abscissa=abscissa):
+                rows.append(["angle", of(ordinate), of(abscissa)])
     if not isinstance(value, Expression):
         rows.append(["sum", str(value), []])
     return rows
@@ -195,6 +198,8 @@ def decode(rows: Sequence[Any], symbols: Sequence[Symbol], algebra: Algebra) -> 
                 made.append(algebra.power(of(base), of(exponent)))
             case ["call", function, argument]:
                 made.append(algebra.call(function, of(argument)))
+            case ["angle", ordinate, abscissa]:
+                made.append(algebra.angle(of(ordinate), of(abscissa)))
     return made[-1]
 
 

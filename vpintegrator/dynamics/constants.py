@@ -81,12 +81,19 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + HIGH.exp(-x))
 
 
+def _angle(y: Any, x: Any) -> Any:
+    if HIGH.im(y) or HIGH.im(x):  # continued, as the logarithm is
+        return -HIGH.j * HIGH.log((x + HIGH.j * y) / HIGH.sqrt(x * x + y * y))
+    return HIGH.atan2(HIGH.re(y), HIGH.re(x))
+
+
 HIGH_FUNCTIONS: dict[str, Any] = {
     **{
         name: getattr(HIGH, name)
         for name in ("sin", "cos", "tan", "exp", "log", "tanh", "sinh", "cosh", "asinh", "erf")
     },
     "atan": HIGH.atan,
+    "atan2": _angle,
     "sigmoid": _sigmoid,
 }
 
@@ -119,6 +126,20 @@ def function_value(name: str, argument: Number) -> Number:
         if name == "tan" and size(value) * tolerance > 1:
             raise NotFinite
     return value
+
+
+@lru_cache(4096)
+def angle(ordinate: Number, abscissa: Number) -> Number:
+    """The angle of a constant point of the plane.
+
+    Raises
+    ------
+    NotFinite
+        If it is the origin.
+    """
+    if ordinate == abscissa == 0:
+        raise NotFinite
+    return _rounded(HIGH.atan2(high(ordinate), high(abscissa)))
 
 
 @lru_cache(4096)

@@ -39,6 +39,7 @@ _KEYS = {
     "initial_conditions",
     "defaults",
     "plot",
+    "chart",
 }
 
 
@@ -106,7 +107,7 @@ class Equations:
         }
         numeric = ("reversing_symmetry", "symmetry", "periodic")
         table = {key: entry for key, entry in self.table.items() if key not in numeric}
-        return _read_state_and_formulas(
+        return read_state_and_formulas(
             table, self.source, values, dict(self.scope.integers), algebra, self.definitions
         )
 
@@ -196,11 +197,11 @@ def read_equations(
     values: dict[str, Value | tuple[Value, ...]] = dict(parameters)
     definitions = {**table.get("parameters", {}), **overrides}
     integers = {name: value for name, value in parameters.items() if isinstance(value, int)}
-    equations = _read_state_and_formulas(table, source, values, integers, algebra, definitions)
+    equations = read_state_and_formulas(table, source, values, integers, algebra, definitions)
     return equations, {name: _plain(value) for name, value in parameters.items()}
 
 
-def _read_state_and_formulas(
+def read_state_and_formulas(
     table: Mapping[str, Any],
     source: str,
     values: dict[str, Value | tuple[Value, ...]],

@@ -16,6 +16,7 @@ import numpy as np
 import scipy  # loads scipy.special when it is used
 
 from vpintegrator.dynamics.algebra import (
+    Angle,
     Call,
     Expression,
     Power,
@@ -41,6 +42,14 @@ def _sigmoid(x: Any) -> Any:
     return 0.5 * (1 + np.tanh(0.5 * x)) if np.iscomplexobj(x) else scipy.special.expit(x)
 
 
+def _angle(y: Any, x: Any) -> Any:
+    if np.iscomplexobj(y) or np.iscomplexobj(x):  # as for the sigmoid; (log(x + iy) - ...)/(2i)
+        a, b, c, d = np.real(x), np.imag(x), np.real(y), np.imag(y)
+        angle = (np.arctan2(c + b, a - d) - np.arctan2(b - c, a + d)) / 2
+        return angle - 0.25j * np.log1p(4 * (b * c - a * d) / ((a + d) ** 2 + (c - b) ** 2))
+    return np.arctan2(y, x)
+
+
 def _numpy_functions() -> dict[str, Any]:
     names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")
     # files cannot name these, but antiderivatives of what they can name are made of them
@@ -50,6 +59,7 @@ def _numpy_functions() -> dict[str, Any]:
         **further,
         "erf": lambda x: scipy.special.erf(x),
         "sigmoid": _sigmoid,
+        "atan2": _angle,
     }
 
 
@@ -57,8 +67,12 @@ def torch_functions() -> dict[str, Any]:
     """What the names of functions mean for tensors."""
     import torch
 
+    def angle(y: Any, x: Any) -> torch.Tensor:
+        like = y if isinstance(y, torch.Tensor) else x  # the other may be a constant
+        return torch.atan2(*(torch.as_tensor(v, dtype=like.dtype).to(like) for v in (y, x)))
+
     names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
-    return {name: getattr(torch, name) for name in names}
+    return {**{name: getattr(torch, name) for name in names}, "atan2": angle}
 
 
 def vectorised(
@@ -148,6 +162,9 @@ class _Printer:
             case Call(function=function, argument=argument):
                 text, depth = self.within(argument, _SUM)
                 return f"{function}({text})", _ATOM, depth + 1
+            case Angle(ordinate=ordinate, abscissa=abscissa):
+                (y, above_it), (x, beside) = (self.within(v, _SUM) for v in (ordinate, abscissa))
+                return f"atan2({y}, {x})", _ATOM, max(above_it, beside) + 1
         raise NotImplementedError(type(node))
 
     def sum(self, node: Sum) -> tuple[str, int, int]:
@@ -337,6 +354,8 @@ def evaluator(
                     result = of(base) ** of(variable)
                 case Call(function=name, argument=argument):
                     result = functions[name](of(argument))
+                case Angle(ordinate=ordinate, abscissa=abscissa):
+                    result = functions["atan2"](of(ordinate), of(abscissa))
             if check is not None:
                 check(result)
             values[node] = result

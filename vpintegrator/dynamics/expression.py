@@ -35,7 +35,7 @@ _HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
 _JOINERS = "\u00ad\u200b\u200c\u200d"  # that some scripts need, and soft hyphens
 
 FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
-RESERVED = frozenset(FUNCTIONS) | {"pi", "sum", "range", "len", "t"}
+RESERVED = frozenset(FUNCTIONS) | {"atan2", "pi", "sum", "range", "len", "t"}
 
 _PARSING = threading.Lock()
 _WHOLE = "an index, % and // take whole numbers: loop indices, len(array), and + - * // % of them"
@@ -219,7 +219,7 @@ class _Parser:
         self.fail(
             node,
             f"{what} is not allowed in an expression; allowed are + - * / **, numbers, names, "
-            f"indices, sum(... for i in range(n)), pi and {', '.join(FUNCTIONS)}",
+            f"indices, sum(... for i in range(n)), pi, {', '.join(FUNCTIONS)} and atan2",
         )
 
     def constant(self, node: ast.Constant) -> Value:
@@ -243,7 +243,7 @@ class _Parser:
                 return self.integers[name]
             if name == "pi":
                 return self.algebra.pi
-            if name in FUNCTIONS or name in ("sum", "range", "len"):
+            if name in FUNCTIONS or name in ("atan2", "sum", "range", "len"):
                 self.fail(node, f"the function '{name}' needs its argument in parentheses")
             known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
             self.fail(node, f"unknown name '{name}'{nearest(name, known)}")
@@ -327,10 +327,14 @@ class _Parser:
             return self.sum(node)
         if name == "len":
             return self.length(node)
+        if name == "atan2":
+            if len(node.args) != 2 or node.keywords:
+                self.fail(node, "'atan2' takes two arguments, as in atan2(y, x)")
+            return self.algebra.angle(*map(self.value, node.args))
         if name not in FUNCTIONS:
             self.fail(
                 node,
-                f"unknown function '{name}'{nearest(name, FUNCTIONS)}"
+                f"unknown function '{name}'{nearest(name, [*FUNCTIONS, 'atan2'])}"
                 if name not in self.values
                 else f"'{name}' is not a function; write * to multiply",
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vpintegrator.dynamics.algebra import (
+    Angle,
     Call,
     Expression,
     Power,
@@ -49,7 +50,7 @@ def functions_in(formulas: Sequence[Value], equations: Equations) -> list[str]:
                         powers.setdefault(base, set()).add(exponent)
             case Call(function="sin" | "cos", argument=argument) if _is_of(argument, angles):
                 pass
-            case Call() | Power():
+            case Angle() | Call() | Power():
                 found[value] = None
     for base, exponents in powers.items():
         for e in exponents:
@@ -59,8 +60,8 @@ def functions_in(formulas: Sequence[Value], equations: Equations) -> list[str]:
                 assert isinstance(power, Expression)
                 found[power] = None
     names = {symbol: f"z[{i}]" for i, symbol in enumerate(equations.symbols)}
-    written = [_text(f, names) for f in found if f.depends and _size(f) <= _LARGEST]
-    return written[:MOST_FUNCTIONS]
+    texts = [written(f, names) for f in found if f.depends and is_short(f)]
+    return texts[:MOST_FUNCTIONS]
 
 
 def _is_of(argument: Value, angles: set[Symbol]) -> bool:
@@ -69,36 +70,40 @@ def _is_of(argument: Value, angles: set[Symbol]) -> bool:
     return all(term in angles for term in terms)
 
 
-def _size(value: Expression) -> int:
+def is_short(value: Expression) -> bool:
+    """Whether a formula is not too long to be written, with what occurs twice written twice."""
     sizes: dict[int, int] = {}
     for node in below([value]):  # parts come before what is made of them
         sizes[node.number] = 1 + sum(sizes[part.number] for part in node.parts)
-    return sizes[value.number]
+    return sizes[value.number] <= _LARGEST
 
 
-def _text(value: Value, names: dict[Symbol, str]) -> str:
+def written(value: Value, names: Mapping[Symbol, str]) -> str:
+    """A formula as an expression, numbers as doubles; ``names`` stand for its symbols."""
     match value:
         case Symbol():
             return names[value]
         case Sum(constant=constant, terms=terms):
             text = _number(constant) if constant else ""
             for term, c in terms:
-                part = _text(term, names)
+                part = written(term, names)
                 text += (" - " if c < 0 else " + ") if text else "-" * (c < 0)
                 text += part if c in (1, -1) else f"{_number(size(c))}*{part}"
             return f"({text})"
         case Product(factors=factors):
             powers = []
             for base, e in factors:
-                text = _text(base, names)
+                text = written(base, names)
                 text = f"({text})" if isinstance(base, Product | Power) else text
                 powers.append(text if e == 1 else f"{text}**{_number(e)}")
             return "*".join(powers)
         case Power(base=base, exponent=exponent):
-            return f"({_text(base, names)})**({_text(exponent, names)})"
+            return f"({written(base, names)})**({written(exponent, names)})"
         case Call(function=function, argument=argument):
-            text = _text(argument, names)
+            text = written(argument, names)
             return f"{function}{text if isinstance(argument, Sum) else f'({text})'}"
+        case Angle(ordinate=ordinate, abscissa=abscissa):
+            return f"atan2({written(ordinate, names)}, {written(abscissa, names)})"
     assert not isinstance(value, Expression)
     return _number(value)
 

@@ -109,7 +109,7 @@ def is_short(text: str | float) -> bool:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             depth += not isinstance(node.right, ast.Constant | ast.UnaryOp)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            depth += node.func.id in FUNCTIONS
+            depth += node.func.id in FUNCTIONS or node.func.id == "atan2"
         seen += 1
         if seen > _SHORT or depth > _DEEPEST:
             return False
@@ -159,6 +159,8 @@ def _translate(node: ast.expr, lengths: Mapping[str, int], indices: frozenset[st
             return _sum(generator, lengths, indices)
         case ast.Call(func=ast.Name(id=name), args=[argument]):
             return FUNCTIONS[name](inner(argument))
+        case ast.Call(func=ast.Name(id="atan2"), args=[ordinate, abscissa]):
+            return sympy.atan2(inner(ordinate), inner(abscissa))
     raise ValueError(f"this is no expression of a system file: {ast.unparse(node)}")
 
 

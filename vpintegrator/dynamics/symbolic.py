@@ -10,6 +10,7 @@ import sympy
 
 from vpintegrator.dynamics.algebra import (
     Algebra,
+    Angle,
     Call,
     Expression,
     Power,
@@ -70,7 +71,7 @@ def is_simple(values: Sequence[Value]) -> bool:
     for node in nodes:
         depth = max((depths[part.number] for part in node.parts), default=0)
         roots = isinstance(node, Product) and any(not isinstance(e, int) for _, e in node.factors)
-        depths[node.number] = depth + (roots or isinstance(node, Call | Power))
+        depths[node.number] = depth + (roots or isinstance(node, Angle | Call | Power))
     return max(depths.values(), default=0) <= _DEEPEST_SIMPLE
 
 
@@ -121,6 +122,8 @@ def to_sympy(values: Sequence[Value], names: Mapping[Symbol, sympy.Expr]) -> lis
                 made[node] = sympy.Pow(new(base), new(exponent), evaluate=evaluate)
             case Call(function=function, argument=argument):
                 made[node] = (FUNCTIONS | _FURTHER)[function](new(argument), evaluate=evaluate)
+            case Angle(ordinate=ordinate, abscissa=abscissa):
+                made[node] = sympy.atan2(new(ordinate), new(abscissa), evaluate=evaluate)
     return [new(value) for value in values]
 
 
@@ -155,6 +158,8 @@ def from_sympy(
             return algebra.multiply(*arguments)
         if part.is_Pow:
             return algebra.power(*arguments)
+        if part.func == sympy.atan2:
+            return algebra.angle(*arguments)
         if part.func in _NAMES:
             return algebra.call(_NAMES[part.func], *arguments)
         raise LookupError

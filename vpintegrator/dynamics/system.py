@@ -6,29 +6,29 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import TooLong, Value
+from vpintegrator.dynamics.algebra import TooLong
 from vpintegrator.dynamics.bodies import read_bodies
 from vpintegrator.dynamics.body_identities import check_bodies, images_of
+from vpintegrator.dynamics.chart import Chart
+from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
 from vpintegrator.dynamics.constants import Number
-from vpintegrator.dynamics.equations import Equations, plain_values, read_equations
-from vpintegrator.dynamics.evaluation import (
-    as_array,
-    is_tensor,
-    stack_numpy,
-    stack_torch,
-    vectorised,
-)
+from vpintegrator.dynamics.equations import plain_values, read_equations
 from vpintegrator.dynamics.expression import readable
 from vpintegrator.dynamics.field_functions import functions_in
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.plot import read_plot
-from vpintegrator.dynamics.trial import Trial
+from vpintegrator.dynamics.state_function import (
+    ScalarFunction,
+    StateFunction,
+    as_matrices,
+)
+from vpintegrator.dynamics.trial import Point, Trial
 from vpintegrator.errors import InputError
 from vpintegrator.toml import check_keys, read_toml
 
@@ -84,6 +84,9 @@ class System:
         What the file says of pictures: planes, a sphere, a Poincare section.
     coordinates
         Functions of the state that pictures use beside its components, by name.
+    chart
+        Coordinates in which the system preserves volume or is simpler, a :class:`Chart`; None where
+        the file declares none.
 
     Raises
     ------
@@ -115,30 +118,36 @@ class System:
         self.reference = _string(table, "reference", source)
         self.description = _string(table, "description", source)
         given = plain_values(parameters or {}, source)
+        self._source, self.defaults = source, _read_defaults(table, source)
         with _within_reach(source):
             self.equations, self.parameters = read_equations(table, source, given)
             self.definitions = dict(self.equations.definitions)
-            self.bodies = read_bodies(self.equations, source)
-            trial = Trial(self.equations, images_of(self.bodies))
-            self.divergence_free = check_identities(trial, source)
-            if self.bodies is not None:
-                check_bodies(trial, self.bodies, source)
-            self.plot = read_plot(self.equations, source)
-        self.defaults = _read_defaults(table, source)
-        self.reversing_symmetries = [_matrix(rho) for rho in self.equations.reversing_symmetries]
-        self.periods = {i: float(period) for i, period in self.equations.periods.items()}
-        self.invariants: dict[str, Callable[[Any], Any]] = {
-            name: _Scalar(self.equations, expression, name)
-            for name, expression in self.equations.invariants.items()
-        }
-        self.coordinates: dict[str, Callable[[Any], Any]] = {
-            name: _Scalar(self.equations, expression, name)
-            for name, expression in self.plot.coordinates.items()
-        }
-        self._source = source
+            self._check()
         self._initial_table = table.get("initial_conditions")
         if self._initial_table is not None:
             _ = self.initial_conditions  # a mistake in them is told now
+
+    def _check(self, points: list[Point] | None = None) -> None:
+        """Check what the equations claim, and note what there is beside them."""
+        source, equations = self._source, self.equations
+        self.bodies = read_bodies(equations, source)
+        trial = Trial(equations, images_of(self.bodies), points)
+        self.divergence_free = check_identities(trial, source)
+        if self.bodies is not None:
+            check_bodies(trial, self.bodies, source)
+        self.plot = read_plot(equations, source)
+        self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]
+        self.periods = {i: float(period) for i, period in equations.periods.items()}
+        self.invariants: dict[str, Callable[[Any], Any]] = {
+            name: ScalarFunction(equations, expression, name)
+            for name, expression in equations.invariants.items()
+        }
+        self.coordinates: dict[str, Callable[[Any], Any]] = {
+            name: ScalarFunction(equations, expression, name)
+            for name, expression in self.plot.coordinates.items()
+        }
+        chart = read_chart(trial, source)
+        self.chart = None if chart is None else Chart(chart, _Transported(self, chart))
 
     @property
     def dim(self) -> int:
@@ -202,12 +211,7 @@ class System:
     def jacobian(self, state: Any) -> Any:
         """Matrix df_i/dz_j, shape (..., dim, dim)."""
         positions, entries = self._jacobian
-        values = entries(state)
-        shape = (*values.shape[:-1], self.dim, self.dim)
-        new = values.new_zeros(shape) if is_tensor(values) else np.zeros(shape, values.dtype)
-        rows, columns = np.array(positions, int).reshape(-1, 2).T
-        new[..., rows, columns] = values
-        return new
+        return as_matrices(entries(state), positions, self.dim)
 
     def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
         """The same with the components first: (dim, ...) to (dim, dim, ...)."""
@@ -258,67 +262,54 @@ class System:
         )
 
     @cached_property
-    def _field(self) -> _Function:
+    def _field(self) -> StateFunction:
         self.require_equations("the vector field")
-        return _Function(self.equations, self.equations.vector_field)
+        return StateFunction(self.equations, self.equations.vector_field)
 
     @cached_property
-    def _jacobian(self) -> tuple[list[tuple[int, int]], _Function]:
+    def _jacobian(self) -> tuple[list[tuple[int, int]], StateFunction]:
         self.require_equations("the Jacobian matrix")
         with _within_reach(self._source):
             entries = self.equations.jacobian
-        return list(entries), _Function(self.equations, list(entries.values()))
+        return list(entries), StateFunction(self.equations, list(entries.values()))
 
     @cached_property
-    def _hamiltonian(self) -> _Scalar | None:
+    def _hamiltonian(self) -> ScalarFunction | None:
         h = self.equations.hamiltonian
-        return None if h is None else _Scalar(self.equations, h, "hamiltonian")
+        return None if h is None else ScalarFunction(self.equations, h, "hamiltonian")
 
     @cached_property
-    def _divergence(self) -> _Scalar:
+    def _divergence(self) -> ScalarFunction:
         with _within_reach(self._source):
-            return _Scalar(self.equations, self.equations.divergence, "divergence")
+            return ScalarFunction(self.equations, self.equations.divergence, "divergence")
+
+
+class _Transported(System):
+    """A system in the coordinates of its chart: nothing but equations, symmetries and angles."""
+
+    def __init__(self, parent: System, chart: ChartEquations) -> None:
+        self._parent = parent
+        for name in ("text", "title", "name", "subject", "reference", "description"):
+            setattr(self, name, getattr(parent, name))
+        self._source = f"{parent._source}, [chart]"
+        self.equations, self.parameters = chart.equations, parent.parameters
+        self.definitions, self.defaults = parent.definitions, parent.defaults
+        self._initial_table = None
+        self._check(chart.points)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _in_chart, (self._parent,)
+
+
+def _in_chart(parent: System) -> System:
+    assert parent.chart is not None
+    return parent.chart.system
 
 
 @lru_cache(8)
 def _again(text: str, name: str, definitions: str, source: str) -> System:
     """An equal system; the same one if it was made here before, for it takes a while."""
     return System(text, name, json.loads(definitions), source)
-
-
-class _Function:
-    """Formulas as a function of states (..., dim), made for a library when first called."""
-
-    def __init__(self, equations: Equations, expressions: Sequence[Value]) -> None:
-        self._dim = len(equations.symbols)
-        self.made = cache(lambda library: vectorised(expressions, equations.symbols, library))
-
-    def __call__(self, state: Any) -> Any:
-        """Their values, (..., expression)."""
-        if not is_tensor(state):
-            state = as_array(state)
-        if not state.shape or state.shape[-1] != self._dim:
-            raise InputError(
-                f"a state of this system has {self._dim} components in its last dimension, but the "
-                f"array given has shape {tuple(state.shape)}"
-            )
-        if is_tensor(state):
-            return stack_torch(self.made("torch")(*state.unbind(-1)), state[..., 0])
-        return stack_numpy(self.made("numpy")(*np.moveaxis(state, -1, 0)), state[..., 0])
-
-
-class _Scalar(_Function):
-    """A scalar function of the state."""
-
-    def __init__(self, equations: Equations, expression: Value, name: str) -> None:
-        super().__init__(equations, [expression])
-        self.expression, self._name = expression, name
-
-    def __repr__(self) -> str:
-        return f"<{self._name}: a function of states (..., {self._dim})>"
-
-    def __call__(self, state: Any) -> Any:
-        return super().__call__(state)[..., 0]
 
 
 @contextmanager

@@ -9,11 +9,12 @@ logarithm or a root leaves the real numbers it is continued into the complex.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from vpintegrator.dynamics.algebra import (
+    Angle,
     Call,
     Power,
     Product,
@@ -78,7 +79,7 @@ def _cost(expressions: Sequence[Value]) -> int:
     """How long 100 digits take, in additions."""
     nodes = below(expressions)
     slow = sum(
-        isinstance(node, Call | Power)
+        isinstance(node, Angle | Call | Power)
         or (isinstance(node, Product) and any(e not in (1, -1) for _, e in node.factors))
         for node in nodes
     )
@@ -94,11 +95,18 @@ class Trial:
         Of the system.
     images
         How many values of the vector field beside each point's the symmetries of bodies ask for.
+    candidates
+        Where to try, instead of at random points.
     """
 
-    def __init__(self, equations: Equations, images: int = 0) -> None:
+    def __init__(
+        self, equations: Equations, images: int = 0, candidates: Iterable[Point] | None = None
+    ) -> None:
         self.equations = equations
         self._images = images
+        self._candidates = random_points(len(equations.symbols))
+        if candidates is not None:
+            self._candidates = iter(candidates)
         self.field = Formula(equations.vector_field, equations.symbols)
 
     @cached_property
@@ -113,7 +121,7 @@ class Trial:
             raise TooLong(f"so much that checking them takes more than {_LARGEST_COST} operations")
         wanted = min(max(_OPERATIONS // (cost + 1), 1), _POINTS)
         found: list[tuple[Point, Point]] = []
-        for point in random_points(len(e.symbols)):
+        for point in self._candidates:
             rates = self.field.at(point)
             if rates is not None:
                 found.append((point, rates))

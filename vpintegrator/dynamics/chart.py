@@ -1,0 +1,95 @@
+"""Other coordinates of a system: the maps there and back, and the system as it is there."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.dynamics.algebra import Angle, below
+from vpintegrator.dynamics.chart_equations import ChartEquations
+from vpintegrator.dynamics.state_function import StateFunction, as_matrices
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics.system import System
+
+_POINTS = 64
+_CONSTANT = 1e-9  # relative spread of a density that is constant but for rounding
+
+
+class Chart:
+    """Coordinates Z = chart(z) in which a system preserves volume; maybe they are canonical.
+
+    Functions take NumPy arrays or torch tensors (..., dim), and are vectorised.
+
+    Attributes
+    ----------
+    components
+        Names of the new components.
+    texts, inverse_texts
+        The new components as expressions of the old ones, ``z[0]``, ``z[1]``, ..., with the numbers
+        of the parameters, and the old ones as expressions of the new ones.
+    system
+        The system in the new components.
+
+    Examples
+    --------
+    >>> chart = vp.load_system("lotka-volterra-2d").chart
+    >>> chart.texts, chart.system.structure
+    (['log(z[0])', 'log(z[1])'], 'Hamiltonian')
+    >>> chart.inverse(chart(np.array([2.0, 0.5])))
+    array([2. , 0.5])
+    """
+
+    def __init__(self, equations: ChartEquations, system: System) -> None:
+        self.system = system
+        self.components = equations.equations.components
+        self.texts, self.inverse_texts = equations.texts, equations.inverse_texts
+        self._equations = equations
+        self._map = StateFunction(equations.base, equations.map)
+        self._inverse = StateFunction(equations.equations, equations.inverse)
+
+    def __call__(self, state: Any) -> Any:
+        """The new components Z of states z; angles within one turn."""
+        return self._map(state)
+
+    def inverse(self, state: Any) -> Any:
+        """The states z that have the new components Z."""
+        return self._inverse(state)
+
+    def log_density(self, state: Any) -> Any:
+        """log |det D chart(z)|, (...): of the measure that the volume of the new components is."""
+        positions, entries = self._jacobian
+        matrices = as_matrices(entries(state), positions, len(self.components))
+        with np.errstate(all="ignore"):
+            return np.linalg.slogdet(np.asarray(matrices))[1]
+
+    @cached_property
+    def jumps(self) -> bool:
+        """Whether some of the new components are angles that jump from one turn to another."""
+        return any(isinstance(node, Angle) for node in below(self._equations.map))
+
+    @cached_property
+    def keeps_volume(self) -> bool:
+        """Whether the volume of the new components is that of the old ones, up to a factor."""
+        states = np.random.default_rng(0).normal(size=(_POINTS, len(self.components)))
+        with np.errstate(all="ignore"):
+            known = self.log_density(states)
+        known = known[np.isfinite(known)]
+        return bool(len(known) and np.ptp(known) < _CONSTANT)
+
+    @cached_property
+    def _jacobian(self) -> tuple[list[tuple[int, int]], StateFunction]:
+        base = self._equations.base
+        base.algebra.allow_derivatives()
+        column = {symbol: j for j, symbol in enumerate(base.symbols)}
+        entries = {
+            (i, column[symbol]): slope
+            for i, value in enumerate(self._equations.map)
+            for symbol, slope in base.algebra.gradient(value).items()
+        }
+        return list(entries), StateFunction(base, list(entries.values()))
+
+    def __repr__(self) -> str:
+        return f"<Chart: ({', '.join(self.components)}) = ({', '.join(self.texts)})>"

@@ -1,0 +1,225 @@
+"""The table ``[chart]`` of a system file: coordinates in which a flow keeps volume.
+
+    [chart]
+    state = ["U", "V"]                           # the new components, as in 'state'
+    hamiltonian = "exp(V) - a*V + exp(U) - U"    # or [chart.vector_field]; else it is derived
+
+    [chart.map]                                  # they as expressions of the old ones
+    U = "log(u)"
+    V = "log(v)"
+
+    [chart.inverse]                              # and the other way round
+    u = "exp(U)"
+    v = "exp(V)"
+
+``[chart.periodic]``, ``[[chart.reversing_symmetry]]`` and ``[[chart.symmetry]]`` are as those of
+the file itself, of the new components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vpintegrator.dynamics.algebra import Angle, Expression, Value, below
+from vpintegrator.dynamics.constants import HIGH, high
+from vpintegrator.dynamics.equations import (
+    Equations,
+    read_components,
+    read_state_and_formulas,
+)
+from vpintegrator.dynamics.field_functions import is_short, written
+from vpintegrator.dynamics.trial import TOLERANCE, Formula, Point, Trial, place, shown
+from vpintegrator.errors import InputError
+from vpintegrator.toml import check_keys
+
+_KEYS = (
+    "state",
+    "hamiltonian",
+    "vector_field",
+    "map",
+    "inverse",
+    "periodic",
+    "reversing_symmetry",
+    "symmetry",
+)
+
+
+@dataclass(frozen=True)
+class ChartEquations:
+    """Coordinates Z = chart(z), and the system in them.
+
+    Attributes
+    ----------
+    equations
+        The system Z' = F(Z), F(chart(z)) = D chart(z) f(z).
+    map
+        The new components in symbols of the old ones.
+    inverse
+        The old components in symbols of the new ones.
+    base
+        The system Z is a chart of.
+    points
+        Where the file's claims are tried: images of random states.
+    """
+
+    equations: Equations
+    map: tuple[Value, ...]
+    inverse: tuple[Value, ...]
+    base: Equations
+    points: list[Point]
+
+    @property
+    def texts(self) -> list[str]:
+        """The new components as expressions of ``z[0]``, ``z[1]``, ..."""
+        return [_text(value, self.base) for value in self.map]
+
+    @property
+    def inverse_texts(self) -> list[str]:
+        """The old components as expressions of the new ones, ``z[0]``, ``z[1]``, ..."""
+        return [_text(value, self.equations) for value in self.inverse]
+
+
+def read_chart(trial: Trial, source: str) -> ChartEquations | None:
+    """Read and check the table ``[chart]``; None where there is none.
+
+    Whether the flow preserves volume in the new components is left to their own system.
+
+    Raises
+    ------
+    InputError
+        If it is not understood, the two maps are not inverse to each other, or the vector field or
+        Hamiltonian is not that of the system in these components.
+    """
+    base, where = trial.equations, f"{source}, [chart]"
+    table = base.table.get("chart")
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        raise InputError(f"{source}: 'chart' must be a table, written [chart]")
+    check_keys(table, _KEYS, where)
+    given = {key: entry for key, entry in table.items() if key not in ("map", "inverse")}
+    derived = not ("hamiltonian" in given or "vector_field" in given)
+    if not base.vector_field and not derived:
+        raise InputError(f"{where}: the system is measured, so it has no equations here either")
+    given |= {"measured": True} if derived else {"divergence_free": True}
+    values = {name: base.scope.values[name] for name in base.definitions}
+    equations = read_state_and_formulas(
+        given, where, values, dict(base.scope.integers), base.algebra, base.definitions
+    )
+    forward = _components(table, "map", where, base, equations)
+    backward = _components(table, "inverse", where, equations, base)
+    if len(forward) != len(backward):
+        raise InputError(f"{where}, state: {len(forward)} components, not {len(backward)}")
+    there = Formula(forward, base.symbols)
+    images = [image for point, _ in trial.points if (image := there.at(point)) is not None]
+    chart = ChartEquations(equations, forward, backward, base, images)
+    _check_angles(chart, where)
+    _check_inverse(trial, chart, where)
+    if base.vector_field:
+        chart = _with_field(trial, chart, derived, where)
+    return chart
+
+
+def _text(value: Value, equations: Equations) -> str:
+    return written(value, {symbol: f"z[{i}]" for i, symbol in enumerate(equations.symbols)})
+
+
+def _components(
+    table: Mapping[str, Any], key: str, where: str, old: Equations, new: Equations
+) -> tuple[Value, ...]:
+    """The components of ``new`` in symbols of ``old``."""
+    entries, here = table.get(key), f"{where}, [chart.{key}]"
+    if not isinstance(entries, Mapping):
+        raise InputError(f"{where}: the table [chart.{key}] is missing")
+    found = read_components(entries, here, old.scope, new.components, new.arrays)
+    missing = [name for i, name in enumerate(new.components) if i not in found]
+    if missing:
+        raise InputError(f"{here}: no expression for {', '.join(missing[:6])}")
+    for i, value in found.items():
+        if isinstance(value, Expression) and not is_short(value):
+            raise InputError(f"{here} {new.components[i]}: the expression is too long")
+    return tuple(found[i] for i in range(len(new.components)))
+
+
+def _check_angles(chart: ChartEquations, where: str) -> None:
+    """Components that jump, by atan2, are angles; and the inverse has their periods."""
+    equations = chart.equations
+    for i, value in enumerate(chart.map):
+        if i not in equations.periods and any(isinstance(node, Angle) for node in below([value])):
+            raise InputError(
+                f"{where}, [chart.map] {equations.components[i]}: atan2 jumps from pi to -pi, so "
+                "this component is an angle; give its period in [chart.periodic]"
+            )
+
+
+def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
+    """Whether inverse(chart(z)) = z, also where angles have turned."""
+    base = trial.equations
+    there = Formula(chart.map, base.symbols)
+    back = Formula(chart.inverse, chart.equations.symbols)
+    own = {i: high(period) for i, period in base.periods.items()}
+    turns = [(i, high(period)) for i, period in chart.equations.periods.items()]
+    judged = 0
+    for point, _ in trial.points:
+        image = there.at(point)
+        if image is None:
+            continue
+        for turned in ([], *([turn] for turn in turns)):
+            moved = list(image)
+            for i, period in turned:
+                moved[i] += 3 * period
+            found = back.at(moved)
+            if found is None:
+                continue
+            judged += not turned
+            pairs = enumerate(zip(found, point, strict=True))
+            defects = [_modulo(a - b, own.get(i)) for i, (a, b) in pairs]
+            if (defect := max(map(abs, defects))) > TOLERANCE * (1 + max(map(abs, point))):
+                what = "after a turn of an angle " if turned else ""
+                raise InputError(
+                    f"{where}, [chart.inverse]: {what}this gives another state than [chart.map] "
+                    f"was given, by {shown(defect)}, at {place(base, point)}"
+                )
+    trial.require(judged, f"{where}, [chart.inverse]")
+
+
+def _modulo(value: Any, period: Any) -> Any:
+    """What is left of a difference of angles beyond full turns."""
+    return value if period is None else value - period * HIGH.nint(HIGH.re(value) / period)
+
+
+def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) -> ChartEquations:
+    """The chart with its vector field, derived or checked."""
+    base, algebra = trial.equations, trial.equations.algebra
+    algebra.allow_derivatives()
+    rates = []
+    for value in chart.map:
+        slopes = algebra.gradient(value)
+        pairs = zip(base.symbols, base.vector_field, strict=True)
+        rates.append(
+            algebra.add(*(algebra.multiply(slopes[s], f) for s, f in pairs if s in slopes))
+        )
+    if derived:
+        inverse = dict(zip(base.symbols, chart.inverse, strict=True))
+        field = tuple(algebra.substitute(rates, inverse))
+        equations = replace(chart.equations, vector_field=field, divergence_free=True)
+        return replace(chart, equations=equations)
+    there, rate = Formula(chart.map, base.symbols), Formula(rates, base.symbols)
+    given = Formula(chart.equations.vector_field, chart.equations.symbols)
+    judged, named = 0, chart.equations.components
+    for point, _ in trial.points:
+        image, expected = there.at(point), rate.at(point)
+        found = None if image is None else given.at(image)
+        if found is None or expected is None:
+            continue
+        judged += 1
+        defects: Point = [abs(a - b) for a, b in zip(found, expected, strict=True)]
+        if (defect := max(defects)) > TOLERANCE * (1 + max(map(abs, expected))):
+            raise InputError(
+                f"{where}: this is not the system in these coordinates: "
+                f"{named[defects.index(defect)]}' is off by {shown(defect)} at {place(base, point)}"
+            )
+    trial.require(judged, where)
+    return chart
