@@ -59,8 +59,9 @@ def test_the_help_describes_every_model(run):
         ("duffing", [], "spff"),
         ("duffing", ["--window", "2"], "spt"),
         ("duffing", ["--option", "time_mixing=true"], "vpt"),
-        ("lotka-volterra-2d", [], "resnet"),
-        ("lotka-volterra-2d", ["--model", "vpff"], "vpff"),
+        ("lotka-volterra-2d", [], "spff"),
+        ("lotka-volterra-2d", ["--no-chart"], "resnet"),
+        ("lotka-volterra-2d", ["--no-chart", "--model", "vpff"], "vpff"),
     ],
 )
 def test_auto_takes_what_suits_the_flow(run, system, options, expected):

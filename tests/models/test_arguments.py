@@ -86,7 +86,13 @@ def test_declarations_need_no_torch():
         ("rigid-body", {}, "vpff", "the flow preserves volume, and so does the map"),
         ("rigid-body", {"window": 2}, "vpt", "the flow preserves volume"),
         ("charged-particle", {}, "vpff", "the flow preserves volume"),
-        ("lotka-volterra-2d", {}, "resnet", "the flow changes volumes"),
+        ("lotka-volterra-2d", {}, "spff", "the system is Hamiltonian"),  # in its chart
+        (
+            'state = ["x", "y"]\nvector_field = { x = "y", y = "-x - y" }',
+            {},
+            "resnet",
+            "the flow changes volumes",
+        ),
         ('measured = true\nstate = ["x", "y"]', {}, "vpff", "measured states are taken for"),
         ('state = ["x"]\nvector_field = { x = "1" }', {}, "resnet", "states of one component"),
     ],

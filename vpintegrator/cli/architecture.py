@@ -30,6 +30,9 @@ GIVEN_OTHERWISE = {
         "the system declares its bodies; --no-symmetries leaves them out",
     ),
     "periodic": "angles are those that the system declares",
+    **dict.fromkeys(
+        ("chart", "inverse_chart"), "the system declares its chart; --no-chart leaves it out"
+    ),
     "expressions": "--functions system takes those of the system",
 }
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}

@@ -225,6 +225,8 @@ def _inspect_model(path: Path) -> None:
     traits = {
         "symplectic": model.symplectic,
         "volume-preserving": model.volume_preserving,
+        "preserves the volume of its chart": model.measure_preserving
+        and not model.volume_preserving,
         "invertible": model.invertible,
         "reversible": len(model.reversing_symmetries) > 0,
     }

@@ -60,6 +60,7 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "symplectic": model.symplectic,
         "volume_preserving": model.volume_preserving,
+        "measure_preserving": model.measure_preserving,
         "reversing_symmetries": len(model.reversing_symmetries),
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
         "metadata": {

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _ARGUMENTS = "vpintegrator.arguments"
+_LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _DEFAULT = ParameterSource.DEFAULT
 
 
@@ -105,6 +106,12 @@ class _Command(click.Command):
     default=None,
     help="Build in the system's translations, rotations and permutations of bodies.  [default: "
     "where the model knows bodies, as spff does]",
+)
+@click.option(
+    "--chart/--no-chart",
+    default=None,
+    help="Work in the coordinates of the system's chart, in which it preserves volume.  [default: "
+    "where the system has one and the model preserves its volume]",
 )
 @click.option(
     "--optimizer",
@@ -267,10 +274,15 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
 
     flags = {key: options.pop(key) for key in FLAGS}
     name, extra, dtype = (options.pop(key) for key in ("model", "extra", "dtype"))
-    taken = suited(data.system, given_names(flags, extra)) if name == "auto" else name
+    given, chart = given_names(flags, extra), _usable_chart(data, options.pop("chart"))
+    of_neurons = {"width", "activation"} & given.keys() or dtype != "float64"
+    of_neurons = of_neurons or options["optimizer"] not in ("auto", "levenberg-marquardt")
+    if not of_neurons and options["restarts"] == 1:
+        given = {"functions": "polynomial"} | given  # what is searched for
+    taken = suited(data.system, given, chart) if name == "auto" else name
     architecture = ARCHITECTURES.find(taken)
     fixed = {key: options.pop(key) for key in ("reversible", "symmetries")}
-    fixed |= {"seed": options["seed"], "dtype": dtype}
+    fixed |= {"chart": chart, "seed": options["seed"], "dtype": dtype}
 
     def make(arguments: dict[str, Any]) -> Integrator:
         return build(data.system, name, **fixed, **arguments)
@@ -278,11 +290,25 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
     return Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
 
 
+def _usable_chart(data: Dataset, asked: bool | None) -> bool | None:
+    """Whether to use the system's chart: not by default where some states have no place in it."""
+    import numpy as np
+
+    if data.system.chart is None or asked is not None:
+        return asked
+    _, length, _ = data.shapes["train"]
+    states = data.states("train", slice(0, max(1, _LOOKED_AT // length)))
+    states = states.reshape(-1, data.dim)
+    with np.errstate(all="ignore"):
+        known = np.isfinite(data.system.chart(states[np.isfinite(states).all(1)])).all()
+    return None if known else False
+
+
 def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate:
     """A trained model to go on from, which remembers what it came from."""
     from vpintegrator.models import load
 
-    about_it = ("model", "dtype", "reversible", "symmetries", *FLAGS)
+    about_it = ("model", "dtype", "reversible", "symmetries", "chart", *FLAGS)
     refused = [flag(name) for name in about_it if name in given]
     refused += [f"--option {entry}" for entry in options["extra"]]
     if refused:

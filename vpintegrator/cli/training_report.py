@@ -41,6 +41,8 @@ def announce(model: Integrator, data: Dataset) -> None:
     """What is trained, on what."""
     count = sum(p.numel() for p in model.parameters())
     traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
+    if model.measure_preserving and not model.volume_preserving:
+        traits = ["preserves the volume of its coordinates"]
     if model.symplectic:
         traits = ["symplectic"]
     if len(model.reversing_symmetries):

@@ -80,13 +80,13 @@ def verify_model(machine: CompiledModel, model: Integrator, windows: Any = None)
     if near.any():
         both, new_states = both[near], new_states[near]
     found = by_component(new_states)
-    floors = dict(zip(found, _HIDDEN * model.scale.numpy(), strict=True))
+    floors = dict(zip(found, _HIDDEN * model.state_scale.numpy(), strict=True))
     _check(model, found, predicted, (both,), floors)
 
 
 def _near(model: Integrator, states: np.ndarray) -> np.ndarray:
     """Which windows of states are not far beyond what the normalisation says is usual."""
-    distances = np.abs(states - model.shift.numpy()) / model.scale.numpy()
+    distances = model.normalised(torch.from_numpy(states)).abs().numpy()
     return np.asarray((distances <= _FAR).all((1, 2)))
 
 
@@ -190,7 +190,10 @@ def _random_states(
     if model.seen is not None:  # bodies as far apart as they are, not on top of others
         return model.seen[generator.integers(len(model.seen), size=shape)].astype(scale.dtype)
     states = shift + scale * sizes * generator.normal(size=(*shape, model.dim))
-    return states.astype(scale.dtype)
+    states = states.astype(scale.dtype)
+    if model.chart is not None:
+        states = model.chart.inverse(torch.from_numpy(states)).numpy()
+    return states
 
 
 def _check(

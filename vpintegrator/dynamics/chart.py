@@ -9,6 +9,7 @@ import numpy as np
 
 from vpintegrator.dynamics.algebra import Angle, below
 from vpintegrator.dynamics.chart_equations import ChartEquations
+from vpintegrator.dynamics.field_functions import written
 from vpintegrator.dynamics.state_function import StateFunction, as_matrices
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Chart:
     texts, inverse_texts
         The new components as expressions of the old ones, ``z[0]``, ``z[1]``, ..., with the numbers
         of the parameters, and the old ones as expressions of the new ones.
+    equations
+        The new components as expressions of the system's components by their names.
     system
         The system in the new components.
 
@@ -47,6 +50,8 @@ class Chart:
         self.components = equations.equations.components
         self.texts, self.inverse_texts = equations.texts, equations.inverse_texts
         self._equations = equations
+        names = dict(zip(equations.base.symbols, equations.base.components, strict=True))
+        self.equations = tuple(written(value, names) for value in equations.map)
         self._map = StateFunction(equations.base, equations.map)
         self._inverse = StateFunction(equations.equations, equations.inverse)
 
@@ -92,4 +97,4 @@ class Chart:
         return list(entries), StateFunction(base, list(entries.values()))
 
     def __repr__(self) -> str:
-        return f"<Chart: ({', '.join(self.components)}) = ({', '.join(self.texts)})>"
+        return f"<Chart: ({', '.join(self.components)}) = ({', '.join(self.equations)})>"

@@ -36,9 +36,21 @@ class IntegratorArguments(Arguments):
     shift: Any = argument(None, "Normalisation, see ``Integrator``; by default 0.", kind="(dim,)")
     scale: Any = argument(None, "Normalisation, see ``Integrator``; by default 1.", kind="(dim,)")
     dtype: Any = argument("float64", "Weights are drawn in float64.", kind="torch.dtype or str")
+    chart: Any = argument(
+        (),
+        "Coordinates in which the network works, as expressions of the components of a state such "
+        "as ``log(z[0])``. Normalisation, symmetries and angles are those of the new components.",
+        kind="sequence of str",
+    )
+    inverse_chart: Any = argument(
+        (), "The components of a state, as expressions of the new ones.", kind="sequence of str"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("chart", "inverse_chart"):
+            if isinstance(given := getattr(self, name), tuple):
+                self._set(name, list(given))  # as it comes from a file
         if self.window > LARGEST_WINDOW:
             raise InputError(f"window = {self.window} must be at most {LARGEST_WINDOW}")
         if self.prediction_window is None:
@@ -48,6 +60,11 @@ class IntegratorArguments(Arguments):
                 f"prediction_window = {self.prediction_window} must not be larger than window = "
                 f"{self.window}"
             )
+
+    def stored(self) -> dict[str, Any]:
+        """A chart only where there is one."""
+        names = ("chart", "inverse_chart")
+        return {n: value for n, value in super().stored().items() if n not in names or value}
 
 
 @dataclass(frozen=True, kw_only=True)

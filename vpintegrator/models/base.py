@@ -15,6 +15,7 @@ from vpintegrator.models.declaration import show_arguments
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_scale, halves_alike
+from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.reversible import Reversible
@@ -31,7 +32,9 @@ class Integrator(nn.Module):
     ``prediction_window`` time steps later; the last ``prediction_window`` rows are new.
 
     States enter the network as (z - shift) / scale and leave it the other way round. This is a
-    conjugation, so it changes neither the determinant nor the inverse nor the reversibility.
+    conjugation, so it changes neither the determinant nor the inverse nor the reversibility. With a
+    ``chart`` z are the components of that chart, of which the volume (or symplectic form) is kept:
+    the volume of states only where the chart keeps it.
 
     With ``reversing_symmetries`` the map is psi R psi^-1 R, reversible for every one of them (see
     ``vpintegrator.nn.Reversible``), where psi is the network on normalised windows; where there are
@@ -58,6 +61,9 @@ class Integrator(nn.Module):
 
         ``shift``, ``scale``: normalisation of each component; by default 0 and 1. See
         ``set_normalisation``.
+
+        ``chart``, ``inverse_chart``: other coordinates in which the network works, as expressions
+        of the components of a state, and these as expressions of the new ones.
 
         ``dtype``: what the model, drawn in float64, is cast to.
 
@@ -128,10 +134,13 @@ class Integrator(nn.Module):
                     "angles of the same period; leave out the symmetry, or periodic"
                 )
         self.bodies = getattr(a, "bodies", 0)
+        self.chart = _chart_of(a, self.periods)
         self.core = self.network(a) if psi is None else psi
         if len(rhos):
             self.core = Reversible(self.core, rhos[0])
             self.arguments["reversing_symmetries"] = rhos.tolist()
+        if self.chart is not None:
+            self.description += f"; in the coordinates ({', '.join(self.chart.texts)})"
         if self.periods:
             self.arguments["periodic"] = [list(pair) for pair in self.periods.items()]
         self.metadata: dict[str, str] = {}
@@ -139,6 +148,8 @@ class Integrator(nn.Module):
         self.seen: np.ndarray | None = None
         self.register_buffer("shift", torch.zeros(a.dim, dtype=torch.float64))
         self.register_buffer("scale", torch.ones(a.dim, dtype=torch.float64))
+        if self.chart is not None:
+            self.register_buffer("spread", torch.ones(a.dim, dtype=torch.float64))
         if a.shift is not None or a.scale is not None or self.periods:
             self.set_normalisation(
                 torch.zeros(a.dim) if a.shift is None else a.shift,
@@ -156,6 +167,11 @@ class Integrator(nn.Module):
     @property
     def volume_preserving(self) -> bool:
         """Whether the map of windows preserves the volume of the space of windows exactly."""
+        return self.measure_preserving and (self.chart is None or self.chart.keeps_volume)
+
+    @property
+    def measure_preserving(self) -> bool:
+        """Whether it preserves the volume of windows in the coordinates of its chart exactly."""
         return bool(getattr(self.core, "volume_preserving", False))
 
     @property
@@ -164,7 +180,12 @@ class Integrator(nn.Module):
 
         Up to a factor that is common to all of it: it is the form in normalised states.
         """
-        return bool(getattr(self.core, "symplectic", False))
+        return self._canonical and (self.chart is None or self.chart.is_canonical)
+
+    @property
+    def state_scale(self) -> torch.Tensor:
+        """How much each component of a state varies (dim,), by which errors are weighted."""
+        return self.scale if self.chart is None else self.get_buffer("spread")
 
     @property
     def invertible(self) -> bool:
@@ -174,7 +195,7 @@ class Integrator(nn.Module):
     def forward(self, window: torch.Tensor) -> torch.Tensor:
         """Windows (..., window, dim) to the windows ``prediction_window`` steps later."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        return self.core((window - self.shift) / self.scale) * self.scale + self.shift
+        return self.denormalised(self.core(self.normalised(window)))
 
     def inverse(self, window: torch.Tensor) -> torch.Tensor:
         """The windows (..., window, dim) that ``forward`` maps to ``window``.
@@ -187,14 +208,38 @@ class Integrator(nn.Module):
         if not self.invertible:
             raise InputError(f"{type(self).__name__} as built here has no explicit inverse")
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        normalised = (window - self.shift) / self.scale
-        return self.core.inverse(normalised) * self.scale + self.shift  # type: ignore[operator]
+        return self.denormalised(self.core.inverse(self.normalised(window)))  # type: ignore[operator]
 
     def predict(self, window: torch.Tensor) -> torch.Tensor:
         """The new states (..., prediction_window, dim) after windows (..., window, dim)."""
         return self(window)[..., self.window - self.prediction_window :, :]
 
-    def set_normalisation(self, shift: Any, scale: Any) -> None:
+    def normalised(self, states: torch.Tensor, near: torch.Tensor | None = None) -> torch.Tensor:
+        """States (..., dim) as they enter the network: in the coordinates of a chart, normalised.
+
+        Angles of the chart are within a turn, or at most half a turn from normalised states
+        ``near``.
+        """
+        z = (states if self.chart is None else self.chart(states)) - self.shift
+        z = z / self.scale
+        if near is not None and self.chart is not None and self.chart.angles:
+            of_angles = torch.zeros_like(self.scale)
+            of_angles[list(self.chart.angles)] = 2 * math.pi
+            z = z - of_angles * torch.round((z - near) / (2 * math.pi))
+        return z
+
+    def normalised_rates(self, states: torch.Tensor, rates: torch.Tensor) -> torch.Tensor:
+        """How fast normalised states change where states (..., dim) change at ``rates``."""
+        if self.chart is not None:
+            rates = torch.func.jvp(self.chart, (states,), (rates,))[1]
+        return rates / self.scale
+
+    def denormalised(self, z: torch.Tensor) -> torch.Tensor:
+        """States (..., dim) from what leaves the network."""
+        z = z * self.scale + self.shift
+        return z if self.chart is None else self.chart.inverse(z)
+
+    def set_normalisation(self, shift: Any, scale: Any, spread: Any = None) -> None:
         """Set the normalisation, as near to what is given as symmetries and angles allow.
 
         A conjugation keeps the map reversible only if it commutes with the symmetries. So the shift
@@ -207,17 +252,19 @@ class Integrator(nn.Module):
         Parameters
         ----------
         shift, scale : (dim,)
-            For example the mean and standard deviation of the training states. A scale must be
-            positive; where a component is constant, give 1.
+            For example the mean and standard deviation of the training states, in the
+            coordinates of the chart where there is one. A scale must be positive; where a component
+            is constant, give 1.
+        spread : (dim,), optional
+            Of models with a chart: the standard deviation of the states themselves, by which errors
+            are weighted.
 
         Raises
         ------
         InputError
             If a value is not finite or a scale is not positive.
         """
-        shift_, scale_ = self._vector("shift", shift), self._vector("scale", scale)
-        if not (scale_ > 0).all():
-            raise InputError(f"scale must be positive in every component, not {scale_.tolist()}")
+        shift_, scale_ = self._vector("shift", shift), self._positive("scale", scale)
         if len(self.reversing_symmetries):
             shift_ = fixed_point_projection(self.reversing_symmetries, self.dim) @ shift_
             scale_ = self._averaged_over_mixed_components(scale_)
@@ -226,11 +273,13 @@ class Integrator(nn.Module):
             scale_[component] = period / (2 * math.pi)
         if self.bodies:
             shift_, scale_ = torch.zeros_like(shift_), halves_alike(scale_)
-        if self.symplectic:
+        if self._canonical:
             scale_ = canonical_scale(scale_)
         with torch.no_grad():
             self.shift.copy_(shift_)
             self.scale.copy_(scale_)
+            if self.chart is not None and spread is not None:
+                self.state_scale.copy_(self._positive("spread", spread))
         for layer in self.core.modules():
             if isinstance(layer, BasisCoupling | BasisPotential):
                 layer.set_units(shift_, scale_)
@@ -246,7 +295,7 @@ class Integrator(nn.Module):
         if not len(states):
             return
         self.seen = states[:: -(-len(states) // _SEEN)].numpy(force=True)
-        normalised = (states.to(self.scale) - self.shift) / self.scale
+        normalised = self.normalised(states.to(self.scale))
         if isinstance(self.core, Reversible):  # psi meets reflected states too
             normalised = torch.cat([normalised, self.core.reflection(normalised)])
         for layer in self.core.modules():
@@ -255,11 +304,24 @@ class Integrator(nn.Module):
 
     def normalise_like(self, other: Integrator) -> None:
         """Take the normalisation of a model of the same states and kind of layers."""
-        self.set_normalisation(other.shift, other.scale)
+        self.set_normalisation(other.shift, other.scale, other.state_scale)
         theirs = [layer for layer in other.core.modules() if isinstance(layer, GradientCoupling)]
         for layer in self.core.modules():
             if isinstance(layer, GradientCoupling):
                 layer.adapt_like(theirs[0])
+
+    @property
+    def _canonical(self) -> bool:
+        """Whether the network keeps the form of normalised states."""
+        return bool(getattr(self.core, "symplectic", False))
+
+    def _positive(self, argument: str, value: Any) -> torch.Tensor:
+        vector = self._vector(argument, value)
+        if not (vector > 0).all():
+            raise InputError(
+                f"{argument} must be positive in every component, not {vector.tolist()}"
+            )
+        return vector
 
     def _vector(self, argument: str, value: Any) -> torch.Tensor:
         try:
@@ -300,3 +362,23 @@ class Integrator(nn.Module):
             f"volume_preserving={self.volume_preserving}, "
             f"reversing_symmetries={len(self.reversing_symmetries)}"
         )
+
+
+def _chart_of(a: Any, periods: dict[int, float]) -> ChartMap | None:
+    """The chart that arguments ask for.
+
+    Raises
+    ------
+    InputError
+        If it is none, or has angles that the network is not periodic in.
+    """
+    if not (a.chart or a.inverse_chart):
+        return None
+    chart = ChartMap(a.chart, a.inverse_chart, a.dim)
+    angles = {i for i in chart.angles if getattr(a, "functions", "") == "polynomial"}
+    if not chart.angles <= angles & periods.keys():
+        raise InputError(
+            "chart: atan2 jumps from pi to -pi, so the network must be periodic in its components "
+            f"{sorted(chart.angles)}: name them in periodic, and take functions = polynomial"
+        )
+    return chart

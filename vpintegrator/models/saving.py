@@ -201,7 +201,7 @@ def _fill(path: Path, model: Integrator, tensors: dict[str, torch.Tensor]) -> No
     # what is stored must be what ``set_normalisation`` would accept and leave as it is
     shift, scale = tensors["shift"], tensors["scale"]
     try:
-        model.set_normalisation(shift, scale)
+        model.set_normalisation(shift, scale, tensors.get("spread"))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if not all(

@@ -9,28 +9,36 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import ReversibleArguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.symplectic_layers import SymplecticArguments
 from vpintegrator.nn.triangular import IdleComponents
 
 if TYPE_CHECKING:
-    from vpintegrator.dynamics import System
+    from vpintegrator.dynamics import Chart, System
+
+_OF_ONE_STEP = ("vpff", "spff")
 
 
-def suited(system: System, arguments: Mapping[str, Any] | None = None) -> str:
+def suited(
+    system: System, arguments: Mapping[str, Any] | None = None, chart: bool | None = None
+) -> str:
     """The name of the architecture that "auto" stands for: what the system's structure admits.
 
     Symplectic models for Hamiltonian systems in states (q, p), volume-preserving ones where the
     flow only preserves volume, a network without structure where it changes it. Maps of one step,
     which keep the structure of phase space itself; transformers where a window is given, or another
     argument of theirs. Where a symplectic model has no such argument a volume-preserving one may.
+    Where the system has a chart its structure is that in the coordinates of the chart.
 
     Parameters
     ----------
     system : System
     arguments : mapping, optional
         That the model is to have, by name.
+    chart : bool, optional
+        As for ``build``.
 
     Examples
     --------
@@ -42,7 +50,9 @@ def suited(system: System, arguments: Mapping[str, Any] | None = None) -> str:
     >>> vp.models.suited(vp.load_system("rigid-body"), {"window": 3})
     'vpt'
     """
-    return _suited(system, arguments or {})[0]
+    given = arguments or {}
+    chosen = _chart(system, "auto", chart, given)
+    return _suited(system if chosen is None else chosen.system, given)[0]
 
 
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
@@ -78,6 +88,7 @@ def build(
     *,
     reversible: bool | None = None,
     symmetries: bool | None = None,
+    chart: bool | None = None,
     seed: int = 0,
     dtype: str = "float64",
     **arguments: Any,
@@ -95,6 +106,9 @@ def build(
     symmetries : bool, optional
         Whether the system's symmetries of bodies are: translations, rotations and permutations;
         None for where the model asked for can.
+    chart : bool, optional
+        Whether the model works in the coordinates of the system's chart; None for where the system
+        has one and the model preserves its volume.
     seed : int
         Of torch's random numbers, which the weights are.
     dtype : str
@@ -120,6 +134,10 @@ def build(
     >>> model.name, model.symplectic, model.arguments["periodic"]
     ('spff', True, [[0, 6.283185307179586]])
     """
+    chosen = _chart(system, model, chart, arguments)
+    if chosen is not None:
+        system = chosen.system
+        arguments |= {"chart": chosen.texts, "inverse_chart": chosen.inverse_texts}
     name, why = _suited(system, arguments) if model == "auto" else (model, "")
     architecture = ARCHITECTURES.find(name)
     known = _known(architecture)
@@ -160,9 +178,38 @@ def build(
             f"the {built.weighting} weighting was chosen: the reversing symmetries leave no skew "
             "one but zero"
         )
+    if chosen is not None:
+        pairs = zip(chosen.components, chosen.equations, strict=True)
+        words = ", ".join(f"{new} = {text}" for new, text in pairs)
+        built.choices.insert(0, f"the model works in the system's coordinates {words}")
     if why:
         built.choices.insert(0, why)
     return built
+
+
+def _chart(
+    system: System, model: str, wanted: bool | None, arguments: Mapping[str, Any]
+) -> Chart | None:
+    """The system's chart, if a model is to work in it."""
+    chart, reason = system.chart, ""
+    if wanted is False:
+        return None
+    architecture = None if model == "auto" else ARCHITECTURES.find(model)
+    symplectic = architecture and issubclass(architecture.Arguments, SymplecticArguments)
+    if chart is None:
+        reason = f"the file of {system.name} declares none"
+    elif chart.jumps and (
+        arguments.get("functions", "neurons") == "neurons"
+        or arguments.get("window") not in (None, 1)
+        or model not in ("auto", *_OF_ONE_STEP)
+    ):
+        reason = "it has an angle, in which only one-step models of polynomials are periodic"
+    elif symplectic and not chart.system.is_hamiltonian:
+        reason = "the system is not Hamiltonian in its coordinates"
+    if wanted and reason:
+        raise InputError(f"no model in the coordinates of a chart: {reason}; leave out --chart")
+    keeps = architecture is None or issubclass(architecture.Arguments, ReversibleArguments)
+    return chart if not reason and (keeps or wanted) else None
 
 
 def _known(architecture: type[Integrator]) -> Iterable[str]:

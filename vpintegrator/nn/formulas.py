@@ -21,12 +21,12 @@ _COMPARED = 16  # points at which formulas are compared, of which some must have
 _FEWEST = 3
 
 
-def as_expressions(texts: Any) -> list[str]:
-    """Formulas as a list of texts, or InputError."""
+def as_expressions(texts: Any, name: str = "expressions", most: int = MOST_FORMULAS) -> list[str]:
+    """Formulas as a list of texts, at most so many, or InputError; ``name`` is for messages."""
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise InputError(f"expressions must be a list of texts, not {texts!r}")
-    if len(texts) > MOST_FORMULAS:
-        raise InputError(f"{len(texts)} expressions are more than the {MOST_FORMULAS} allowed")
+        raise InputError(f"{name} must be a list of texts, not {texts!r}")
+    if len(texts) > most:
+        raise InputError(f"{name}: {len(texts)} expressions are more than the {most} allowed")
     return list(texts)
 
 
@@ -43,6 +43,8 @@ class Formulas:
     dim : int
     components : sequence of int, optional
         The numbers of those that it is called with; by default all.
+    name : str
+        For messages.
 
     Attributes
     ----------
@@ -56,25 +58,30 @@ class Formulas:
     """
 
     def __init__(
-        self, texts: Sequence[str], dim: int, components: Sequence[int] | None = None
+        self,
+        texts: Sequence[str],
+        dim: int,
+        components: Sequence[int] | None = None,
+        name: str = "expressions",
     ) -> None:
-        self.texts, self.dim = as_expressions(texts), dim
+        self.texts, self.dim, self.name = list(texts), dim, name
+        as_expressions(self.texts, name, max(dim, MOST_FORMULAS))
         self.components = list(range(dim) if components is None else components)
         algebra = Algebra()
         symbols = tuple(algebra.symbol(f"z_{i}") for i in range(dim))
         scope = Scope({"z": symbols}, {}, algebra)
         values = []
         for n, text in enumerate(self.texts):
-            value = parse(text, scope, f"expressions[{n}]")
+            value = parse(text, scope, f"{name}[{n}]")
             if not isinstance(value, Expression):
-                raise InputError(f"expressions[{n}] must be a function of z[0] ... z[{dim - 1}]")
+                raise InputError(f"{name}[{n}] must be a function of z[0] ... z[{dim - 1}]")
             values.append(value)
         place: dict[Symbol, int] = {symbol: i for i, symbol in enumerate(symbols)}
         self.depends = [{place[symbol] for symbol in algebra.symbols(v)} for v in values]
         for n, depends in enumerate(self.depends):
             if not depends.issubset(self.components):
                 raise InputError(
-                    f"expressions[{n}] depends on others than the components {self.components}"
+                    f"{name}[{n}] depends on others than the components {self.components}"
                 )
         given = [symbols[i] for i in self.components]
         self._function = evaluator(values, given, torch_functions(), float)
@@ -98,7 +105,7 @@ class Formulas:
         return found[: len(self)], slopes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Formulas, (self.texts, self.dim, self.components)
+        return Formulas, (self.texts, self.dim, self.components, self.name)
 
     def typical(self, shift: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         """Values (point, formula) at points of this mean and spread; NaN where there are none."""

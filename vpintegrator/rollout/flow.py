@@ -199,6 +199,8 @@ class LearnedFlow(NumericalFlow):
         traits = {
             "symplectic": model.symplectic,
             "volume-preserving": model.volume_preserving,
+            "preserves the volume of its chart": model.measure_preserving
+            and not model.volume_preserving,
             "reversible": len(model.reversing_symmetries) > 0,
         }
         self.structure = tuple(trait for trait, holds in traits.items() if holds)

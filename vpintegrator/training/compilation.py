@@ -84,7 +84,8 @@ def compile_for_training(
         share = _SHARE if wait else _MEANWHILE
         return bool(compiled or (cached and seconds) or needed < share * expected)
 
-    weights = (1 / model.scale if objective.loss == "mean-square" else model.scale * 0 + 1).numpy()
+    scale = model.state_scale
+    weights = (1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)).numpy()
     try:
         if processes.rank() > 0:  # the others find in the cache what the first process makes
             processes.first_says(0.0, model.scale)

@@ -38,7 +38,8 @@ def continued(model: Integrator, pairs: Pairs) -> None:
     generator = torch.Generator().manual_seed(0)
     inputs, targets = (states.to(model.scale) for states in pairs.sample(_WINDOWS, generator))
     last = inputs[:, -targets.shape[1] :]
-    z, y = ((states - model.shift) / model.scale for states in (last, targets))
+    z = model.normalised(last)
+    y = model.normalised(targets, near=z)
     flat = [states.reshape(-1, model.dim).cpu() for states in (z, y)]
     matrix = torch.linalg.lstsq(*flat).solution.mT
     logarithm = np.real(scipy.linalg.logm(matrix.numpy()))
@@ -47,7 +48,7 @@ def continued(model: Integrator, pairs: Pairs) -> None:
         return
     for s in np.linspace(0, 1, _STEPS + 1)[1:]:
         linear = torch.from_numpy(scipy.linalg.expm(s * logarithm)).to(z)
-        between = (z @ linear.mT + s * rest) * model.scale + model.shift
+        between = model.denormalised(z @ linear.mT + s * rest)
         pairs = HeldPairs.of_tensors(inputs, between)
         optimizer = LevenbergMarquardt(model, pairs, generator=generator)
         for _ in range(_EPOCHS):

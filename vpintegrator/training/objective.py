@@ -93,7 +93,7 @@ class Objective:
 
     def weighted(self, model: Integrator, difference: torch.Tensor) -> torch.Tensor:
         """The residuals whose squares are summed."""
-        return difference / model.scale if self.loss == "mean-square" else difference
+        return difference / model.state_scale if self.loss == "mean-square" else difference
 
     def noisy(
         self, model: Integrator, inputs: torch.Tensor, generator: torch.Generator
@@ -102,4 +102,4 @@ class Objective:
         if not self.noise:
             return inputs
         noise = torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
-        return inputs + self.noise * model.scale * noise.to(inputs.device)
+        return inputs + self.noise * model.state_scale * noise.to(inputs.device)

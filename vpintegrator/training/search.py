@@ -154,7 +154,7 @@ class _Search:
             self.options = options | {"progress": self._shown(progress)}
 
     def run(self) -> Found:
-        for functions in ("polynomial", *(["system"] if self.dataset.system.functions else [])):
+        for functions in ("polynomial", "system"):
             if functions == "system" and self.found is not None and self.found.model.bodies:
                 break  # they are of a state as a whole, and would be learned for one number only
             first = None if self._finished else begin(self.make, self.sizes, functions, self.data)

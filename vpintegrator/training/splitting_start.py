@@ -90,7 +90,6 @@ def _velocities(
     model: Integrator, data: TrainingData, before: torch.Tensor, after: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Normalised states, and how far the vector field there moves them in a call of the model."""
-    shift, scale = model.shift.cpu().double(), model.scale.cpu().double()
     system = data.dataset.system
     before, after = before.cpu().double(), after.cpu().double()
     if system.is_measured:
@@ -99,7 +98,7 @@ def _velocities(
         states = before
         time = model.prediction_window * data.dataset.step
         moved = time * torch.from_numpy(system.vector_field(states.numpy()))
-    return (states - shift) / scale, moved / scale
+    return model.normalised(states), model.normalised_rates(states, moved)
 
 
 def _fitted(

@@ -18,6 +18,7 @@ from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.training.residuals import BLOCK, relative_error_of
 
 IN_MEMORY = 1 << 28  # bytes of states; larger groups are read from the file again and again
@@ -119,8 +120,10 @@ class TrainingData:
         any other changes a state by the same part of its last digit in every step, which adds up.
         """
         moments, _ = self._statistics
-        scale = np.where(moments.deviation > 0, moments.deviation, 1.0)
-        model.set_normalisation(moments.mean, 2.0 ** np.round(np.log2(scale)))
+        spread = moments.scale
+        if model.chart is not None:
+            moments = self._in_chart(model.chart)
+        model.set_normalisation(moments.mean, moments.scale, spread)
         if model.bodies:
             some = np.concatenate([*self._some_states()])
             model.adapt(torch.from_numpy(some[np.isfinite(some).all(1)]))
@@ -131,6 +134,18 @@ class TrainingData:
         moments = _Moments(self.dataset.dim)
         region = Region.of_parts(map(moments.noted, self._states()), self.dataset.system)
         return moments, region
+
+    def _in_chart(self, chart: ChartMap) -> _Moments:
+        """Of the training states in other coordinates; angles have the mean zero."""
+        key = "chart", *chart.texts
+        if key not in self._made:
+            moments = _Moments(self.dataset.dim)
+            for part in self._states():
+                new = chart(torch.from_numpy(part)).numpy()
+                moments.noted(np.where(np.isfinite(new), new, np.nan))
+            moments.mean[list(chart.angles)] = 0.0
+            self._made[key] = moments
+        return self._made[key]
 
     def _states(self) -> Iterator[np.ndarray]:
         """The training states, part by part."""
@@ -191,6 +206,12 @@ class _Moments:
     def deviation(self) -> np.ndarray:
         """(dim,)."""
         return np.sqrt(self.squares / np.maximum(self.count, 1))
+
+    @property
+    def scale(self) -> np.ndarray:
+        """The deviation to the nearest power of two (dim,), 1 of what is constant."""
+        deviation = np.where(self.deviation > 0, self.deviation, 1.0)
+        return 2.0 ** np.round(np.log2(deviation))
 
     def noted(self, states: np.ndarray) -> np.ndarray:
         """The states (trajectory, time, dim), which count from now on."""

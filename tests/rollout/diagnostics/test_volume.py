@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import vpintegrator as vp
 from tests.rollout.diagnostics.linear_models import linear_model, rotation
 from tests.rollout.systems import BLOW_UP, initial, system
 from vpintegrator.dynamics import load_system
@@ -244,3 +245,37 @@ def test_mistakes():
     flow = LearnedFlow(linear_model(np.eye(4), 2, 0.4))
     with pytest.raises(InputError, match="does not know its system"):
         tangent_propagation(flow, np.ones((1, 2)), 3)
+
+
+def test_the_volume_of_a_chart():
+    s, h = load_system("lotka-volterra-2d"), 0.1
+    model = vp.models.build(s, functions="polynomial", degree=2)
+    model.metadata["step"] = repr(h)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05
+    report = vp.compare(model, ["rk4"], system=s, trajectories=3, steps=12, compiled=False)
+    for run, summary in zip(report.runs.values(), report.table(), strict=True):
+        states = run.states[:, 0]
+        # by differences, of the map in the coordinates of the chart
+        flow = run_flow(run, model, s, h)
+        size = 1e-5
+        points = s.chart(states)[:, None, None] + size * np.stack([np.eye(2), -np.eye(2)])
+        images = s.chart(flow.map(s.chart.inverse(points).reshape(-1, 1, 2)))
+        images = images.reshape(points.shape)
+        slopes = (images[:, 0] - images[:, 1]) / (2 * size)
+        expected = np.linalg.slogdet(slopes)[1]
+        np.testing.assert_allclose(
+            run.volume["measure"].log_determinant[:, 0], expected, rtol=0, atol=1e-8
+        )
+        assert summary["chart volume error"] == run.volume["measure"].largest
+        assert summary["chart volume preserved"] == (run.name != "rk4")
+        assert summary["map volume error"] > 1e-3
+    assert (
+        "measure"
+        not in vp.compare(None, ["rk4"], system="tokamak", step=0.1, steps=4).runs["rk4"].volume
+    )
+
+
+def run_flow(run, model, s, h):
+    return ClassicalFlow("rk4", s, h) if run.name == "rk4" else LearnedFlow(model, s)

@@ -65,7 +65,7 @@ def shears_of(model: Integrator) -> list[Shear] | None:
     core = getattr(model, "core", None)
     if not any(type(module) is ClusterPotential for module in model.modules()):
         return None
-    if model.window != 1 or not isinstance(core, nn.Module):
+    if model.window != 1 or model.chart is not None or not isinstance(core, nn.Module):
         return None
     own = {id(parameter) for parameter in core.parameters()}
     if any(id(parameter) not in own for parameter in model.parameters()):

@@ -48,6 +48,7 @@ from vpintegrator.rollout.diagnostics.trajectory_error import (
 )
 from vpintegrator.rollout.diagnostics.volume import (
     Volume,
+    density_change,
     log_determinant,
     step_log_determinant,
     window_log_determinant,
@@ -69,6 +70,7 @@ __all__ = [
     "WorkPrecision",
     "affordable",
     "count_evaluations",
+    "density_change",
     "evaluations_per_step",
     "first_window_derivative",
     "first_windows",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
     from vpintegrator.rollout.report import Report
 
-VOLUMES = {"step": "map volume", "phase-space": "phase-space volume"}  # and their words
+# and their words; the last where a chart of the system has another volume
+VOLUMES = {"step": "map volume", "phase-space": "phase-space volume", "measure": "chart volume"}
+_ALWAYS = ("step", "phase-space")  # that have columns in every table
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
 _ROUNDING_STEPS = 200
@@ -89,6 +91,30 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
     return result.reshape(windows.shape[:-2])
 
 
+def density_change(
+    flow: NumericalFlow, windows: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """How a density (given by its logarithm) changes with a flow's map of windows, shape (...).
+
+    Added to ``log_determinant`` it is log|det| of the map for the measure of that density.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("lotka-volterra-2d"), 0.1)
+    >>> windows, density = np.array([[[1.5, 2.5]]]), flow.system.chart.log_density
+    >>> change = vp.rollout.diagnostics.density_change(flow, windows, density)
+    >>> bool(abs(vp.rollout.diagnostics.log_determinant(flow, windows) + change).max() < 1e-6)
+    True
+    """
+    rows = windows.reshape(-1, flow.window, flow.dim)
+    result = np.full(len(rows), np.nan)
+    usable = np.isfinite(rows).all(axis=(-2, -1))
+    with np.errstate(all="ignore"):
+        before, after = (log_density(part) for part in (rows[usable], flow.map(rows[usable])))
+        result[usable] = (after - before).sum(axis=-1)
+    return result.reshape(windows.shape[:-2])
+
+
 def step_log_determinant(
     method: OneStepMethod, system: System, states: np.ndarray, step: float
 ) -> np.ndarray:
@@ -136,15 +162,21 @@ class VolumeDiagnostic(Diagnostic):
 
     Measured is ``volume``, a :class:`Volume` by name: ``"step"``, of the map of states, or of
     windows where ``window`` > 1, at states met on the way; ``"phase-space"``, of the map z_0 ->
-    z_t. Either may be missing. Summed up, by these names: ``volume``, the largest |log|det||
-    measured, and ``volume_preserved``, whether this is rounding.
+    z_t; ``"measure"``, of the map of a step in the coordinates of the system's chart, where these
+    have another volume. Each may be missing. Summed up, by these names: ``volume``, the largest
+    |log|det|| measured, and ``volume_preserved``, whether this is rounding.
     """
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
         volume: dict[str, Volume] = {}
         if ensemble.flow.differentiable:
             windows, times = _affordable(ensemble)
-            volume["step"] = Volume(times, log_determinant(ensemble.flow, windows).T)
+            changes = log_determinant(ensemble.flow, windows)
+            volume["step"] = Volume(times, changes.T)
+            chart = ensemble.comparison.system.chart
+            if chart is not None and not chart.keeps_volume:
+                changes = changes + density_change(ensemble.flow, windows, chart.log_density)
+                volume["measure"] = Volume(times, changes.T)
         history = ensemble.once(tangent_history)
         if history is not None:
             volume["phase-space"] = Volume(history.times, history.log_determinant)
@@ -160,6 +192,8 @@ class VolumeDiagnostic(Diagnostic):
             what = "map from the initial state"
             if name == "step":
                 what = "map of a state" if run.window == 1 else f"map of {run.window} states"
+            elif name == "measure":
+                what = "map of a step in the coordinates of the system's chart"
             yield Variable(
                 f"{prefix}_log_determinant",
                 f"log|det| of the derivative of the {what}",
@@ -188,7 +222,10 @@ class VolumeDiagnostic(Diagnostic):
 
     def columns(self, report: Report) -> list[Column]:
         columns = []
+        known = {name for run in report.runs.values() for name in run.volume} | {*_ALWAYS}
         for name, words in VOLUMES.items():
+            if name not in known:
+                continue
 
             def kept(s: Any, name: str = name) -> Any:
                 return s.volume_preserved.get(name)
@@ -197,7 +234,7 @@ class VolumeDiagnostic(Diagnostic):
                 return s.volume.get(name)
 
             what, preserved = words.rpartition(" ")[0], f"{words} preserved"
-            header = ("map volume", "kept") if name == "step" else (what, "volume kept")
+            header = (what, "volume kept") if name == "phase-space" else (words, "kept")
             columns += [
                 Column(preserved, kept, "hidden"),
                 Column(f"{words} error", error, "kept", header, place=3, beside=preserved),

@@ -1,0 +1,143 @@
+"""Models in the coordinates of a chart: what they keep, and that everything else follows."""
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator import InputError, load_system
+from vpintegrator.compiled import compile_model
+from vpintegrator.nn.chart_map import ChartMap
+
+POLYNOMIAL = {"functions": "polynomial", "degree": 3, "depth": 2}
+LOGARITHMS = {
+    "chart": ["log(z[0])", "log(z[1])"],
+    "inverse_chart": ["exp(z[0])", "exp(z[1])"],
+}
+POLAR = {
+    "chart": ["(z[0]**2 + z[1]**2)/2", "atan2(z[1], z[0])"],
+    "inverse_chart": ["sqrt(2*z[0])*cos(z[1])", "sqrt(2*z[0])*sin(z[1])"],
+}
+
+
+def built(name, **arguments):
+    """A model that moves states, and some states."""
+    system = load_system(name)
+    model = vp.models.build(system, **(POLYNOMIAL | arguments))
+    states = torch.from_numpy(system.sample_initial(6, np.random.default_rng(0)))[:, None]
+    Z = model.chart(states)
+    model.set_normalisation(Z.mean((0, 1)), Z.std((0, 1)), states.std((0, 1)))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.02 * torch.randn(
+                parameter.shape, generator=generator, dtype=torch.float64
+            )
+    return system, model, states
+
+
+def determinants(model, states):
+    slopes = torch.func.vmap(torch.func.jacrev(model))(states)
+    return torch.linalg.slogdet(slopes.reshape(-1, model.dim, model.dim))[1]
+
+
+@pytest.mark.parametrize("name", ["lotka-volterra-2d", "tokamak"])
+def test_the_volume_of_the_chart_is_kept(name, tmp_path):
+    system, model, states = built(name)
+    with torch.no_grad():
+        images = model(states)
+        assert (images - states).abs().max() > 1e-3
+        torch.testing.assert_close(model.inverse(images), states, rtol=0, atol=1e-13)
+    density = [system.chart.log_density(z[:, 0].numpy()) for z in (states, images)]
+    changed = determinants(model, states).detach().numpy()
+    np.testing.assert_allclose(changed, density[0] - density[1], atol=1e-13)
+    assert model.measure_preserving
+    assert model.volume_preserving == (np.abs(changed).max() < 1e-13) == system.chart.keeps_volume
+    vp.save(model, tmp_path / "model.safetensors")
+    again = vp.load(tmp_path / "model.safetensors")
+    assert torch.equal(again(states), images)
+    assert torch.equal(again.state_scale, model.state_scale)
+    machine = compile_model(model, len(states))
+    np.testing.assert_allclose(
+        machine.advance(states.numpy(), 1)[0], images.numpy(), rtol=1e-13, atol=1e-13
+    )
+
+
+def test_symmetries_of_the_chart_hold_for_states():
+    _, model, states = built("tokamak")
+    rho = torch.diag(torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64))
+    with torch.no_grad():
+        torch.testing.assert_close(model(model(states) @ rho) @ rho, states, rtol=0, atol=1e-13)
+
+
+def test_nothing_breaks_where_an_angle_jumps():
+    _, model, _ = built("tokamak")
+    beside = torch.tensor([[[-1.0, y, 0.1]] for y in (1e-9, -1e-9)], dtype=torch.float64)
+    with torch.no_grad():
+        images = model(beside)
+    torch.testing.assert_close(images[0], images[1], rtol=0, atol=1e-8)
+    turned = torch.tensor([[0.0, 3.1], [0.0, -3.1]], dtype=torch.float64)
+    model = vp.models.VolumePreservingFeedForward(
+        dim=2, **POLYNOMIAL, **POLAR, periodic={1: 2 * np.pi}
+    )
+    states = model.chart.inverse(turned + torch.tensor([1.0, 0.0]))
+    near = model.normalised(states[1:], near=model.normalised(states[:1]))
+    assert near[0, 1].item() == pytest.approx(2 * np.pi - 3.1)
+
+
+def test_canonical_charts():
+    swapped = ChartMap(["z[1]", "-z[0]"], ["-z[1]", "z[0]"], 2)
+    assert swapped.is_canonical and swapped.keeps_volume
+    scaled = ChartMap(["2*z[0]", "z[1]", "z[2]", "z[3]"], ["z[0]/2", "z[1]", "z[2]", "z[3]"], 4)
+    assert scaled.keeps_volume and not scaled.is_canonical
+    logarithms = ChartMap(LOGARITHMS["chart"], LOGARITHMS["inverse_chart"], 2)
+    assert not logarithms.is_canonical and not logarithms.keeps_volume
+    polar = ChartMap(POLAR["chart"], POLAR["inverse_chart"], 2)
+    assert polar.is_canonical and polar.angles == {1}
+
+
+def test_what_is_chosen():
+    system = load_system("lotka-volterra-2d")
+    model = vp.models.build(system)
+    assert model.name == "spff" and model.measure_preserving and not model.symplectic
+    assert "the model works in the system's coordinates U = log(u), V = log(v)" in model.choices
+    assert vp.models.suited(system) == "spff"
+    assert vp.models.suited(system, chart=False) == "resnet"
+    plain = vp.models.build(system, chart=False)
+    assert plain.name == "resnet" and "chart" not in plain.arguments
+    assert vp.models.build(system, "resnet").chart is None
+    assert vp.models.build(system, "resnet", chart=True).chart.texts == ["log(z[0])", "log(z[1])"]
+    tokamak = load_system("tokamak")
+    assert vp.models.build(tokamak).chart is None  # neurons are not periodic
+    assert vp.models.build(tokamak, "vpt", window=3, **POLYNOMIAL).chart is None
+    with pytest.raises(InputError, match="it has an angle, in which only one-step models"):
+        vp.models.build(tokamak, chart=True)
+    with pytest.raises(InputError, match="the file of rigid-body declares none"):
+        vp.models.build(load_system("rigid-body"), chart=True)
+
+
+def test_training_compares_states_as_they_are(tmp_path):
+    dataset = vp.generate("lotka-volterra-2d", tmp_path / "lv.h5", count=30, steps=20)
+    model = vp.models.build(dataset.system, functions="system", degree=4)
+    history = vp.train(model, dataset, epochs=20)
+    assert history.best_validation_error < 1e-5
+    spread = dataset.states("train").std((0, 1))
+    assert np.all(np.abs(np.log2(model.state_scale.numpy() / spread)) <= 0.5)
+    again = vp.load_system(dataset.system.text)
+    assert again.chart.texts == model.arguments["chart"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"chart": ["log(z[0])"]}, r"chart must be 2 expressions \(dim = 2\), not 1"),
+        ({"chart": "z"}, "chart must be a list of texts"),
+        (LOGARITHMS | {"inverse_chart": ["exp(z[1])", "exp(z[0])"]}, "is not the inverse of"),
+        (LOGARITHMS | {"chart": ["log(z[0])", "open(z[1])"]}, r"chart\[1\], column 1: unknown"),
+        (POLAR | POLYNOMIAL, "atan2 jumps from pi to -pi"),
+        (POLAR | {"periodic": {1: 2 * np.pi}}, "atan2 jumps from pi to -pi"),
+    ],
+)
+def test_charts_that_are_none(arguments, message):
+    with pytest.raises(InputError, match=message):
+        vp.models.VolumePreservingFeedForward(dim=2, **arguments)
