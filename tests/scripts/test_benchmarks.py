@@ -244,9 +244,13 @@ def test_stoermer_verlet_is_that_of_the_package(script):
 
 
 def test_start_up(script):
-    _, *rows = cells(run(script("startup"), "--markdown"))
+    output = run(script("startup"), "--markdown")
+    _, *rows = cells(output)
     assert [row[0] for row in rows] == ["python -c pass", "vp-gen --help"]
     assert all(row[2:] == ["no", "no"] for row in rows)
+    _, *built = cells(output.partition("Building")[2])
+    assert {row[0] for row in built} == {*vp.models.BUILT_IN}
+    assert {row[2] for row in built} == {"pendulum"}
 
 
 def test_help_imports_neither_torch_nor_sympy(script):
