@@ -82,6 +82,8 @@ class Candidate:
                 self.architecture, self.arguments, training, self.dtype, checkpoint, self.make
             )
             self.network = None if searching else self.make(self.arguments)
+            if self.network is not None and checkpoint is not None:
+                _rest_as_before(self.network, checkpoint)
 
     def announce(self, data: Dataset) -> None:
         """Say what is trained."""
@@ -231,6 +233,15 @@ def _stored_sizes(checkpoint: Path) -> dict[str, Any]:
         return {}
     system = {"functions": "system"} if stored.get("expressions") else {}
     return {name: stored[name] for name in _SIZES if name in stored} | system
+
+
+def _rest_as_before(network: Integrator, checkpoint: Path) -> None:
+    """Leave attention at rest if the training of a checkpoint did."""
+    from vpintegrator.models.growth import rest_attention
+    from vpintegrator.training.stored_checkpoint import stored_identity
+
+    if stored_identity(checkpoint).get("fixed weights"):
+        rest_attention(network)
 
 
 def _budget(training: dict[str, Any]) -> Budget:

@@ -307,6 +307,8 @@ def _usable_chart(data: Dataset, asked: bool | None) -> bool | None:
 def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate:
     """A trained model to go on from, which remembers what it came from."""
     from vpintegrator.models import load
+    from vpintegrator.models.growth import rest_attention
+    from vpintegrator.models.one_step import one_step
 
     about_it = ("model", "dtype", "reversible", "symmetries", "chart", *FLAGS)
     refused = [flag(name) for name in about_it if name in given]
@@ -318,6 +320,8 @@ def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate
     for name in (*about_it, "extra"):
         del options[name]
     model = load(path)
+    if one_step(model) is not None:  # what rests goes on resting
+        rest_attention(model)
     model.metadata["start"] = path.name
     model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
     return Candidate(type(model), network=model, normalise=False)

@@ -96,6 +96,12 @@ class Dataset:
                 raise InputError(f"{path} holds no states")
             self.noise = f.numbers("noise", self.dim, None)
 
+    @property
+    def is_observed(self) -> bool:
+        """Whether states are what was seen of a flow: measured, with noise, or with gaps."""
+        noisy = self.noise is not None and bool(np.any(self.noise))
+        return noisy or not self.is_complete or self.system.is_measured
+
     @cached_property
     def system(self) -> System:
         """The system whose trajectories these are."""

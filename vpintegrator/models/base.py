@@ -106,6 +106,7 @@ class Integrator(nn.Module):
 
     Arguments: ClassVar[type[IntegratorArguments]] = ReversibleArguments
     name: ClassVar[str] = ""
+    attention_mixes_alone: ClassVar[bool] = False  # all other layers take states one by one
     description: str = ""
     shift: torch.Tensor
     scale: torch.Tensor

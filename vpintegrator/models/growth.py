@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -136,10 +137,16 @@ def rest_attention(model: Integrator) -> None:
     Those are the layers that say ``identity_at_zero``, but for couplings by polynomials; all others
     stay as they are.
     """
+    for layer in attention(model):
+        for parameter in layer.parameters():
+            parameter.requires_grad_(False).zero_()
+
+
+def attention(model: Integrator) -> Iterator[nn.Module]:
+    """The layers of a model that can rest: those that mix the states of a window."""
     for layer in layers(model):
         if getattr(layer, "identity_at_zero", False) and not is_polynomial(layer):
-            for parameter in layer.parameters():
-                parameter.requires_grad_(False).zero_()
+            yield layer
 
 
 def is_polynomial(layer: nn.Module) -> bool:

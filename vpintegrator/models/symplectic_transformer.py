@@ -45,6 +45,7 @@ class SymplecticTransformer(Integrator):
 
     name = "spt"
     description = BUILT_IN[name].description
+    attention_mixes_alone = True
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(BodyArguments, SymplecticArguments):

@@ -43,6 +43,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
 
     name = "vpmt"
     description = BUILT_IN[name].description
+    attention_mixes_alone = True
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(CouplingArguments, HeadArguments):

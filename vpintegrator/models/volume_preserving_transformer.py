@@ -54,6 +54,7 @@ class VolumePreservingTransformer(Integrator):
 
     name = "vpt"
     description = BUILT_IN[name].description
+    attention_mixes_alone = True
 
     @dataclass(frozen=True, kw_only=True)
     class Arguments(CouplingArguments, TriangularArguments, RotationArguments):

@@ -111,7 +111,7 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     """Orbits of the training group, as dots where they were observed with noise or gaps."""
     states = dataset.states("train", slice(ORBITS))
     components = dataset.system.components
-    dots = _is_observed(dataset)
+    dots = dataset.is_observed
     look = style.adapt(Look(_COLOURS["train"], "-", ""))
     known = states[np.isfinite(states).all(axis=-1)]
     if not len(known):
@@ -135,16 +135,11 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     draw_orbits(axes, view, part, colours[: len(part)], [dots] * len(part), style)
 
 
-def _is_observed(dataset: Dataset) -> bool:
-    noisy = dataset.noise is not None and bool(np.any(dataset.noise))
-    return noisy or not dataset.is_complete or dataset.system.is_measured
-
-
 def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Style) -> None:
     """One component of the first trajectory of a group."""
     values = dataset.states(group, 0, slice(_TIMES))[:, component]
     times = dataset.times(group)[:_TIMES]
-    dots = _is_observed(dataset)
+    dots = dataset.is_observed
     axes.plot(
         times,
         values,

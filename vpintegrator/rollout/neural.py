@@ -150,7 +150,8 @@ class LearnedCursor(Cursor):
         # a prediction starts from the last states predicted, not from the last asked for
         if self.compiled is not None and known < window + count:
             calls = -(-(window + count - known) // new)
-            predicted, _ = self.compiled.advance(states[:, known - window : known].numpy(), calls)
+            read = states[:, known - self.compiled.window : known]
+            predicted, _ = self.compiled.advance(read.numpy(), calls)
             states[:, known : known + calls * new] = torch.from_numpy(predicted)
             known += calls * new
         if known < window + count:
@@ -191,7 +192,8 @@ def compile_for(
 ) -> CompiledModel | None:
     """The model as machine code; None where that is not wanted, or by default not possible.
 
-    It is used if it does what PyTorch does, at random windows and some of those that are given.
+    It is used if it does what PyTorch does, at random windows and some of those that are given. Of
+    windows whose states are mapped one by one it is the map of a single state.
 
     Raises
     ------
@@ -201,7 +203,10 @@ def compile_for(
     if compiled is False:
         return None
     from vpintegrator.compiled import NotCompilable, compile_model
+    from vpintegrator.models.one_step import one_step
 
+    if (alone := one_step(model)) is not None:
+        model, windows = alone, None if windows is None else windows[:, -1:]
     try:
         with evaluating(model):
             return compile_model(model, trajectories, windows)

@@ -17,6 +17,7 @@ import torch
 
 from vpintegrator.data.pairs import HeldPairs, Pairs
 from vpintegrator.models import Integrator
+from vpintegrator.models.one_step import one_step
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 
 FAR = 0.1  # relative error at which a training near the identity has stalled
@@ -38,6 +39,8 @@ def continued(model: Integrator, pairs: Pairs) -> None:
     generator = torch.Generator().manual_seed(0)
     inputs, targets = (states.to(model.scale) for states in pairs.sample(_WINDOWS, generator))
     last = inputs[:, -targets.shape[1] :]
+    if (alone := one_step(model, fixed=True)) is not None:
+        model, inputs = alone, last
     z = model.normalised(last)
     y = model.normalised(targets, near=z)
     flat = [states.reshape(-1, model.dim).cpu() for states in (z, y)]

@@ -20,6 +20,9 @@ from typing import Any
 
 from vpintegrator.data import Dataset
 from vpintegrator.models import Integrator
+from vpintegrator.models.growth import rest_attention
+from vpintegrator.models.one_step import one_step
+from vpintegrator.training.attention import awakened
 from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.sizes import (
@@ -41,6 +44,7 @@ _TRIAL = 40  # epochs after which sizes are compared,
 _TRIAL_SHARE = 0.03  # or this share of the budget
 _LEAP = 0.2  # of the budget, for a large model
 _NEURONS = 0.1  # of the budget, for neurons,
+_DEPTH = 3  # layers of them
 _HANDICAP = 4.0  # which may be so much worse for that, and win
 _PATIENCE = 20  # epochs without progress after which a size has given what it can
 _GAIN = 1.5  # that a larger model must bring
@@ -48,6 +52,7 @@ _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _LARGE = 400  # parameters from which an iteration costs more than its overhead
 _ITERATIONS = 150  # that the last training takes of a large model, of some
 _SECONDS = 4e-10  # times the cube of the number of parameters
+_AT_REST = "attention is at rest: the states of a window are mapped one by one"
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
 
@@ -170,15 +175,21 @@ class _Search:
         found = self.found
         poor = found is None or found.error > _GOOD
         if poor and "degree" not in self.sizes and not self._finished:
-            held = {"depth": depth} if (depth := self.sizes.get("depth")) else {}
-            self._train(self.make(held), _NEURONS, needed=1 / _HANDICAP)
+            neurons = self.make({"depth": self.sizes.get("depth", _DEPTH)})
+            rest_attention(neurons)
+            self._train(neurons, _NEURONS, needed=1 / _HANDICAP)
+        if self.dataset.is_observed and not self._finished:
+            self._awake()
         assert self.found is not None
         found = self.found
         if found.history.epochs and not math.isfinite(found.error):
             raise NothingLearned(found.model.name, found.history)
         found.history.test_error = TrainingData(self.dataset).test_error(found.model)
         found.model.metadata["training"] = json.dumps(found.history.summary())
-        found.model.requires_grad_(True)
+        if one_step(found.model, fixed=True) is None:
+            found.model.requires_grad_(True)
+        else:
+            found.model.choices.append(_AT_REST)
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
         found.epochs, found.seconds = self.epochs, time.perf_counter() - self.start
         return found
@@ -275,6 +286,19 @@ class _Search:
             if self._over():
                 break
         return False
+
+    def _awake(self) -> None:
+        """Let attention learn too, where orbits are the better for it."""
+        assert self.found is not None
+
+        def train(model: Integrator) -> None:
+            history.append(self._run(model, self.budget.part(_SLICE), patience=_PATIENCE))
+
+        history: list[History] = []
+        awake = awakened(self.found.model, self.dataset, train)
+        if awake is not None:
+            self.found = None  # whatever its error one step ahead is
+            self._note(awake, history[-1].best_validation_error, history[-1], 1.0)
 
     def _leap(self) -> None:
         """Grow to the largest model that there is time to train, as it grew before if it can."""

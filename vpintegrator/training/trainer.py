@@ -19,6 +19,7 @@ from vpintegrator.compiled import CompiledResidual
 from vpintegrator.errors import InputError
 from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
+from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
@@ -44,7 +45,8 @@ from vpintegrator.training.training_data import TrainingData
 class Trainer:
     """What :func:`vpintegrator.training.train` does, in three steps, one after another.
 
-    The attributes are those of that function, in groups; ``kind`` is the class of the optimizer.
+    The attributes are those of that function, in groups; ``kind`` is the class of the optimizer,
+    ``trained`` the model, or the map of single states that it is where its attention rests.
     """
 
     model: Integrator
@@ -56,6 +58,7 @@ class Trainer:
     files: Files
     normalise: bool
     kind: type[Optimizer] = field(init=False)
+    trained: Integrator = field(init=False)
     machine: CompiledResidual | None = None
     saved: Checkpoint | None = None
 
@@ -74,8 +77,11 @@ class Trainer:
             if "training" not in model.metadata:  # untrained
                 begin_as_splitting(model, self.data)
         model.to(self.execution.device)
-        self.pairs = self.data.pairs(model, self.objective.horizon)
-        self.held_out = self.data.held_out(model)
+        # random starts are of the whole model
+        alone = one_step(model, fixed=True) if self.method.restarts == 1 else None
+        trained = self.trained = alone or model
+        self.pairs = self.data.pairs(trained, self.objective.horizon)
+        self.held_out = self.data.held_out(trained)
         self.data.check_test(model)
         self.identity = self._identity()
         checkpoint = self.files.checkpoint
@@ -83,13 +89,13 @@ class Trainer:
             if self.method.optimizer == "auto" and self.kind.name in BY_TIME:
                 stored = stored_identity(checkpoint).get("optimizer")
                 self._take(stored if stored in BY_TIME else self.kind.name)
-            self.saved = load_checkpoint(checkpoint, self.identity, model)
-            model.load_state_dict(self.saved.moment.model)
+            self.saved = load_checkpoint(checkpoint, self.identity, trained)
+            trained.load_state_dict(self.saved.moment.model)
             self.budget = self.saved.continued(self.budget, checkpoint)
         self.budget = self.budget.or_default()
         method = self.method
         self.stages = Stages(
-            model, self._begun, self.budget, method.restarts, method.seed, start, self.saved
+            trained, self._begun, self.budget, method.restarts, method.seed, start, self.saved
         )
         self.written = time.perf_counter()
 
@@ -143,7 +149,7 @@ class Trainer:
         """Refuse weights of no finite error; where every epoch exploded the first ones are kept."""
         if not history.epochs or math.isfinite(history.best_validation_error):
             return
-        error = relative_error(self.model, *self.held_out)
+        error = relative_error(self.trained, *self.held_out)
         if math.isfinite(error):
             history.best_validation_error = error
             return
@@ -205,9 +211,9 @@ class Trainer:
         again = saved is not None and saved.history.compiled
         if saved is not None and budget.epochs is not None and not again:
             execution = replace(execution, compiled=execution.compiled or False)
-        batch = self.method.batch or self.kind.default_batch(self.model, self.objective)
+        batch = self.method.batch or self.kind.default_batch(self.trained, self.objective)
         return compile_for_training(
-            self.model,
+            self.trained,
             self.objective,
             self.kind,
             execution,
@@ -221,7 +227,7 @@ class Trainer:
         restarts = self.method.restarts
         part = self.budget.part(0.5 / restarts) if restarts > 1 else self.budget
         batch = self.method.batch
-        self._take(by_time(self.kind.name, self.model, self.pairs, self.objective, part, batch))
+        self._take(by_time(self.kind.name, self.trained, self.pairs, self.objective, part, batch))
 
     def _take(self, name: str) -> None:
         self.kind, self.identity["optimizer"] = BY_NAME[name], name

@@ -1,0 +1,71 @@
+"""The one-step map that a model of windows is where its attention rests."""
+
+from __future__ import annotations
+
+import copy
+from typing import TypeVar
+
+from torch import nn
+
+from vpintegrator.models.base import Integrator
+from vpintegrator.models.growth import attention, layers
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.reversible import Reversible
+
+Model = TypeVar("Model", bound=Integrator)
+Part = TypeVar("Part", bound=nn.Module)
+
+
+def one_step(model: Model, fixed: bool = False) -> Model | None:
+    """The map of each state alone that a model of windows is where all attention is the identity.
+
+    Such a map of windows takes z_1, ..., z_w to phi(z_1), ..., phi(z_w) and thereby keeps the
+    surface of the windows that phi itself makes, z, phi(z), phi(phi(z)), ...: nothing can drift
+    off it. Training and rollouts of it are those of phi.
+
+    Parameters
+    ----------
+    model
+        A model of windows; one that is built of attention and of layers of single states says so
+        by ``attention_mixes_alone``.
+    fixed
+        Whether attention must be left out of training, too.
+
+    Returns
+    -------
+    Integrator or None
+        phi, a model of windows of one state with the layers, normalisation and metadata of the
+        model themselves; None where attention is at work, or several states are predicted at once.
+
+    Examples
+    --------
+    >>> from vpintegrator.models.growth import rest_attention
+    >>> from vpintegrator.models.one_step import one_step
+    >>> model = vp.models.VolumePreservingTransformer(dim=3, window=3)
+    >>> one_step(model) is None
+    True
+    >>> rest_attention(model)
+    >>> window = torch.rand(3, 3, dtype=torch.float64)
+    >>> bool(torch.equal(one_step(model)(window[-1:]), model(window)[-1:]))
+    True
+    """
+    if not model.attention_mixes_alone or model.window == 1 or model.prediction_window != 1:
+        return None
+    resting = {id(layer) for layer in attention(model)}
+    for layer in attention(model):
+        if any(p.any() or (fixed and p.requires_grad) for p in layer.parameters()):
+            return None
+    moving = Composition(*(layer for layer in layers(model) if id(layer) not in resting))
+    core: nn.Module = moving
+    if isinstance(model.core, Reversible):
+        core = _with(model.core, psi=moving)
+    alone = _with(model, core=core)
+    alone.window = 1
+    return alone
+
+
+def _with(module: Part, **parts: nn.Module) -> Part:
+    """The same module with other parts; all that it holds else is held in common."""
+    other = copy.copy(module)
+    other._modules = {**module._modules, **parts}
+    return other

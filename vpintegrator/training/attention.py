@@ -1,0 +1,69 @@
+"""Whether attention is worth its freedom: orbits tell, which leave the windows of the data."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+
+import torch
+
+from vpintegrator.data import Dataset
+from vpintegrator.models import Integrator
+from vpintegrator.models.growth import attention
+from vpintegrator.models.one_step import one_step
+
+GAIN = 1.5  # by which orbits must be nearer to those of the data
+_ORBITS, _STEPS = 50, 100
+
+
+def awakened(
+    model: Integrator, dataset: Dataset, train: Callable[[Integrator], object]
+) -> Integrator | None:
+    """The model with attention trained, too, where that brings its orbits nearer to the data's.
+
+    States that are complete determine the next one, and attention finds nothing that they do not
+    say; but where something is hidden, windows know more than their last states.
+
+    Parameters
+    ----------
+    model
+        Its attention rests, and is left out of training; it stays as it is.
+    dataset
+        Its validation group has the orbits.
+    train
+        Trains a model in place.
+
+    Returns
+    -------
+    Integrator or None
+        Another model, all of whose weights are trained; None if it is no better, or the model's
+        attention does not rest.
+    """
+    if one_step(model, fixed=True) is None:
+        return None
+    awake = copy.deepcopy(model)
+    for layer in attention(awake):
+        layer.requires_grad_(True)
+    train(awake)
+    return awake if orbit_error(awake, dataset) < orbit_error(model, dataset) / GAIN else None
+
+
+@torch.no_grad()
+def orbit_error(model: Integrator, dataset: Dataset) -> float:
+    """Root mean square error of orbits of the validation group, in units of the normalisation.
+
+    Of those that are whole, for as many steps as they have, a hundred at most; the median orbit's.
+    """
+    length = min(dataset.shapes["validation"][1], model.window + _STEPS)
+    with dataset.open_states("validation") as stored:
+        states = torch.from_numpy(stored[:_ORBITS, :length]).to(model.scale)
+    states = states[states.isfinite().flatten(1).all(1)]
+    if not len(states):
+        return math.nan
+    found = states[:, : model.window]
+    while found.shape[1] < length:
+        found = torch.cat([found, model.predict(found[:, -model.window :])], 1)
+    difference = (found[:, :length] - states)[:, model.window :] / model.state_scale
+    errors = difference.square().mean((1, 2)).sqrt()
+    return float(errors.nan_to_num(math.inf, math.inf).median())
