@@ -38,6 +38,7 @@ def test_every_layer_is_in_a_model():
     made = [
         models.VolumePreservingFeedForward(dim=3, reversing_symmetries=SIGN_FLIPS[:1]),
         models.SymplecticFeedForward(dim=4, bodies=2, layout="pairs"),
+        models.VolumePreservingFeedForward(dim=3, functions="polynomial", bases=2),
     ]
     for architecture in ARCHITECTURES.values():
         for arguments in choices(architecture):

@@ -50,11 +50,11 @@ def test_exactly_as_it_was_inside_and_nothing_outside():
     z = states(1, size=0.4).clamp(-1.49, 1.49)
     # components move on the way: each block is looked at alone
     for a in range(3):
-        assert torch.equal(tapering._move(z, a), free._move(z, a))
+        assert torch.equal(tapering.move(z, a), free.move(z, a))
         far = torch.full_like(z, 1.5 * END)
-        assert not tapering._move(far, a).any()
-        assert not tapering._move(1e200 * far, a).any()
-        assert torch.equal(tapering._move(far, a), -tapering._move(far, a))
+        assert not tapering.move(far, a).any()
+        assert not tapering.move(1e200 * far, a).any()
+        assert torch.equal(tapering.move(far, a), -tapering.move(far, a))
 
 
 def test_the_weight_falls_smoothly():
@@ -72,7 +72,7 @@ def test_angles_do_not_fade():
     coupling = BasisCoupling(2, 2, periodic=[0], taper=1.0)
     z = torch.tensor([[100.0, 0.3], [100.0, 7.0]], dtype=torch.float64)
     assert coupling(z)[0, 1] != z[0, 1]  # moved by the angle
-    assert coupling._move(z, 0)[1, 0] == 0  # not moved from far away
+    assert coupling.move(z, 0)[1, 0] == 0  # not moved from far away
 
 
 @pytest.mark.parametrize("name", ["vpff", "vpt", "vpmt"])

@@ -46,6 +46,10 @@ LAYERS = {
     "coupling of any functions": shears,
     "attention coupling": lambda d, T: nn.AttentionCoupling(d, T, width=4, heads=2),
     "polynomials": lambda d, T: nn.BasisCoupling(d, 2),
+    "polynomials to and fro": lambda d, T: nn.BasisCoupling(
+        d, 2, sweep=[*range(d), *range(d)[::-1]]
+    ),
+    "rotated": lambda d, T: nn.Rotated(nn.AdditiveCoupling(d, 5), nn.spread_rotation(1, d)),
     "gradient coupling": lambda d, T: nn.GradientCoupling(potential(d), potential(d)),
     "henon": lambda d, T: nn.HenonMap(potential(d)),
     "symplectic attention": lambda d, T: nn.SymplecticAttention(d + d % 2),

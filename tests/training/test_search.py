@@ -39,7 +39,7 @@ def search(body, epochs=300, target=None, sizes=None, **options):
 
 
 def test_polynomials_grow_to_an_accuracy_that_a_fixed_size_does_not_reach(body):
-    found = search(body)
+    found = search(body, kernel="none")
     assert found.model.arguments["functions"] == "polynomial"
     assert found.model.arguments["degree"] > 4
     assert found.error < 1e-11
@@ -71,7 +71,7 @@ def test_the_functions_of_the_system_are_tried(tmp_path):
         return models.build(data.system, "vpff", **arguments)
 
     lines = []
-    options = {"tell": lines.append, "progress": False, "compiled": False}
+    options = {"tell": lines.append, "progress": False, "compiled": False, "kernel": "none"}
     found = find_functions(make, data, Budget(None, 150), **options)
     assert found.model.arguments["expressions"] == ["exp(2 - z[0])"]
     assert "polynomials of degree 4, depth 2" in lines[0]
@@ -126,7 +126,7 @@ def test_attention_rests_where_states_are_complete(body):
         )
 
     sizes = {"degree": 2, "depth": 1}  # so that something is left to learn
-    options = {"sizes": sizes, "progress": False, "compiled": False}
+    options = {"sizes": sizes, "progress": False, "compiled": False, "kernel": "none"}
     found = find_functions(make, body, Budget(None, 150), **options)
     for _ in range(2):
         resting = [p for layer in attention(found.model) for p in layer.parameters()]

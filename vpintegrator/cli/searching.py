@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vpintegrator.training import Budget, Found, History
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
-_SIZES = ("functions", "degree", "depth")
+_SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
 _PATIENCE = 300  # epochs of the training that follows
@@ -130,7 +130,7 @@ class Candidate:
             lambda more: make(arguments | more),
             data,
             _budget(training),
-            sizes={name: arguments[name] for name in ("degree", "depth") if name in arguments},
+            sizes={name: arguments[name] for name in _SIZES[1:] if name in arguments},
             tell=lambda line: console().print(f"  {line}", soft_wrap=True, markup=False),
             progress=show,
             **{name: value for name, value in training.items() if name not in _OF_THE_END},
@@ -194,7 +194,7 @@ def _why_not(
     """Why functions, degree and depth cannot be searched for, if so."""
     from vpintegrator.training import processes
 
-    if not architecture.Arguments.declared().keys() >= set(_SIZES):
+    if not architecture.Arguments.declared().keys() >= {"functions", "degree", "depth"}:
         return f"the model {architecture.name} has no choice of functions and degree"
     if arguments.get("feed_forward", "coupling") != "coupling":
         return "only couplings have a choice of functions"

@@ -29,6 +29,7 @@ from vpintegrator.cli.common import (
 )
 from vpintegrator.cli.output import is_asked, output_options, write_json
 from vpintegrator.cli.searching import Candidate
+from vpintegrator.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
 from vpintegrator.models.registry import ARCHITECTURES
@@ -118,6 +119,14 @@ class _Command(click.Command):
     default="auto",
     show_default=True,
     help=f"{', '.join(CLASSES)}, or auto, which picks by size and by the time of an epoch.",
+)
+@click.option(
+    "--kernel",
+    default="auto",
+    show_default=True,
+    metavar="METHOD",
+    help=f"Splitting method of the system that polynomials begin as: {', '.join(FACTORS)}; none; "
+    "or auto, the best that fits.",
 )
 @click.option("--target", type=float, help="Stop at this validation error.")
 @click.option(

@@ -215,6 +215,21 @@ class CouplingArguments(FunctionArguments):
         "What a coupling updates in turn.",
         kind='"coordinates", "halves" or blocks of indices',
     )
+    bases: int = argument(
+        1,
+        "Bases of directions along which polynomials shear: the coordinates, and as many rotated "
+        "ones as make up this number, see ``Rotated``. For vector fields of which a component "
+        "depends on itself.",
+        least=1,
+        omitted=True,
+    )
+    sweep: str = argument(
+        "forward",
+        "Whether each unit updates all blocks once, or to and fro, as symmetric splitting methods "
+        "do.",
+        choices=["forward", "symmetric"],
+        omitted=True,
+    )
     activation: str = argument(
         "tanh", "Of hidden layers.", flag="Activation function, such as tanh."
     )

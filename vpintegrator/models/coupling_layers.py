@@ -10,18 +10,58 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.couplings import AdditiveCoupling
+from vpintegrator.nn.rotated import Rotated, spread_rotation
+from vpintegrator.nn.split import as_blocks
 from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, idle_components
 
 
-def coupling(a: Any) -> nn.Module:
-    """One sweep of couplings by the functions asked for, from ``CouplingArguments``."""
-    common = {"split": a.split, "symmetries": a.group}
+def couplings(a: Any) -> list[nn.Module]:
+    """A unit of couplings by the functions asked for, from ``CouplingArguments``.
+
+    One sweep over the blocks or, in several bases, over those of each; to and fro where sweeps are
+    symmetric. A block at which a sweep turns is met once: two shears of it would be one.
+    """
+    blocks = as_blocks(a.split, a.dim)
+    back = a.sweep == "symmetric"
+    if a.bases == 1:
+        there = list(range(len(blocks)))
+        return [_coupling(a, blocks, [*there, *there[-2:0:-1]] if back else there)]
+    if len(a.group) > 1:
+        raise InputError(
+            "shears in several bases respect one reversing symmetry, not more; give one, or "
+            "bases = 1"
+        )
+    turned = [index for index in range(a.dim) if index not in a.periods]
+    if len(turned) < 2:
+        raise InputError(
+            f"bases = {a.bases}: there are not two components besides angles to be mixed; take 1"
+        )
+    alone = as_blocks("coordinates", a.dim)
+    rotations = [spread_rotation(k, a.dim, turned) for k in range(a.bases)]
+    last = [*turned, *turned[-2::-1]] if back else turned
+    sweeps = [list(range(len(blocks))), *([turned] * (a.bases - 2)), last]
+    unit = list(zip(rotations, sweeps, strict=True))
+    if back:
+        unit += [(Q, sweep[::-1]) for Q, sweep in unit[-2:0:-1]] + [
+            (rotations[0], sweeps[0][:0:-1])
+        ]
+    return [
+        Rotated(_coupling(a, alone, sweep), Q)
+        if Q is not rotations[0]
+        else _coupling(a, blocks, sweep)
+        for Q, sweep in unit
+    ]
+
+
+def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
+    common = {"split": blocks, "symmetries": a.group}
     if a.functions == "polynomial":
         return BasisCoupling(
             a.dim,
             a.degree,
             periodic=list(a.periods),
             expressions=a.expressions,
+            sweep=sweep,
             initial_scale=a.initial_scale / 10,
             taper=a.taper,
             **common,
@@ -32,15 +72,17 @@ def coupling(a: Any) -> nn.Module:
         raise InputError(
             "periodic and expressions are for functions = polynomial; neurons take neither"
         )
+    if a.bases > 1 or a.sweep != "forward":
+        raise InputError("bases and sweep are for functions = polynomial; neurons take neither")
     return AdditiveCoupling(
         a.dim, a.width, activation=a.activation, initial_scale=a.initial_scale, **common
     )
 
 
-def feed_forward(a: Any) -> nn.Module:
-    """One sweep of couplings, or the published stack, from ``TriangularArguments`` as well."""
+def feed_forward(a: Any) -> list[nn.Module]:
+    """A unit of couplings, or the published stack, from ``TriangularArguments`` as well."""
     if a.feed_forward == "coupling":
-        return coupling(a)
+        return couplings(a)
     if a.taper is not None:
         raise InputError("taper is for couplings; triangular layers do not run off")
     if a.periods or a.expressions:
@@ -54,14 +96,16 @@ def feed_forward(a: Any) -> nn.Module:
             IdleComponents,
             stacklevel=6,  # where the model is made
         )
-    return TriangularFeedForward(
-        a.dim,
-        blocks=a.blocks,
-        linear=a.linear,
-        upper_first=a.upper_first,
-        activation=a.activation,
-        symmetries=a.group,
-    )
+    return [
+        TriangularFeedForward(
+            a.dim,
+            blocks=a.blocks,
+            linear=a.linear,
+            upper_first=a.upper_first,
+            activation=a.activation,
+            symmetries=a.group,
+        )
+    ]
 
 
 def in_words(a: Any) -> str:
@@ -70,4 +114,5 @@ def in_words(a: Any) -> str:
         return "triangular layers"
     if a.functions == "neurons":
         return "couplings"
-    return f"couplings of {a.polynomials}"
+    words = f"couplings of {a.polynomials}"
+    return f"{words} in {a.bases} bases" if a.bases > 1 else words

@@ -14,6 +14,7 @@ from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn.rotated import Rotated
 
 Model = TypeVar("Model", bound=Integrator)
 
@@ -151,6 +152,8 @@ def attention(model: Integrator) -> Iterator[nn.Module]:
 
 def is_polynomial(layer: nn.Module) -> bool:
     """Whether a layer is a coupling by polynomials, which can take the terms of a smaller one."""
+    if isinstance(layer, Rotated):
+        return is_polynomial(layer.layer)
     if isinstance(layer, GradientCoupling):
         return layer.polynomial
     return isinstance(layer, BasisCoupling)

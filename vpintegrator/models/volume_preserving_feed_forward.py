@@ -61,4 +61,4 @@ class VolumePreservingFeedForward(Integrator):
     def network(self, a: Arguments) -> nn.Module:
         """``depth`` sweeps of couplings, or stacks of triangular layers."""
         self.description = f"volume-preserving feed-forward network: one step by {in_words(a)}"
-        return Composition(*(feed_forward(a) for _ in range(a.depth)))
+        return Composition(*(layer for _ in range(a.depth) for layer in feed_forward(a)))

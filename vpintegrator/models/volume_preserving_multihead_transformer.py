@@ -8,7 +8,7 @@ from torch import nn
 
 from vpintegrator.models.arguments import CouplingArguments, HeadArguments
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.coupling_layers import coupling, in_words
+from vpintegrator.models.coupling_layers import couplings, in_words
 from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.attention_coupling import AttentionCoupling
@@ -72,5 +72,5 @@ class VolumePreservingMultiheadTransformer(Integrator):
                 stiefel=a.stiefel,
                 initial_scale=a.initial_scale,
             )
-            layers += [attention, coupling(a)]
+            layers += [attention, *couplings(a)]
         return Composition(*layers)

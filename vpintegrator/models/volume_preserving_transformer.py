@@ -100,7 +100,7 @@ class VolumePreservingTransformer(Integrator):
             layers.append(_attention(a))
             if a.time_mixing:
                 layers.append(TimeMixing(a.window, initial_scale=a.initial_scale))
-            layers.append(feed_forward(a))
+            layers += feed_forward(a)
         return Composition(*layers)
 
     @classmethod

@@ -29,6 +29,7 @@ from vpintegrator.nn.potentials import (
     QuadraticPotential,
 )
 from vpintegrator.nn.reversible import Reflection, Reversible
+from vpintegrator.nn.rotated import Rotated, spread_rotation
 from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
@@ -64,6 +65,7 @@ __all__ = [
     "Reflection",
     "ResidualLayer",
     "Reversible",
+    "Rotated",
     "SymplecticAttention",
     "TimeMixing",
     "TimePotential",
@@ -79,6 +81,7 @@ __all__ = [
     "orthonormality_error",
     "skew_correlations",
     "skew_matrix",
+    "spread_rotation",
     "stiefel",
     "symmetry_group",
 ]

@@ -54,6 +54,9 @@ class BasisCoupling(nn.Module):
         and that the symmetries take to one another or to their negatives.
     split : "coordinates", "halves" or blocks of indices
         Blocks in the order of the sweep; "halves" for (q, p).
+    sweep : sequence of int, optional
+        Numbers of the blocks in the order in which they are updated, each as often as it is named;
+        by default each once. The shears of a block that comes twice have coefficients of their own.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate, signed permutations. Only the terms that
         the group allows have parameters, so it costs nothing and saves most of them.
@@ -95,6 +98,7 @@ class BasisCoupling(nn.Module):
         periodic: Sequence[int] = (),
         expressions: Sequence[str] = (),
         split: Blocks = "coordinates",
+        sweep: Sequence[int] | None = None,
         symmetries: Any = (),
         initial_scale: float = 1e-3,
         taper: float | None = None,
@@ -107,6 +111,7 @@ class BasisCoupling(nn.Module):
         self.dim = whole("dim", dim)
         self.degree = checked_degree(degree)
         self.blocks = as_blocks(split, dim)
+        self.sweep = self._checked(range(len(self.blocks)) if sweep is None else sweep)
         self.periodic = [index in periodic for index in range(dim)]
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
@@ -115,21 +120,29 @@ class BasisCoupling(nn.Module):
         self.formulas = [Formulas((), dim) for _ in self.blocks]
         if len(expressions):
             self._place_formulas(Formulas(expressions, dim), group, dtype)
-        sizes = torch.zeros(0)  # of each parameter, the degree of its first term
-        for a in range(len(self.blocks)):
-            sizes = torch.cat([sizes, self._place_terms(a, moves, len(sizes), dtype)])
+        # of each parameter of a block, the degree of its first term
+        degrees = {a: self._place_terms(a, moves, dtype) for a in sorted({*self.sweep})}
+        sizes = torch.cat([degrees[a] for a in self.sweep])
         if not len(sizes):
             raise InputError(
                 f"no function of degree {degree} is allowed by the {len(group)} symmetries; take a "
                 "higher degree"
             )
+        counts = [len(degrees[a]) for a in self.sweep]
+        self.shares = [slice(sum(counts[:i]), sum(counts[: i + 1])) for i in range(len(counts))]
         scales = initial_scale / sizes**2
         self.coefficients = nn.Parameter((scales * torch.randn(len(scales))).to(dtype))
 
-    def _place_terms(
-        self, a: int, moves: SignedPermutations, first: int, dtype: torch.dtype
-    ) -> torch.Tensor:
-        """Give a block its terms, whose parameters begin at ``first``, and say of what degrees."""
+    def _checked(self, sweep: Sequence[int]) -> list[int]:
+        numbers = [plain("sweep", a, (int,)) for a in sweep]
+        if not numbers or not all(0 <= a < len(self.blocks) for a in numbers):
+            raise InputError(
+                f"sweep must name some of the blocks 0 ... {len(self.blocks) - 1}, not {numbers}"
+            )
+        return numbers
+
+    def _place_terms(self, a: int, moves: SignedPermutations, dtype: torch.dtype) -> torch.Tensor:
+        """Give a block its terms, and say of what degrees its parameters are."""
         block, rest = self.blocks[a], others(self.blocks[a], self.dim)
         variables = restricted(moves, rest)
         angles = [self.periodic[index] for index in rest]
@@ -155,7 +168,7 @@ class BasisCoupling(nn.Module):
         sources, factors = sources[used], factors[used]
         self._constant(f"block_{a}", torch.tensor(block))
         self._constant(f"chosen_{a}", chosen)
-        self._constant(f"sources_{a}", sources + first)
+        self._constant(f"sources_{a}", sources)
         placed = torch.zeros(len(chosen), self.dim, dtype=torch.float64)
         placed[:, block] = factors
         self._constant(f"factors_{a}", placed.to(dtype))
@@ -206,38 +219,40 @@ class BasisCoupling(nn.Module):
         self.register_buffer(name, value, persistent=False)
 
     def take(self, smaller: BasisCoupling) -> None:
-        """Become the map of a layer of the same components and symmetries, of no higher degree."""
+        """Become the map of a layer of the same components and symmetries, of no higher degree.
+
+        Its sweep may be the beginning of this one.
+        """
         with torch.no_grad():
             coefficients = torch.zeros_like(self.coefficients)
-            for a in range(len(self.blocks)):
-                known = {
-                    tuple(e): row
-                    for e, row in zip(
-                        smaller.get_buffer(f"chosen_{a}").tolist(), smaller._matrix(a), strict=True
-                    )
-                }
-                sources, factors = self.get_buffer(f"sources_{a}"), self.get_buffer(f"factors_{a}")
+            for i, a in enumerate(smaller.sweep):
+                terms_known = smaller.get_buffer(f"chosen_{a}").tolist()
+                known = dict(zip(map(tuple, terms_known), smaller._matrix(i), strict=True))
+                own, factors = coefficients[self.shares[i]], self.get_buffer(f"factors_{a}")
+                sources = self.get_buffer(f"sources_{a}")
                 for n, e in enumerate(self.get_buffer(f"chosen_{a}").tolist()):
                     if tuple(e) not in known:
                         continue
                     for k, component in enumerate(self.blocks[a]):
                         factor = factors[n, component]
                         if factor:
-                            coefficients[sources[n, k]] = known[tuple(e)][component] / factor
+                            own[sources[n, k]] = known[tuple(e)][component] / factor
             self.coefficients.copy_(coefficients)
-            own = dict(self.named_buffers())
+            buffers = dict(self.named_buffers())
             for name, value in smaller.state_dict().items():  # of formulas
-                if name in own:
-                    own[name].copy_(value)
+                if name in buffers:
+                    buffers[name].copy_(value)
 
     def _univariate(self, x: torch.Tensor, angle: bool) -> torch.Tensor:
         """The functions of one component, (...) to (..., function)."""
         return torch.stack((harmonics if angle else chebyshev)(x, self.degree), dim=-1)
 
-    def _matrix(self, a: int) -> torch.Tensor:
-        """Coefficients (term, dim) of a block, zero outside it."""
+    def _matrix(self, i: int) -> torch.Tensor:
+        """Coefficients (term, dim) of a shear of the sweep, zero outside its block."""
+        a = self.sweep[i]
         sources, factors = self.get_buffer(f"sources_{a}"), self.get_buffer(f"factors_{a}")
-        values = self.coefficients.index_select(0, sources.flatten()).view(sources.shape)
+        own = self.coefficients if len(self.sweep) == 1 else self.coefficients[self.shares[i]]
+        values = own.index_select(0, sources.flatten()).view(sources.shape)
         block = self.blocks[a]
         if len(block) == 1:
             return values * factors
@@ -245,7 +260,8 @@ class BasisCoupling(nn.Module):
             torch.zeros_like(factors).index_copy(1, self.get_buffer(f"block_{a}"), values) * factors
         )
 
-    def _shift(self, z: torch.Tensor, a: int) -> torch.Tensor:
+    def _shift(self, z: torch.Tensor, i: int) -> torch.Tensor:
+        a = self.sweep[i]
         chosen = self.get_buffer(f"chosen_{a}")
         if not len(chosen):  # the symmetries leave no term of this degree
             return torch.zeros_like(z)
@@ -268,34 +284,35 @@ class BasisCoupling(nn.Module):
                     u = self._univariate((value - shift) / scale, False)
                     u = u.index_select(-1, chosen[:, j])
                     phi = u if phi is None else phi * u
-        matrix = self._matrix(a)
+        matrix = self._matrix(i)
         if phi is None:  # at most a constant
             return matrix.sum(0).expand_as(z)
         return phi @ matrix
 
-    def _move(self, z: torch.Tensor, a: int) -> torch.Tensor:
-        """What is added to a block, zero in the other components."""
-        fading = [i for i in others(self.blocks[a], self.dim) if not self.periodic[i]]
+    def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
+        """What the shear of this number in the sweep adds to states, zero outside its block."""
+        a = self.sweep[i]
+        fading = [c for c in others(self.blocks[a], self.dim) if not self.periodic[c]]
         if self.taper is None or not fading:
-            return self._shift(z, a)
+            return self._shift(z, i)
         inside, weight = tapered(z, fading, self.taper)
-        return weight * self._shift(inside, a)
+        return weight * self._shift(inside, i)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
-        for a in range(len(self.blocks)):
-            z = z + self._move(z, a)
+        for i in range(len(self.sweep)):
+            z = z + self.move(z, i)
         return z
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """The states that ``forward`` maps to z."""
         last_size("z", z, {"dim": self.dim})
-        for a in reversed(range(len(self.blocks))):
-            z = z - self._move(z, a)
+        for i in reversed(range(len(self.sweep))):
+            z = z - self.move(z, i)
         return z
 
     def extra_repr(self) -> str:
         return (
-            f"dim={self.dim}, degree={self.degree}, blocks={self.blocks}, "
+            f"dim={self.dim}, degree={self.degree}, blocks={self.blocks}, sweep={self.sweep}, "
             f"parameters={self.coefficients.numel()}"
         )

@@ -15,6 +15,7 @@ from vpintegrator.optimizer_names import CLASSES, OPTIMIZERS
 from vpintegrator.training import processes
 from vpintegrator.training.choice import by_size
 from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.splitting_start import check_kernel
 
 LARGEST_SEED = 2**63 - 1
 
@@ -36,10 +37,12 @@ class Method:
     learning_rate: float | None = None
     restarts: int = 1
     seed: int = 0
+    kernel: str = "auto"
 
     def __post_init__(self) -> None:
         if self.optimizer not in OPTIMIZERS:
             raise InputError(f"optimizer = '{self.optimizer}' is none of {', '.join(OPTIMIZERS)}")
+        check_kernel(self.kernel)
         seed = partial(whole, least=0, most=LARGEST_SEED)
         check(self, batch=whole, learning_rate=positive, restarts=whole, seed=seed)
 

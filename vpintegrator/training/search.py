@@ -29,11 +29,11 @@ from vpintegrator.training.sizes import (
     DEPTHS,
     MOST,
     Make,
-    begin,
     count,
     describe,
     larger_ones,
     smallest,
+    splitting_of,
 )
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
@@ -162,9 +162,7 @@ class _Search:
         for functions in ("polynomial", "system"):
             if functions == "system" and self.found is not None and self.found.model.bodies:
                 break  # they are of a state as a whole, and would be learned for one number only
-            first = None if self._finished else begin(self.make, self.sizes, functions, self.data)
-            if first is not None:
-                self._train(first, _SLICE)
+            self._begin(functions)
         if self.found is not None and self.found.error > FAR:
             self._continue()
         if self.found is not None:
@@ -193,6 +191,27 @@ class _Search:
         found.tried, found.ended = self.tried, self.ended if self._finished else ""
         found.epochs, found.seconds = self.epochs, time.perf_counter() - self.start
         return found
+
+    def _begin(self, functions: str) -> None:
+        """Train what there is to begin with: a few layers, and a splitting method."""
+        if self._ends:
+            return
+        first = smallest(self.make, self.sizes, functions)
+        kernel = self.options.get("kernel", "auto")
+        if first is not None and not first.bodies:  # these are worth a splitting method
+            self._train(first, _SLICE)
+        if self._ends:
+            return
+        splitting = splitting_of(self.make, self.sizes, functions, self.data, kernel)
+        if splitting is not None:
+            self._train(splitting, _SLICE)
+        elif first is not None and first.bodies:
+            self._train(first, _SLICE)
+
+    @property
+    def _ends(self) -> bool:
+        """Whether there is nothing left to be learned, or no time for it."""
+        return self._finished or (self.found is not None and self.found.error < _EXACT)
 
     def _shown(self, progress: Callable[[History], None]) -> Callable[[History], None]:
         """The same with the share of the whole budget that is used."""

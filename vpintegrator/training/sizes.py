@@ -9,6 +9,8 @@ from typing import Any
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, grown
 from vpintegrator.models.growth import refined, rest_attention
+from vpintegrator.nn.symmetry import symmetry_group
+from vpintegrator.training.separable import separable_blocks
 from vpintegrator.training.splitting_start import begin_as_splitting
 from vpintegrator.training.training_data import TrainingData
 
@@ -16,9 +18,14 @@ MOST = 1_100  # parameters to end with, at most
 DEPTHS = (2, 3, 4)  # to begin with
 _FIRST = 500  # parameters to begin with, at most
 _LARGEST_DEGREE = 30
-# of models that begin as a splitting: degrees until its vector field is that of the system so far
-_DEGREES, _FITTED = (4, 6, 8, 10, 12), 1e-7
-_STAGES = 3
+# of models that begin as a splitting: degrees until its vector field is that of the system so far,
+_DEGREES, _FITTED = (1, 2, 3, 4, 6, 8, 10, 12), 1e-7
+_OF_BODIES = 4  # the least degree of their forces
+_POOR = 0.1  # and how far off it may be
+# depths, of reversible stacks and others: for Blanes and Moan's method of order 4, or a few steps
+_STAGES = ((4, 7), (2, 3))
+_BASES = (1, 2, 3)
+_LARGEST_SPLITTING = 700  # parameters
 
 Make = Callable[[dict[str, Any]], Integrator]
 
@@ -56,32 +63,75 @@ def smallest(
     return None
 
 
-def begin(
-    make: Make, sizes: dict[str, Any], functions: str, data: TrainingData
+def splitting_of(
+    make: Make, sizes: dict[str, Any], functions: str, data: TrainingData, kernel: str
 ) -> Integrator | None:
-    """A model to begin with: of bodies a splitting of the system, of as low a degree as is one.
+    """A model that begins as a splitting method, of as low a degree as follows the vector field.
 
-    Else the smallest; parameters and errors as there.
+    Where a component of the field depends on itself, shears along the coordinates are not enough:
+    then those of more bases are tried. None where nothing comes near the field, or all is large.
     """
-    first = smallest(make, sizes, functions)
-    if first is None or "degree" in sizes or not first.bodies:
-        return first  # as a whole a state has too many terms to begin with a high degree
-    least = math.inf
-    for degree in _DEGREES:
-        own = {"functions": functions, "degree": degree, "depth": sizes.get("depth", _STAGES)}
+    if kernel == "none":
+        return None
+    found: tuple[float, Integrator] | None = None
+    for structure in _structures(make, sizes, data):
+        least, stalled = math.inf, 0
+        for degree in [sizes["degree"]] if "degree" in sizes else _DEGREES:
+            own = {"functions": functions, "degree": degree, **structure}
+            model = _of_stages(make, own | sizes)
+            if model is None or (model.bodies and degree < _OF_BODIES and "degree" not in sizes):
+                continue
+            data.normalise(model)
+            beginning = begin_as_splitting(model, data, kernel)
+            # a degree may add nothing that symmetries allow
+            stalled = 0 if beginning.misfit < least / 2 else stalled + 1
+            if stalled > 1:
+                break
+            least = min(least, beginning.misfit)
+            if beginning.method and (found is None or beginning.error < found[0] / 2):
+                found = beginning.error, model
+            if least < _FITTED and found is not None:
+                return found[1]
+    return found[1] if found is not None and least < _POOR else None
+
+
+def _of_stages(make: Make, own: dict[str, Any]) -> Integrator | None:
+    """The model with layers for a method of order four, or if that is too large for a simpler one.
+
+    None if this is too large as well, or cannot be made.
+    """
+    for reversible, irreversible in _STAGES:
         try:
-            model = make(own)
-        except InputError:  # too many terms
-            break
+            model = make({"depth": reversible} | own)
+            if "depth" not in own and not len(model.reversing_symmetries):
+                model = make({"depth": irreversible} | own)
+        except InputError:  # too many terms, or none that the symmetries allow
+            return None
         rest_attention(model)
-        data.normalise(model)
-        misfit = begin_as_splitting(model, data)
-        if count(model) > _FIRST or not misfit < least / 2:
-            break
-        first, least = model, misfit
-        if misfit < _FITTED:
-            break
-    return first
+        if count(model) <= (_LARGEST_SPLITTING if reversible > 2 else MOST):
+            return model
+    return None
+
+
+def _structures(make: Make, sizes: dict[str, Any], data: TrainingData) -> Iterator[dict[str, Any]]:
+    """Arguments of stacks whose shears may add up to the vector field, the fewest shears first."""
+    try:
+        plain = make({"functions": "polynomial", "degree": 1} | sizes)
+    except InputError:
+        plain = make({} | sizes)
+    if not {"sweep", "bases"} <= plain.Arguments.declared().keys():
+        yield {}
+        return
+    if {"split", "sweep", "bases"} & sizes.keys():
+        yield {}
+        return
+    group = symmetry_group(plain.reversing_symmetries, plain.dim)
+    blocks = separable_blocks(data.dataset.system, data.some_states(), group)
+    if blocks is not None:
+        yield {"split": blocks, "sweep": "symmetric"}
+        return
+    for bases in _BASES:
+        yield {"split": "coordinates", "sweep": "symmetric", "bases": bases}
 
 
 def larger_ones(
@@ -108,7 +158,7 @@ def larger_ones(
         rest_attention(larger)
         if count(model) < count(larger) <= MOST:
             yield way, larger
-    if model.bodies and not sizes:
+    if model.bodies and not {"degree", "depth"} & sizes.keys():
         # further steps of a splitting lead elsewhere than layers after the last
         own = {"degree": min(higher, _LARGEST_DEGREE), "depth": depth + 3}
         another = make({"functions": model.arguments["functions"]} | own)

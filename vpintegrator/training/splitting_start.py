@@ -1,33 +1,64 @@
-"""Where symplectic polynomials begin: as a classical splitting of the system, which they improve.
+"""Where polynomials begin: as a classical splitting method of the system, which they improve.
 
-With H = T(p) + V(q), a model whose couplings are shears by h/s grad T and h/s grad V, s of each in
-a step of h, is Stoermer-Verlet with steps of h/s: near the flow already, and near enough for least
-squares to find the rest, where from the identity they may stall in a valley of errors of order one.
-The gradients are fitted to the system's vector field at the training states, or where its equations
-are not known to differences of the states.
+A vector field that is a sum of shears f_1 + ... + f_m is followed by moving along one after the
+other, and back again, with the factors of a composition (``vpintegrator.compositions``). A model
+whose couplings are these shears *is* that method, its kernel: near the flow already, and near
+enough for least squares to find the rest, where from the identity they may stall in a valley of
+errors of order one. The shears are fitted to the system's vector field at the training states, or
+where its equations are not known to differences of the states.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
-from torch import nn
 
+from vpintegrator.compositions import FACTORS
+from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.nn.cluster_potential import PotentialSum
-from vpintegrator.nn.gradient_coupling import GradientCoupling, gradient
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.training.residuals import relative_error_of
+from vpintegrator.training.splitting_parts import fit, shears_of
 from vpintegrator.training.training_data import TrainingData
 
+KERNELS = ("auto", "none", *FACTORS)
 _NUMBERS, _STATES = 16_000, 200  # of all components together, and of states at least
-_LEAST_SINGULAR_VALUE = 1e-11  # of the largest: smaller ones only carry rounding
-_FITTED = 1e-5  # relative misfit from which on clusters of more bodies are left alone
+_MOST_STEPS = 16  # of a method within a step
 
 
-def begin_as_splitting(model: Integrator, data: TrainingData) -> float:
-    """Give a model the weights of a splitting, if it has no better ones.
+def check_kernel(kernel: str) -> str:
+    """The name of a method to begin as, "auto" or "none", or InputError."""
+    if kernel not in KERNELS:
+        raise InputError(f"kernel must be one of {', '.join(KERNELS)}, not {kernel!r}")
+    return kernel
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """How a model begins.
+
+    Attributes
+    ----------
+    method
+        The splitting method that it is, in words; empty where it was left as it was: it is no stack
+        of couplings by polynomials, or errs less already.
+    misfit
+        How far the sum of the shears is from the vector field of the data, relatively.
+    error
+        Of the model, relatively, one window ahead.
+    """
+
+    method: str = ""
+    misfit: float = math.inf
+    error: float = math.inf
+
+
+def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "auto") -> Beginning:
+    """Give a model the weights of a splitting method, if it has no better ones.
 
     Parameters
     ----------
@@ -35,55 +66,107 @@ def begin_as_splitting(model: Integrator, data: TrainingData) -> float:
         Normalised. Attention is at rest where there is any.
     data
         What it is to be trained on.
+    kernel
+        The method, one of ``vpintegrator.compositions.FACTORS``; "auto" takes the one of least
+        error that fits into the stack, in as many steps as fit; "none" leaves the model as it is.
 
-    Returns
-    -------
-    float
-        How far the fitted vector field is from that of the data, relatively; infinite where the
-        model is left as it is: it is no stack of couplings by polynomials, or errs less already.
+    Raises
+    ------
+    InputError
+        If there is no such method, or a named one needs more layers.
     """
-    couplings = [layer for layer in model.core.modules() if isinstance(layer, GradientCoupling)]
-    if not couplings or not all(layer.polynomial for layer in couplings):
-        return math.inf
+    check_kernel(kernel)
+    shears = [] if kernel == "none" else shears_of(model)
+    if not shears:
+        if kernel not in ("auto", "none"):
+            raise InputError(f"kernel = {kernel} is for polynomials; {model.name} has none here")
+        return Beginning()
     generator = torch.Generator().manual_seed(0)
     count = max(_STATES, _NUMBERS // model.dim)
     inputs, targets = data.pairs(model).sample(count, generator)
     if not bool(torch.isfinite(inputs).all() and torch.isfinite(targets).all()):
-        return math.inf
-    before = relative_error_of(model, [(inputs, targets)])
-    own = {name: value.clone() for name, value in model.state_dict().items()}
+        return Beginning()
+    reversible = isinstance(model.core, Reversible)
+    methods = list(compositions([shear.part for shear in shears], reversible, kernel))
+    if not methods:
+        if kernel != "auto":
+            raise InputError(f"kernel = {kernel} needs more layers than depth = {_depth(model)}")
+        return Beginning()
+    # a method that errs more than standing still is none
+    still = float((targets - inputs[:, -1:]).norm() / targets.norm())
+    own = relative_error_of(model, [(inputs, targets)])
+    best = min(own if math.isfinite(own) else math.inf, still)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
     z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1])
-    (q, p), (dq, dp) = z.chunk(2, -1), velocity.chunk(2, -1)
-    kinetic, misfit_q = _fitted(couplings[0].kinetic, p, dq)
-    potential, misfit_p = _fitted(couplings[0].potential, q, -dp)
-    with torch.no_grad():
-        shares = _shares(len(couplings), isinstance(model.core, Reversible))
-        for layer, share in zip(couplings, shares, strict=True):
-            for part, values, h in zip(
-                (layer.kinetic, layer.potential), (kinetic, potential), share, strict=True
-            ):
-                for parameter, value in zip(part.parameters(), values, strict=True):
-                    parameter.copy_(h * value)
-    if not relative_error_of(model, [(inputs, targets)]) < before:
-        model.load_state_dict(own)
-        return math.inf
-    misfit = math.hypot(misfit_q, misfit_p)
+    reflection = model.core.reflection if isinstance(model.core, Reversible) else None
+    fields, misfit = fit(shears, z, velocity, reflection)
+    chosen = ""
+    for name, shares in methods:
+        for shear, share in zip(shears, shares, strict=True):
+            shear.set(share * fields[shear.part])
+        error = relative_error_of(model, [(inputs, targets)])
+        if error < best:
+            best, chosen = error, name
+            weights = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(weights)
+    if not chosen:
+        return Beginning()
+    model.choices[:] = [line for line in model.choices if not line.startswith(_BEGINS)]
     model.choices.append(
-        f"training begins with the system's own splitting, fitted to {misfit:.0e} of its forces"
+        f"{_BEGINS} {chosen}, an error of {best:.0e}; its shears are fitted to {misfit:.0e} of the "
+        "system's vector field"
     )
-    return misfit
+    return Beginning(chosen, misfit, best)
 
 
-def _shares(depth: int, reversible: bool) -> list[tuple[float, float]]:
-    """Of a step, what each coupling's drift and kick are of.
+_BEGINS = "training begins as"
 
-    Reversible, psi R psi^-1 R is kick, drift, ..., kick with the first drift twice in the middle,
-    so these make 2 depth - 1 equal steps of Stoermer-Verlet, with half kicks at the ends.
+
+def compositions(
+    parts: list[int], reversible: bool, kernel: str = "auto"
+) -> Iterator[tuple[str, list[float]]]:
+    """Methods that fit into a stack of shears, each with what each shear moves of a step.
+
+    Parameters
+    ----------
+    parts
+        Which of the parts of the field each shear is of, in the order in which they are applied.
+    reversible
+        Whether the stack is psi in psi R psi^-1 R, and so half of the method: the later half.
+    kernel
+        The name of the method that is wanted, or "auto".
     """
-    if not reversible:
-        return [(1 / depth, 1 / depth)] * depth
-    h = 1 / (2 * depth - 1)
-    return [(h if layer else h / 2, h if layer < depth - 1 else h / 2) for layer in range(depth)]
+    last = max(parts)
+    turning = [n == 0 or part in (0, last) for n, part in enumerate(parts)]
+    if any(abs(a - b) != 1 for a, b in pairwise(parts)):  # not to and fro
+        if kernel in ("auto", "coordinate-splitting"):
+            whole = parts.count(last) * (2 if reversible else 1)
+            yield f"{whole} sweeps of the splitting", [1 / whole] * len(parts)
+        return
+    # shears of the first and last part belong to two sweeps each, but for the very first
+    sweep = 0
+    sweeps: list[tuple[int, ...]] = [(0,)]
+    for turns in turning[1:]:
+        sweeps.append((sweep, sweep + 1) if turns else (sweep,))
+        sweep += turns
+    for name in FACTORS if kernel == "auto" else [kernel]:
+        method = FACTORS[name]
+        for steps in range(1, _MOST_STEPS):
+            factors = [factor / steps for factor in method] * steps
+            if reversible:
+                if len(method) % 2:
+                    break
+                factors = factors[len(factors) // 2 :]
+            for pause in (0, 1):  # sweeps without any motion, so that it begins with the last part
+                if len(factors) + pause > sweep:
+                    continue
+                moved = [0.0] * pause + factors + [0.0] * (sweep + 1)
+                words = f"{steps} steps of {name}" if steps > 1 else name
+                yield words, [sum(moved[n] for n in each) for each in sweeps]
+
+
+def _depth(model: Integrator) -> int:
+    return int(model.arguments["depth"])
 
 
 def _velocities(
@@ -99,50 +182,3 @@ def _velocities(
         time = model.prediction_window * data.dataset.step
         moved = time * torch.from_numpy(system.vector_field(states.numpy()))
     return model.normalised(states), model.normalised_rates(states, moved)
-
-
-def _fitted(
-    potential: nn.Module, x: torch.Tensor, wanted: torch.Tensor
-) -> tuple[list[torch.Tensor], float]:
-    """Parameters whose gradient at x (state, size) is what is wanted, and how far it is off.
-
-    Clusters of fewer bodies come first: those of more are left at zero where these suffice.
-    """
-    parts = potential.potentials if isinstance(potential, PotentialSum) else [potential]
-    columns: list[torch.Tensor] = []
-    misfit, size = 1.0, wanted.norm()
-    solution = torch.zeros(0, dtype=torch.float64)
-    for part in parts:
-        columns.append(_columns(part, x))
-        if misfit > _FITTED:
-            matrix = torch.cat(columns, 1)
-            lengths = matrix.norm(dim=0).clamp_min(1e-300)
-            solution = torch.linalg.lstsq(
-                matrix / lengths, wanted.reshape(-1, 1), rcond=_LEAST_SINGULAR_VALUE, driver="gelsd"
-            ).solution[:, 0]
-            misfit = float((matrix / lengths @ solution - wanted.flatten()).norm() / size)
-            solution = solution / lengths
-    solution = torch.cat([solution, solution.new_zeros(sum(c.shape[1] for c in columns))])
-    found = []
-    for parameter in potential.parameters():
-        found.append(solution[: parameter.numel()].view_as(parameter))
-        solution = solution[parameter.numel() :]
-    return found, misfit
-
-
-def _columns(potential: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """The gradient at x, linear in the parameters, for each alone (component, parameter)."""
-    own = [parameter.detach().clone() for parameter in potential.parameters()]
-    columns = []
-    with torch.no_grad():
-        for parameter in potential.parameters():
-            parameter.zero_()
-        for parameter in potential.parameters():
-            flat = parameter.view(-1)
-            for n in range(len(flat)):
-                flat[n] = 1.0
-                columns.append(gradient(potential, x.to(flat)).double().flatten())
-                flat[n] = 0.0
-        for parameter, value in zip(potential.parameters(), own, strict=True):
-            parameter.copy_(value)
-    return torch.stack(columns, 1)

@@ -56,6 +56,10 @@ def train(
     restarts
         With more than one, half of the budget goes to that many trials from different random
         weights, and the best of them gets the other half.
+    kernel
+        The classical splitting method that polynomials begin as, if it errs less than their own
+        weights: "auto", "none" or a name of ``vpintegrator.compositions.FACTORS``, see
+        :func:`vpintegrator.training.splitting_start.begin_as_splitting`.
     batch
         Windows in a step; each optimizer has a default.
     learning_rate

@@ -75,7 +75,7 @@ class Trainer:
         if self.normalise:
             self.data.normalise(model)
             if "training" not in model.metadata:  # untrained
-                begin_as_splitting(model, self.data)
+                begin_as_splitting(model, self.data, self.method.kernel)
         model.to(self.execution.device)
         # random starts are of the whole model
         alone = one_step(model, fixed=True) if self.method.restarts == 1 else None

@@ -125,8 +125,7 @@ class TrainingData:
             moments = self._in_chart(model.chart)
         model.set_normalisation(moments.mean, moments.scale, spread)
         if model.bodies:
-            some = np.concatenate([*self._some_states()])
-            model.adapt(torch.from_numpy(some[np.isfinite(some).all(1)]))
+            model.adapt(torch.from_numpy(self.some_states()))
 
     @cached_property
     def _statistics(self) -> tuple[_Moments, Region]:
@@ -159,12 +158,12 @@ class TrainingData:
                 for begin in range(0, length, (_PART // (8 * dim))):
                     yield state[first : first + size, begin : begin + _PART // (8 * dim)]
 
-    def _some_states(self) -> Iterator[np.ndarray]:
-        """Evenly from the training states (state, dim), part by part."""
-        rows, length, _ = self.dataset.shapes["train"]
+    def some_states(self) -> np.ndarray:
+        """Training states (state, dim), evenly, those that are finite."""
+        rows, length, dim = self.dataset.shapes["train"]
         every = max(1, rows * length // _RANGE_STATES)
-        for part in self._states():
-            yield part.reshape(-1, self.dataset.dim)[::every]
+        some = np.concatenate([part.reshape(-1, dim)[::every] for part in self._states()])
+        return some[np.isfinite(some).all(1)]
 
     def _fits(self, group: str) -> bool:
         return 8 * int(np.prod(self.dataset.shapes[group], dtype=np.int64)) <= IN_MEMORY

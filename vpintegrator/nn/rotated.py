@@ -1,0 +1,118 @@
+"""Layers in rotated coordinates: shears along directions that are none of the coordinates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.canonical import canonical_form
+from vpintegrator.nn.composition import is_invertible
+from vpintegrator.nn.symmetry import TOLERANCE, as_matrices
+from vpintegrator.nn.tensor_arguments import as_dtype
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+class Rotated(nn.Module):
+    """z -> Q^T layer(Q z), Q a rotation: what a layer does to coordinates, done to others.
+
+    Couplings along the coordinates can follow, to first order in time, only those vector fields of
+    which no component depends on itself. Shears along enough directions follow all divergence-free
+    ones: those of polynomials are sums of shears (McLachlan, Quispel, Splitting methods, Acta
+    Numerica 11, 2002, section 3.9).
+
+    Parameters
+    ----------
+    layer : Module
+        Of states (..., dim), explicitly invertible.
+    rotation : (dim, dim)
+        Q, orthogonal. It is not stored with the weights: whoever builds the layer knows it.
+
+    Raises
+    ------
+    InputError
+        If Q is not orthogonal, or the layer has no inverse.
+
+    Examples
+    --------
+    >>> Q = vp.nn.spread_rotation(1, dim=3)
+    >>> layer = vp.nn.Rotated(vp.nn.BasisCoupling(dim=3, initial_scale=0.1), Q)
+    >>> z = torch.rand(5, 3, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
+    """
+
+    rotation: torch.Tensor
+
+    def __init__(
+        self, layer: nn.Module, rotation: Any, *, dtype: torch.dtype | str = torch.float64
+    ) -> None:
+        super().__init__()
+        if not is_invertible(layer):
+            raise InputError(f"{type(layer).__name__} has no explicit inverse to be rotated")
+        Q = as_matrices([rotation], len(rotation), "rotation")[0]
+        if not torch.allclose(Q @ Q.mT, torch.eye(len(Q)).to(Q), rtol=0, atol=TOLERANCE):
+            raise InputError("rotation must be an orthogonal matrix")
+        self.layer = layer
+        J = canonical_form(len(Q)) if len(Q) % 2 == 0 else None
+        self.canonical = J is not None and bool((Q @ J @ Q.mT - J).abs().max() < TOLERANCE)
+        self.register_buffer("rotation", Q.to(as_dtype(dtype)), persistent=False)
+
+    @property
+    def volume_preserving(self) -> bool:
+        """Whether the layer preserves volume."""
+        return bool(getattr(self.layer, "volume_preserving", False))
+
+    @property
+    def symplectic(self) -> bool:
+        """Whether the layer keeps the form of states (q, p), and the rotation does."""
+        return self.canonical and bool(getattr(self.layer, "symplectic", False))
+
+    def take(self, smaller: Rotated) -> None:
+        """Become the map of a layer by polynomials of no higher degree, rotated alike."""
+        self.layer.take(smaller.layer)  # type: ignore[operator]
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return self.layer(z @ self.rotation.mT) @ self.rotation
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """The states that ``forward`` maps to z."""
+        return self.layer.inverse(z @ self.rotation.mT) @ self.rotation  # type: ignore[operator]
+
+
+def spread_rotation(number: int, dim: int, components: Sequence[int] | None = None) -> torch.Tensor:
+    """One of a sequence of rotations (dim, dim) whose axes together point everywhere.
+
+    Parameters
+    ----------
+    number : int
+        0 for the identity.
+    dim : int
+    components : sequence of int, optional
+        Those that are mixed, all by default; the others stay as they are.
+
+    Returns
+    -------
+    Tensor, (dim, dim)
+        A product of rotations in the planes of two components each, by angles of a golden-ratio
+        sequence: the same in every version, as files of models rely on it.
+
+    Examples
+    --------
+    >>> Q = vp.nn.spread_rotation(2, dim=4, components=[0, 2])
+    >>> bool(torch.allclose(Q @ Q.mT, torch.eye(4, dtype=torch.float64)))
+    True
+    """
+    mixed = list(range(dim)) if components is None else list(components)
+    Q = torch.eye(dim, dtype=torch.float64)
+    pairs = [(i, j) for n, i in enumerate(mixed) for j in mixed[n + 1 :]]
+    for n, (i, j) in enumerate(pairs if number else []):
+        angle = math.pi / 2 * ((number + n * len(pairs)) * _GOLDEN % 1)
+        c, s = math.cos(angle), math.sin(angle)
+        Q[[i, j]] = torch.tensor([[c, s], [-s, c]], dtype=torch.float64) @ Q[[i, j]]
+    return Q
