@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, grown
 from vpintegrator.models.growth import refined, rest_attention
@@ -126,7 +128,11 @@ def _structures(make: Make, sizes: dict[str, Any], data: TrainingData) -> Iterat
         yield {}
         return
     group = symmetry_group(plain.reversing_symmetries, plain.dim)
-    blocks = separable_blocks(data.dataset.system, data.some_states(), group)
+    system, states = data.dataset.system, torch.from_numpy(data.some_states())
+    if plain.chart is not None:
+        assert system.chart is not None
+        system, states = system.chart.system, plain.chart(states)
+    blocks = separable_blocks(system, states.numpy(), group)
     if blocks is not None:
         yield {"split": blocks, "sweep": "symmetric"}
         return
