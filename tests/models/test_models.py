@@ -31,6 +31,9 @@ MODELS = {
     "vpt, features": lambda **k: VolumePreservingTransformer(weighting="coupled", features=3, **k),
     "vpmt": lambda **k: VolumePreservingMultiheadTransformer(depth=1, attention_width=4, **k),
     "vpff": lambda window, **k: VolumePreservingFeedForward(**k),
+    "vpff, to and fro": lambda window, **k: VolumePreservingFeedForward(
+        functions="polynomial", degree=2, sweep="symmetric", **k
+    ),
     "vpff, triangular": lambda window, **k: VolumePreservingFeedForward(
         feed_forward="triangular", **k
     ),

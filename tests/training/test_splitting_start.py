@@ -7,7 +7,11 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.training.splitting_start import begin_as_splitting
+from vpintegrator.compositions import FACTORS
+from vpintegrator.errors import InputError
+from vpintegrator.nn.symmetry import symmetry_group
+from vpintegrator.training.separable import separable_blocks
+from vpintegrator.training.splitting_start import begin_as_splitting, compositions
 from vpintegrator.training.training_data import TrainingData
 
 
@@ -85,3 +89,116 @@ def test_measured_states_are_fitted_by_their_differences(tmp_path):
     before = data.test_error(model)
     assert begin_as_splitting(model, data).misfit < 1e-2
     assert data.test_error(model) < 0.2 * before
+
+
+@pytest.mark.parametrize("reversible", [True, False])
+@pytest.mark.parametrize("parts", [[0, 1] * 16, [0, 1, 2, 1] * 16, [0, 1, 2, 3, 2, 1] * 16])
+def test_every_composition_moves_every_part_by_a_step(parts, reversible):
+    found = dict(compositions(parts, reversible))
+    assert {*FACTORS} - {"coordinate-splitting"} <= {*found}
+    for shares in found.values():
+        for part in {*parts}:
+            moved = sum(h for h, own in zip(shares, parts, strict=True) if own == part)
+            assert moved == pytest.approx(0.5 if reversible else 1.0, abs=1e-12)
+
+
+def _composed(system, z, h, factors):
+    """The method itself: one component after the other, and back, by the system's own field."""
+    z = z.copy()
+    for n, factor in enumerate(factors):
+        for a in range(system.dim) if n % 2 else reversed(range(system.dim)):
+            z[:, a] += factor * h * system.vector_field(z)[:, a]
+    return z
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory):
+    path = tmp_path_factory.mktemp("body") / "rigid-body.h5"
+    return TrainingData(vp.generate("rigid-body", path, count=20, steps=4))
+
+
+@pytest.mark.parametrize(
+    "kernel, depth", [("strang-splitting", 1), ("blanes-moan-4", 4), ("blanes-moan-6", 6)]
+)
+def test_a_volume_preserving_model_begins_as_the_method_itself(body, kernel, depth):
+    system, h = body.dataset.system, body.dataset.step
+    model = vp.models.build(
+        system, functions="polynomial", degree=2, depth=depth, sweep="symmetric"
+    )
+    body.normalise(model)
+    beginning = begin_as_splitting(model, body, kernel)
+    assert beginning.method == kernel
+    assert beginning.misfit < 1e-12
+    states = body.dataset.states("test")[:, 0]
+    found = model(torch.from_numpy(states[:, None]))[:, 0].detach().numpy()
+    factors = FACTORS[kernel]
+    # without a first sweep it begins with the last part
+    expected = [_composed(system, states, h, f) for f in (factors, (0.0, *factors))]
+    error = min(np.abs(found - each).max() for each in expected)
+    assert error < 1e-12
+
+
+def test_the_best_method_that_fits_is_taken(body):
+    errors = []
+    for depth in (1, 4, 6):
+        model = vp.models.build(
+            body.dataset.system, functions="polynomial", degree=2, depth=depth, sweep="symmetric"
+        )
+        body.normalise(model)
+        errors.append(begin_as_splitting(model, body).error)
+        assert any("training begins as" in line for line in model.choices)
+    assert errors[1] < errors[0] / 100
+    assert errors[2] < errors[1] / 10
+
+
+def test_a_named_method_needs_enough_layers_and_polynomials(body):
+    system = body.dataset.system
+    model = vp.models.build(system, functions="polynomial", degree=2, sweep="symmetric")
+    with pytest.raises(InputError, match="more layers than depth = 3"):
+        begin_as_splitting(model, body, "yoshida-8")
+    with pytest.raises(InputError, match="is for polynomials"):
+        begin_as_splitting(vp.models.build(system), body, "strang-splitting")
+    with pytest.raises(InputError, match="kernel must be one of"):
+        vp.train(model, body.dataset, kernel="leapfrog", epochs=1)
+    own = [parameter.clone() for parameter in model.parameters()]
+    assert not begin_as_splitting(model, body, "none").method
+    assert all(map(torch.equal, own, model.parameters()))
+
+
+def test_shears_in_rotated_bases_follow_a_field_that_those_along_coordinates_cannot(tmp_path):
+    data = TrainingData(vp.generate("hill-vortex", tmp_path / "a.h5", count=20, steps=4))
+    errors = {}
+    for bases in (1, 2):
+        model = vp.models.build(
+            data.dataset.system,
+            functions="polynomial",
+            degree=2,
+            depth=3,
+            sweep="symmetric",
+            bases=bases,
+            reversible=None if bases == 2 else False,
+        )
+        data.normalise(model)
+        errors[bases] = begin_as_splitting(model, data).misfit
+    assert errors[2] < 1e-10 < 0.1 < errors[1]
+    rho = model.reversing_symmetries[0]
+    z = torch.from_numpy(data.dataset.states("test")[:, :1])
+    torch.testing.assert_close(model(model(z) @ rho) @ rho, z)
+
+
+@pytest.mark.parametrize(
+    "name, blocks",
+    [
+        ("rigid-body", [[0], [1], [2]]),
+        ("heavy-top", [[0, 3], [1, 4], [2, 5]]),
+        ("charged-particle", [[0, 1], [2], [3]]),
+        ("henon-heiles", [[0, 1], [2, 3]]),
+        ("advection", [[*range(0, 32, 2)], [*range(1, 32, 2)]]),
+        ("hill-vortex", None),
+    ],
+)
+def test_blocks_that_do_not_move_one_another(name, blocks):
+    system = vp.load_system(name)
+    group = symmetry_group(system.reversing_symmetries, system.dim)
+    states = np.random.default_rng(0).uniform(0.5, 1.5, (20, system.dim))
+    assert separable_blocks(system, states, group) == blocks

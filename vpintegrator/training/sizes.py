@@ -23,6 +23,7 @@ _LARGEST_DEGREE = 30
 # of models that begin as a splitting: degrees until its vector field is that of the system so far,
 _DEGREES, _FITTED = (1, 2, 3, 4, 6, 8, 10, 12), 1e-7
 _OF_BODIES = 4  # the least degree of their forces
+_ALIKE = 1.1
 _POOR = 0.1  # and how far off it may be
 # depths, of reversible stacks and others: for Blanes and Moan's method of order 4, or a few steps
 _STAGES = ((4, 7), (2, 3))
@@ -90,7 +91,8 @@ def splitting_of(
             if stalled > 1:
                 break
             least = min(least, beginning.misfit)
-            if beginning.method and (found is None or beginning.error < found[0] / 2):
+            # what it follows better pays later, even where the method's own error hides it now
+            if beginning.method and (found is None or beginning.error < _ALIKE * found[0]):
                 found = beginning.error, model
             if least < _FITTED and found is not None:
                 return found[1]
