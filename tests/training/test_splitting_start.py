@@ -127,7 +127,7 @@ def test_a_volume_preserving_model_begins_as_the_method_itself(body, kernel, dep
     )
     body.normalise(model)
     beginning = begin_as_splitting(model, body, kernel)
-    assert beginning.method == kernel
+    assert beginning.method == model.metadata["kernel"] == kernel
     assert beginning.misfit < 1e-12
     states = body.dataset.states("test")[:, 0]
     found = model(torch.from_numpy(states[:, None]))[:, 0].detach().numpy()

@@ -231,7 +231,13 @@ def _inspect_model(path: Path) -> None:
         "reversible": len(model.reversing_symmetries) > 0,
     }
     say("structure", ", ".join(name for name, holds in traits.items() if holds) or "none")
-    for key, heading in (("system_name", "system"), ("step", "step"), ("dataset", "dataset")):
+    told_by_training = (
+        ("system_name", "system"),
+        ("step", "step"),
+        ("dataset", "dataset"),
+        ("kernel", "trained from"),
+    )
+    for key, heading in told_by_training:
         if key in metadata:
             say(heading, _plain(str(metadata[key])))
     training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")

@@ -111,6 +111,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     model.load_state_dict(weights)
     if not chosen:
         return Beginning()
+    model.metadata["kernel"] = chosen
     model.choices[:] = [line for line in model.choices if not line.startswith(_BEGINS)]
     model.choices.append(
         f"{_BEGINS} {chosen}, an error of {best:.0e}; its shears are fitted to {misfit:.0e} of the "
