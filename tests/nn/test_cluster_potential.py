@@ -223,3 +223,22 @@ def test_another_number_of_bodies_is_refused_where_it_means_nothing():
 def test_bodies_that_do_not_fit_are_refused(arguments, words):
     with pytest.raises(InputError, match=words):
         SymplecticFeedForward(dim=4, **arguments)
+
+
+@pytest.mark.parametrize("logarithms", [False, True])
+def test_bounded_variables_are_the_same_inside_and_level_off_outside(logarithms):
+    options = {"translations": True, "rotations": True, "logarithms": logarithms}
+    plain = nn.ClusterFeatures(2, 2, **options)
+    bounded = nn.ClusterFeatures(2, 2, bounded=True, **options)
+    seen = torch.stack([torch.zeros(50, 2), 1 + torch.rand(50, 2)], -2).double()
+    group = torch.eye(1, dtype=torch.float64).unsqueeze(0)
+    for features in (plain, bounded):
+        features.adapt(seen, group)
+    assert_close(bounded(seen), plain(seen), 0)
+    far = torch.tensor([[[0.0, 0], [1e-6, 0]], [[0, 0], [1e6, 1e6]]], dtype=torch.float64)
+    assert float(plain(far).abs().max()) > 10
+    assert float(bounded(far).abs().max()) <= 3.3
+    # the derivative is that of the variables, everywhere
+    for y in (seen[0], far[0], far[1]):
+        slope = torch.ones(1, dtype=torch.float64)
+        assert_close(bounded.pulled_back(y, slope), torch.func.jacrev(bounded)(y)[0])

@@ -41,6 +41,9 @@ LAYERS = {
     "linear attention": lambda n, T: coupling(nn.TimePotential, n, T),
     "pairs of bodies": lambda n, T: coupling(pairs, n + 1, 1),
     "pairs of bodies, lengths": lambda n, T: coupling(pairs, n + 1, 2, rotations=True),
+    "pairs of bodies, bounded": lambda n, T: coupling(
+        pairs, n + 1, 2, rotations=True, bounded=True
+    ),
     "rotations of bodies": lambda n, T: nn.SymplecticAttention(4 * n, bodies=n, rotations=True),
     "rotations of relative coordinates": lambda n, T: nn.SymplecticAttention(
         4 * n + 4, bodies=n + 1, translations=True

@@ -64,6 +64,12 @@ class BodyArguments(FunctionArguments):
         least=1,
         omitted=True,
     )
+    bounded: bool = argument(
+        False,
+        "Whether what potentials see levels off beyond the range of the training states, so that "
+        "polynomials do not run off where bodies meet more closely than they ever did there.",
+        omitted=True,
+    )
     lengths: str = argument(
         "logarithms",
         "What potentials of positions see of a length, for rotations: its logarithm, in which "
@@ -139,7 +145,9 @@ def _potential(a: Any, group: torch.Tensor, orders: Iterable[int], **features: A
     found = []
     for order in orders:
         for alike in clusters(layout, a.bodies, order, kinds):
-            own = ClusterFeatures(order, a.vector, rotations=a.rotations, **features)
+            own = ClusterFeatures(
+                order, a.vector, rotations=a.rotations, bounded=a.bounded, **features
+            )
             symmetries = _symmetries(own, alike, layout, moved, kinds)
             function = _function(a, own, symmetries)
             found.append(ClusterPotential(alike, own, function, bodies=a.bodies, group=symmetries))

@@ -156,6 +156,8 @@ def build(
         return _untrained(architecture, seed, own, dim=system.dim, dtype=dtype)
 
     bodies = _bodies(system, architecture, symmetries) if "bodies" not in arguments else {}
+    if bodies:
+        bodies["bounded"] = arguments.get("bounded", True)
     try:
         built = _reversible(make, bodies, rhos, reversible)
     except InputError as error:

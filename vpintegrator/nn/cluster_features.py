@@ -13,6 +13,7 @@ from vpintegrator.nn.basis import RADIUS
 from vpintegrator.nn.tensor_arguments import as_dtype
 
 _MARGIN = 1.2  # of the range that variables are seen in: layers see states between those of data
+_BEYOND = 0.1 * RADIUS  # that bounded variables go further than this range, at most
 
 
 class ClusterFeatures(nn.Module):
@@ -32,6 +33,9 @@ class ClusterFeatures(nn.Module):
     translations, rotations : bool
     logarithms : bool
         Whether lengths enter by their logarithms, for rotations.
+    bounded : bool
+        Whether variables level off beyond the range that they are adapted to, twice continuously
+        differentiably, so that no polynomial of them runs off. Within it they are as without.
 
     Attributes
     ----------
@@ -61,6 +65,7 @@ class ClusterFeatures(nn.Module):
         translations: bool = False,
         rotations: bool = False,
         logarithms: bool = False,
+        bounded: bool = False,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
@@ -68,7 +73,7 @@ class ClusterFeatures(nn.Module):
             raise InputError("a single body has nothing that translations leave alone")
         self.order, self.dimension = order, dimension
         self.translations, self.rotations = translations, rotations
-        self.logarithms = logarithms and rotations
+        self.logarithms, self.bounded = logarithms and rotations, bounded
         self.vectors = order - translations
         pairs = [(a, b) for a in range(self.vectors) for b in range(a, self.vectors)]
         self._pairs = pairs if rotations else []
@@ -126,11 +131,23 @@ class ClusterFeatures(nn.Module):
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:
         """The variables (..., size) of clusters y (..., order, dimension)."""
-        return (self._variables(self._vectors(y)) - self.centre) / self.unit
+        v = self._unbounded(self._vectors(y))
+        if not self.bounded:
+            return v
+        inside = v.clamp(-RADIUS, RADIUS)
+        beyond = v - inside
+        return inside + beyond * torch.rsqrt(1 + (beyond * (1 / _BEYOND)).square())
+
+    def _unbounded(self, u: torch.Tensor) -> torch.Tensor:
+        return (self._variables(u) - self.centre) / self.unit
 
     def pulled_back(self, y: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
         """The derivative by y (..., order, dimension), of that by the variables (..., size)."""
         u, slope = self._vectors(y), slope / self.unit
+        if self.bounded:
+            v = self._unbounded(u)
+            beyond = (v - v.clamp(-RADIUS, RADIUS)) * (1 / _BEYOND)
+            slope = slope * torch.rsqrt(1 + beyond.square()) ** 3
         if self.rotations:
             parts: list[torch.Tensor | None] = [None] * self.vectors
             for n, (a, b) in enumerate(self._pairs):
