@@ -20,6 +20,7 @@ import torch
 from vpintegrator.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.training.residuals import relative_error_of
 from vpintegrator.training.splitting_parts import fit, shears_of
@@ -76,6 +77,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
         If there is no such method, or a named one needs more layers.
     """
     check_kernel(kernel)
+    model = one_step(model, fixed=True) or model
     shears = [] if kernel == "none" else shears_of(model)
     if not shears:
         if kernel not in ("auto", "none"):

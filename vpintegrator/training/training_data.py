@@ -18,6 +18,7 @@ from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.training.residuals import BLOCK, relative_error_of
 
@@ -110,6 +111,7 @@ class TrainingData:
         """Relative error on the windows of the test group; nan where models are not tested."""
         if not self.tested:
             return float("nan")
+        model = one_step(model) or model
         pairs = self._pairs("test", model)
         return relative_error_of(model, self._in_order(pairs, model.scale))
 
