@@ -101,6 +101,13 @@ def test_angles_of_a_chart():
     np.testing.assert_allclose(turned, [-1, 1e-9], atol=1e-14)
 
 
+def test_cyclic_and_conserved_components():
+    there = load_system("charged-particle").chart.system
+    assert (there.cyclic, there.conserved) == ([1], [3])
+    assert load_system("pendulum").cyclic == load_system("pendulum").conserved == []
+    assert load_system('measured = true\nstate = ["u"]').cyclic == []
+
+
 def test_measured_systems_have_charts_too():
     text = 'measured = true\nstate = ["u"]\n[chart]\nstate = ["U"]\n'
     maps = '[chart.map]\nU = "log(u)"\n[chart.inverse]\nu = "exp(U)"\n'

@@ -85,6 +85,21 @@ def test_nothing_breaks_where_an_angle_jumps():
     assert near[0, 1].item() == pytest.approx(2 * np.pi - 3.1)
 
 
+@pytest.mark.parametrize("name", ["hill-vortex", "charged-particle"])
+def test_cyclic_and_conserved_components(name):
+    system, model, states = built(name)
+    turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]], dtype=torch.float64)
+    rest = torch.eye(1, dtype=torch.float64) if system.dim == 3 else turn
+    whole = torch.block_diag(turn, rest)
+    with torch.no_grad():
+        images = model(states)
+        torch.testing.assert_close(model(states @ whole.mT), images @ whole.mT)
+    kept = "cosine_of_azimuth" if name == "hill-vortex" else "angular_momentum"
+    before, after = (system.invariants[kept](z) for z in (states, images))
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-14)
+    assert (images - states).abs().max() > 1e-2
+
+
 def test_canonical_charts():
     swapped = ChartMap(["z[1]", "-z[0]"], ["-z[1]", "z[0]"], 2)
     assert swapped.is_canonical and swapped.keeps_volume
@@ -134,6 +149,8 @@ def test_training_compares_states_as_they_are(tmp_path):
         ({"chart": "z"}, "chart must be a list of texts"),
         (LOGARITHMS | {"inverse_chart": ["exp(z[1])", "exp(z[0])"]}, "is not the inverse of"),
         (LOGARITHMS | {"chart": ["log(z[0])", "open(z[1])"]}, r"chart\[1\], column 1: unknown"),
+        ({"cyclic": [2]}, "cyclic must name components 0 ... 1, each once"),
+        ({"conserved": 1}, "conserved must be a list of components"),
         (POLAR | POLYNOMIAL, "atan2 jumps from pi to -pi"),
         (POLAR | {"periodic": {1: 2 * np.pi}}, "atan2 jumps from pi to -pi"),
     ],

@@ -303,3 +303,14 @@ def test_what_cannot_be_periodic(options, message):
 def test_what_cannot_be(options, message):
     with pytest.raises(InputError, match=message):
         nn.BasisCoupling(**{"dim": 2, **options})
+
+
+def test_cyclic_and_conserved_components():
+    layer = nn.BasisCoupling(3, 3, cyclic=[0], conserved=[2])
+    with torch.no_grad():
+        layer.coefficients.normal_()
+    z = torch.rand(5, 3, dtype=torch.float64)
+    moved = z + torch.tensor([0.7, 0.0, 0.0])
+    torch.testing.assert_close(layer(moved) - layer(z), moved - z)
+    assert torch.equal(layer(z)[:, 2], z[:, 2]) and (layer(z) - z).abs()[:, :2].min() > 0
+    torch.testing.assert_close(layer.inverse(layer(z)), z)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import TooLong
+from vpintegrator.dynamics.algebra import Expression, TooLong
 from vpintegrator.dynamics.bodies import read_bodies
 from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.chart import Chart
@@ -196,6 +196,20 @@ class System:
         """Those in the Hamiltonian: what potentials are made of, of which forces are gradients."""
         hamiltonian = self.equations.hamiltonian
         return [] if hamiltonian is None else functions_in([hamiltonian], self.equations)
+
+    @property
+    def cyclic(self) -> list[int]:
+        """Numbers of the components that the vector field does not depend on."""
+        used = 0
+        for value in self.equations.vector_field:
+            used |= value.depends if isinstance(value, Expression) else 0
+        symbols = enumerate(self.equations.symbols)
+        return [i for i, symbol in symbols if not (self.is_measured or used & symbol.depends)]
+
+    @property
+    def conserved(self) -> list[int]:
+        """Numbers of the components that stay as they are."""
+        return [i for i, value in enumerate(self.equations.vector_field) if value == 0]
 
     def vector_field(self, state: Any) -> Any:
         """Right-hand side f(z), shape (..., dim)."""

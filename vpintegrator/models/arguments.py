@@ -84,6 +84,25 @@ class ReversibleArguments(IntegratorArguments):
         kind="mapping or sequence of (component, period)",
     )
 
+    cyclic: Any = argument(
+        (), "Components, by number, that polynomials do not depend on.", kind="sequence of int"
+    )
+    conserved: Any = argument(
+        (),
+        "Components that stay as they are, where couplings are by polynomials.",
+        kind="sequence of int",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("cyclic", "conserved"):
+            self._set(name, as_components(name, getattr(self, name), self.dim))
+
+    def stored(self) -> dict[str, Any]:
+        """Cyclic and conserved components only where there are some."""
+        names = ("cyclic", "conserved")
+        return {n: value for n, value in super().stored().items() if n not in names or value}
+
     @cached_property
     def group(self) -> torch.Tensor:
         """The symmetries (element, dim, dim) that are products of two reversing ones."""
@@ -271,6 +290,16 @@ def flagged() -> dict[str, tuple[Any, str]]:
         for each in fields(group)
         if each.metadata["flag"]
     }
+
+
+def as_components(name: str, numbers: Any, dim: int) -> list[int]:
+    """Numbers of components, each once."""
+    if not isinstance(numbers, Iterable) or isinstance(numbers, str):
+        raise InputError(f"{name} must be a list of components, not {numbers!r}")
+    found = [plain(f"a component of {name}", number, (int,)) for number in numbers]
+    if len({*found}) < len(found) or not all(0 <= number < dim for number in found):
+        raise InputError(f"{name} must name components 0 ... {dim - 1}, each once, not {found}")
+    return found
 
 
 def as_periods(periodic: Any, dim: int) -> dict[int, float]:

@@ -60,6 +60,8 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
             a.dim,
             a.degree,
             periodic=list(a.periods),
+            cyclic=a.cyclic,
+            conserved=a.conserved,
             expressions=a.expressions,
             sweep=sweep,
             initial_scale=a.initial_scale / 10,

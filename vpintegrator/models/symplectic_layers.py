@@ -81,6 +81,7 @@ def potential(a: Any, half: int, group: torch.Tensor | None) -> nn.Module:
             size,
             a.degree,
             periodic=[] if half else list(a.periods),
+            cyclic=[i - half * size for i in a.cyclic if i in a.components_of(half)],
             expressions=a.expressions_of(half),
             components=a.components_of(half),
             group=group,

@@ -147,6 +147,11 @@ def build(
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
+    of_one_step = chosen is not None and name in _OF_ONE_STEP
+    if of_one_step and arguments.get("functions") == "polynomial":
+        arguments.setdefault("cyclic", system.cyclic)
+        if not system.is_hamiltonian:  # what gradient couplings do not depend on keeps its momentum
+            arguments.setdefault("conserved", system.conserved)
     rhos: list[Any] = []
     if "reversing_symmetries" in known and reversible is not False:
         rhos = list(system.reversing_symmetries)

@@ -7,6 +7,7 @@ are even or odd, so that a change of a component's sign is a change of the term'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import torch
@@ -103,8 +104,10 @@ def is_odd(index: int, periodic: bool) -> bool:
     return index > 0 and index % 2 == 0 if periodic else index % 2 == 1
 
 
-def terms(degree: int, periodic: list[bool]) -> list[tuple[int, ...]]:
+def terms(degree: int, periodic: list[bool], absent: Sequence[bool] = ()) -> list[tuple[int, ...]]:
     """All terms of a total degree, as an index of a function for each component.
+
+    Of components that are absent there is the constant alone; others may follow the last of them.
 
     Raises
     ------
@@ -112,8 +115,9 @@ def terms(degree: int, periodic: list[bool]) -> list[tuple[int, ...]]:
         If they are too many.
     """
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
-    for angle in periodic:
-        each = list(enumerate(orders(degree, angle)))
+    for k, angle in enumerate(periodic):
+        left_out = k < len(absent) and absent[k]
+        each = list(enumerate([0] if left_out else orders(degree, angle)))
         found = [
             ((*e, index), total + order)
             for (e, total), (index, order) in product(found, each)

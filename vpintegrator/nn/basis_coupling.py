@@ -48,6 +48,10 @@ class BasisCoupling(nn.Module):
         Largest total degree of a term; of an angle the order of the harmonic counts.
     periodic : sequence of int
         Components that are angles, in radians.
+    cyclic : sequence of int
+        Components that no function depends on.
+    conserved : sequence of int
+        Components that stay as they are.
     expressions : sequence of str
         Formulas such as ``exp(z[0] - z[1])``, of the components as they are before normalisation
         (see ``set_units``). A block makes use of those that depend only on the other components,
@@ -96,6 +100,8 @@ class BasisCoupling(nn.Module):
         degree: int = 6,
         *,
         periodic: Sequence[int] = (),
+        cyclic: Sequence[int] = (),
+        conserved: Sequence[int] = (),
         expressions: Sequence[str] = (),
         split: Blocks = "coordinates",
         sweep: Sequence[int] | None = None,
@@ -113,6 +119,7 @@ class BasisCoupling(nn.Module):
         self.blocks = as_blocks(split, dim)
         self.sweep = self._checked(range(len(self.blocks)) if sweep is None else sweep)
         self.periodic = [index in periodic for index in range(dim)]
+        self.cyclic, self.conserved = {*cyclic}, {*conserved}
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
@@ -153,11 +160,13 @@ class BasisCoupling(nn.Module):
                 torch.cat([variables[1], signs], 1),
             )
             angles += [False] * len(self.formulas[a])
-        indices = terms(self.degree, angles)
+        indices = terms(self.degree, angles, [index in self.cyclic for index in rest])
         sources, factors, count = equivariant_coefficients(
             indices, angles, variables, restricted(moves, block)
         )
         used = (factors != 0).any(1)
+        if self.conserved.issuperset(block):
+            used, count = torch.zeros_like(used), 0
         chosen = torch.tensor(indices)[used]
         size = torch.tensor(
             [

@@ -83,6 +83,7 @@ class BasisPotential(nn.Module):
         degree: int = 6,
         *,
         periodic: Sequence[int] = (),
+        cyclic: Sequence[int] = (),
         expressions: Sequence[str] = (),
         components: Sequence[int] | None = None,
         group: torch.Tensor | None = None,
@@ -101,7 +102,7 @@ class BasisPotential(nn.Module):
         self.periodic = [index in periodic for index in range(size)] + [False] * len(self.formulas)
         indices = [  # a constant has no gradient
             e
-            for e in terms(degree, self.periodic)[1:]
+            for e in terms(degree, self.periodic, [index in cyclic for index in range(size)])[1:]
             if all(any(e[j] for j in block) for block in involved)
         ]
         value = torch.zeros(len(group), 1, dtype=torch.long), torch.ones(len(group), 1)

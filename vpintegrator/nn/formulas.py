@@ -64,8 +64,8 @@ class Formulas:
         components: Sequence[int] | None = None,
         name: str = "expressions",
     ) -> None:
-        self.texts, self.dim, self.name = list(texts), dim, name
-        as_expressions(self.texts, name, max(dim, MOST_FORMULAS))
+        self.texts = as_expressions(texts, name, max(dim, MOST_FORMULAS))
+        self.dim, self.name = dim, name
         self.components = list(range(dim) if components is None else components)
         algebra = Algebra()
         symbols = tuple(algebra.symbol(f"z_{i}") for i in range(dim))

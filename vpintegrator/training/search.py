@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vpintegrator.data import Dataset
+from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import rest_attention
 from vpintegrator.models.one_step import one_step
@@ -173,9 +174,10 @@ class _Search:
         found = self.found
         poor = found is None or found.error > _GOOD
         if poor and "degree" not in self.sizes and not self._finished:
-            neurons = self.make({"depth": self.sizes.get("depth", _DEPTH)})
-            rest_attention(neurons)
-            self._train(neurons, _NEURONS, needed=1 / _HANDICAP)
+            neurons = self._neurons({"depth": self.sizes.get("depth", _DEPTH)})
+            if neurons is not None:
+                rest_attention(neurons)
+                self._train(neurons, _NEURONS, needed=1 / _HANDICAP)
         if self.dataset.is_observed and not self._finished:
             self._awake()
         assert self.found is not None
@@ -222,6 +224,15 @@ class _Search:
             progress(history)
 
         return show
+
+    def _neurons(self, held: dict[str, Any]) -> Integrator | None:
+        """The model of neurons, if what is asked for allows it or nothing else was found."""
+        try:
+            return self.make(held)
+        except InputError:
+            if self.found is None:
+                raise
+            return None
 
     @property
     def _finished(self) -> bool:
