@@ -5,7 +5,8 @@
 A first-order step is loss, gradient and Adam's update, for a batch of windows. The peers: the eager
 module with torch.optim.Adam as anybody would write it; and, for the published transformer, a jitted
 step of the same network in JAX. The other tables are of Levenberg-Marquardt: the Jacobian alone
-(eager: vmap of jacrev, as torch.func offers it), and a whole iteration. The roofline counts the
+(eager: vmap of jacrev, as torch.func offers it), and a whole iteration; there a peer has the same
+Jacobian, but leaves J^T J to NumPy and Cholesky to PyTorch. The roofline counts the
 operations of a window; a function such as tanh counts for 30.
 """
 
@@ -22,6 +23,7 @@ from harness import (
     least_seconds,
     machine,
     name_of,
+    peak,
     print_table,
     ratio,
     time_together,
@@ -29,6 +31,7 @@ from harness import (
 
 # isort: split
 
+import numpy as np
 import torch
 
 import vpintegrator as vp
@@ -40,6 +43,8 @@ from vpintegrator.training import Objective
 from vpintegrator.training.first_order import Adam
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.residuals import ParameterVector
+
+_PLAIN_BYTES = 1 << 23  # of a block of the Jacobian
 
 
 def _body() -> torch.Tensor:
@@ -57,6 +62,9 @@ MODELS: dict[str, Callable[..., Integrator]] = {
     ),
     "vpff": lambda **o: models.VolumePreservingFeedForward(
         dim=3, reversing_symmetries=_body(), **o
+    ),
+    "vpff of basis functions": lambda **o: models.VolumePreservingFeedForward(
+        dim=3, functions="polynomial", reversing_symmetries=_body(), **o
     ),
     "vpt": lambda **o: models.VolumePreservingTransformer(
         dim=3, prediction_window=3, reversing_symmetries=_body(), **o
@@ -93,7 +101,7 @@ class Case:
 def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
     """Training steps in machine code, in PyTorch and in JAX."""
     click.echo(machine() + "\n")
-    names = ["published vpt"] if quick else list(MODELS)
+    names = ["published vpt"] if quick else ["published vpt", "vpff", "vpt"]
     dtypes = [torch.float64, torch.float32]
     batch, counts = (64, [32]) if quick else (batch, [512, 4096])
     columns = ["model", "dtype", "parameters", "eager", "jax", "compiled", "eager / compiled"]
@@ -107,12 +115,17 @@ def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
 
     columns = ["model", "windows", "eager", "compiled", "eager / compiled", "of the roofline"]
     cases = [Case(n, torch.float64, c) for n in names for c in counts]
+    if not quick:  # as many windows as training takes to begin with
+        cases += [Case("vpff of basis functions", torch.float64, c) for c in [256, 2048]]
     rows = [_jacobian(case, seconds) for case in cases]
     print_table("The Jacobian of Levenberg-Marquardt, float64", columns, rows)
-    columns = [*columns[:-1], "Jacobian", "J^T J", "rest"]
+    columns = ["model", "parameters", "windows", "eager", "plain", "compiled", "eager / compiled"]
+    columns += ["plain / compiled", "Jacobian", "J^T J", "rest", "J^T J of the peak"]
     rows = [_iteration(case, seconds) for case in cases]
     notes = [
-        "an iteration: normal equations, Cholesky, cost of the step; shares of the compiled one"
+        "an iteration: normal equations, Cholesky, cost of the step; shares of the compiled one",
+        "plain: the same Jacobian, J^T J by NumPy in blocks of 8 MiB, Cholesky by PyTorch",
+        "of the peak: arithmetic that one triangle of J^T J needs, by that of one core at its peak",
     ]
     print_table("An iteration of Levenberg-Marquardt, float64", columns, rows, notes)
 
@@ -262,22 +275,52 @@ def _iteration(case: Case, seconds: float) -> list[str]:
     eager, compiled = _optimizer(case, compiled=False), _optimizer(case, compiled=True)
     candidates = {
         "eager": iteration(eager),
+        "plain": _plain_iteration(case),
         "compiled": iteration(compiled),
         "normal": compiled.normal_equations,
         "jacobian": lambda: _all_jacobians(case),
     }
     found = time_together(candidates, seconds)
-    whole = found["compiled"]
+    whole, product = found["compiled"], max(found["normal"] - found["jacobian"], 1e-9)
+    least = case.parameters**2 * case.targets.numel() / peak(case.dtype)
     return [
         case.name,
+        f"{case.parameters:,}",
         f"{case.count:,}",
         duration(found["eager"]),
+        duration(found["plain"]),
         duration(whole),
         ratio(found["eager"], whole),
+        ratio(found["plain"], whole),
         f"{found['jacobian'] / whole:.0%}",
-        f"{max(found['normal'] - found['jacobian'], 0) / whole:.0%}",
+        f"{product / whole:.0%}",
         f"{max(whole - found['normal'], 0) / whole:.0%}",
+        f"{least / product:.0%}",
     ]
+
+
+def _plain_iteration(case: Case) -> Callable[[], object]:
+    """As it was before: by what NumPy and PyTorch have."""
+    vector = ParameterVector(case.model).read()
+    most, total = _PLAIN_BYTES // (8 * case.parameters), case.targets.numel()
+    # the time of products does not depend on the numbers
+    transposed = np.zeros((case.parameters, most))
+
+    def call() -> None:
+        _all_jacobians(case)
+        matrix, gradient = np.eye(case.parameters), np.ones(case.parameters)
+        for first in range(0, total, most):
+            rows = transposed[:, : min(most, total - first)]
+            matrix += rows @ rows.T
+            gradient += rows @ rows[0]
+        damped = torch.from_numpy(matrix).clone()
+        damped.diagonal().add_(1.0)
+        factor, _ = torch.linalg.cholesky_ex(damped)
+        delta = -torch.cholesky_solve(torch.from_numpy(gradient)[:, None], factor)[:, 0]
+        changed = (vector + 0 * delta).numpy()
+        case.compiled.sums(changed, case.inputs.numpy(), case.targets.numpy())
+
+    return call
 
 
 if __name__ == "__main__":

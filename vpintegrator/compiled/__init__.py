@@ -13,11 +13,14 @@ Models of many bodies, sums over clusters of few of them, become loops over clus
 code does not know how many there are (``bodies``).
 
 Training needs derivatives: the graph is differentiated as it stands (``differentiation``), and one
-library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``).
+library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``); what is made of
+these for Levenberg-Marquardt has a library of its own, the same for all models
+(``symmetric_matrix``).
 """
 
 from vpintegrator.compiled.model import CompiledModel, compile_model
 from vpintegrator.compiled.residual import CompiledResidual
+from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 from vpintegrator.native import NotCompilable, NotWorthIt
 
 __all__ = [
@@ -25,5 +28,6 @@ __all__ = [
     "CompiledResidual",
     "NotCompilable",
     "NotWorthIt",
+    "SymmetricMatrix",
     "compile_model",
 ]

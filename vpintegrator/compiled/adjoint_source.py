@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 
 from vpintegrator.compiled.differentiation import adjoints, leads_to
 from vpintegrator.compiled.program import Program, scalar_function
 from vpintegrator.compiled.scalar_graph import COSTLY, ScalarGraph
-from vpintegrator.compiled.source import kernel, step_function, translation_units
+from vpintegrator.compiled.source import header, kernel, step_function, translation_units
 from vpintegrator.compiled.tracing import Trace
 
 
@@ -78,7 +77,7 @@ def write_adjoint_source(
     for i, n in enumerate(found):
         if graph.value(n) != 0:
             state = i - len(trained)
-            sink = f"x[{state}] += {{}};" if state >= 0 else f"add_to(g + {i} * stride, {{}});"
+            sink = f"x[{state}] += {{}};" if state >= 0 else f"add_to(g + {i} * LANES, {{}});"
             sinks.setdefault(n, []).append(sink)
     backward = Program(
         graph,
@@ -88,19 +87,20 @@ def write_adjoint_source(
         slots=forward.slots + len(seeds),
         sinks=sinks,
         name="back",
-        extra=(", real *__restrict g, long stride, value *__restrict x", ", g, stride, x"),
+        extra=(", real *__restrict g, value *__restrict x", ", g, x"),
     )
     frame = [
         scalar_function(graph, "compute_constants", list(constants)),
         step_function(forward, outputs),
-        "static void back(value *v, const real *c, real *g, long stride, value *x) {",
+        "static void back(value *v, const real *c, real *g, value *x) {",
         *(f"    {call}" for call in backward.calls),
         "}",
         "enum : long {"
         f"INPUTS = {len(states)}, OUTPUTS = {len(seeds)}, SLOTS = {backward.slots}, "
         f"SEEDS = {forward.slots}, TRAINED = {len(trained)}"
         "};",
-        files("vpintegrator.compiled").joinpath("adjoint.h").read_text(encoding="utf-8"),
+        header("residuals.h"),
+        header("adjoint.h"),
     ]
     return AdjointSource(
         translation_units(kernel(real, narrow=False), [*forward.parts, *backward.parts], frame),

@@ -13,12 +13,21 @@ import numpy as np
 S = TypeVar("S")
 T = TypeVar("T")
 
+_LINE = 64  # bytes
 REALS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
 def pointer(array: np.ndarray) -> ctypes.c_void_p:
     """Its address: the array must outlive the call."""
     return ctypes.c_void_p(array.ctypes.data)
+
+
+def aligned(count: int, dtype: type) -> np.ndarray:
+    """An empty array that begins where a line of the cache does."""
+    size = np.dtype(dtype).itemsize
+    space: np.ndarray = np.empty(count + _LINE // size, dtype)
+    first = -space.ctypes.data % _LINE // size
+    return space[first : first + count]
 
 
 def parts_of(count: int, lanes: int, parts: int) -> list[slice]:

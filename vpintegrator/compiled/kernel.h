@@ -36,7 +36,7 @@ template <> struct format<float> {
 };
 typedef format<real> f;
 
-static inline vector fill(real value) { return vector{} + value; }
+static inline vector fill(real value) { return value - vector{}; }
 static inline vector choose(mask where, vector yes, vector no) {
     return (vector)((where & (mask)yes) | (~where & (mask)no));
 }

@@ -11,7 +11,8 @@ import numpy as np
 
 from vpintegrator.compiled.adjoint_source import AdjointSource, write_adjoint_source
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
-from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
+from vpintegrator.compiled.calling import REALS, aligned, in_threads, parts_of, pointer
+from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_residual
 from vpintegrator.native import Compilation, NotCompilable
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 T = TypeVar("T")
-_JACOBIAN_BYTES = 1 << 23  # of a block of it
+_JACOBIAN_BYTES = 1 << 20  # of a block of it, that stays in the cache until it is multiplied,
+_FEWEST_ROWS = 256  # unless it has as few rows as this: the matrix is read for each block
 
 
 class CompiledResidual:
@@ -164,73 +166,93 @@ class CompiledResidual:
         return squares, total.astype(self.dtype)
 
     def normal_equations(
-        self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """J^T J (parameter, parameter) and J^T r."""
-        matrix = np.zeros((len(self._trained), len(self._trained)), self.dtype)
+        self,
+        vector: np.ndarray,
+        windows: np.ndarray,
+        targets: np.ndarray,
+        matrix: SymmetricMatrix | None = None,
+    ) -> tuple[SymmetricMatrix, np.ndarray]:
+        """J^T J (parameter, parameter) and J^T r; the former in ``matrix``, if one is given."""
+        if matrix is None:
+            matrix = SymmetricMatrix(len(self._trained), self.dtype, self.threads)
+        else:
+            matrix.clear()
         gradient = np.zeros(len(self._trained), self.dtype)
-        for transposed, residuals in self.jacobians(vector, windows, targets):
-            matrix += transposed @ transposed.T  # NumPy sees that half of it is enough
-            gradient += transposed @ residuals
+        for jacobian, residuals in self.jacobians(vector, windows, targets):
+            matrix.add(jacobian, residuals, gradient)
         return matrix, gradient
 
     def jacobian(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """J^T (parameter, component of targets, pair) and r (the same without the first axis)."""
-        rows = math.prod(targets.shape[1:])
-        whole = np.empty((1 + len(self._trained), rows, len(windows)), self.dtype)
-        for block, part, both in self._blocks(vector, windows, targets):
-            count = len(windows[block])
-            whole[:, part, block] = both.reshape(len(both), part.stop - part.start, -1)[..., :count]
-        return whole[1:], whole[0]
+        rows, count = math.prod(targets.shape[1:]), len(windows)
+        residuals = np.empty((rows, -(-count // self._lanes), self._lanes), self.dtype)
+        whole = np.empty((len(self._trained), *residuals.shape), self.dtype)
+        for block, part, jacobian, some in self._blocks(vector, windows, targets):
+            residuals[part, block] = some.swapaxes(0, 1)
+            whole[:, part, block] = jacobian.transpose(2, 1, 0, 3)
+        shape = (rows, -1)
+        return (
+            whole.reshape(len(whole), *shape)[..., :count],
+            residuals.reshape(shape)[:, :count],
+        )
 
     def jacobians(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """J^T (parameter, row) and r (row), block by block of windows and of their components.
+        """J (group, parameter, lane) and r (group, lane), block by block; see ``SymmetricMatrix``.
 
         The arrays are overwritten by the next block.
         """
-        for _, _, both in self._blocks(vector, windows, targets):
-            yield both[1:], both[0]
+        for _, _, jacobian, residuals in self._blocks(vector, windows, targets):
+            yield jacobian.reshape(-1, *jacobian.shape[2:]), residuals.reshape(-1, self._lanes)
 
     def _blocks(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
-    ) -> Iterator[tuple[slice, slice, np.ndarray]]:
-        """Windows, components of their targets, and r and J^T (1 + parameter, row) of these."""
+    ) -> Iterator[tuple[slice, slice, np.ndarray, np.ndarray]]:
+        """Blocks of J (vector of windows, component of targets, parameter, lane), and r.
+
+        The first two say which: vectors of windows, and components of their targets.
+        """
         self._set(vector)
-        lanes, rows = self._lanes, math.prod(targets.shape[1:])
-        height = 1 + len(self._trained)  # the residuals come first
-        share = max(_JACOBIAN_BYTES // (height * np.dtype(self.dtype).itemsize) // lanes, 1)
-        most, together = max(share // rows, 1) * lanes, min(rows, share)
-        room = min(most, -(-len(windows) // lanes) * lanes)
-        space = np.empty(height * together * room, self.dtype)
-        for first in range(0, len(windows), most):
-            block = slice(first, min(first + most, len(windows)))
-            stride = -(-(block.stop - first) // lanes) * lanes
+        lanes, rows, count = self._lanes, math.prod(targets.shape[1:]), len(self._trained)
+        share = _JACOBIAN_BYTES // (count * np.dtype(self.dtype).itemsize) if count else 0
+        share = max(max(share, _FEWEST_ROWS) // lanes, 1)
+        together, groups = min(rows, share), -(-len(windows) // lanes)
+        most = min(max(share // rows, 1), groups)
+        space = aligned(most * together * count * lanes, self.dtype)
+        residuals = aligned(most * together * lanes, self.dtype)
+        for first in range(0, groups, max(most, 1)):
+            block = slice(first, min(first + most, groups))
+            pairs = slice(first * lanes, block.stop * lanes)
             for start in range(0, rows, together):
                 part = slice(start, min(start + together, rows))
-                width = (part.stop - start) * stride
-                used = space[: height * width].reshape(height, width)
-                self._fill(used, part, windows[block], targets[block])
-                yield block, part, used
+                shape = block.stop - first, part.stop - start
+                size = math.prod(shape) * lanes
+                used = space[: size * count].reshape(*shape, count, lanes)
+                values = residuals[:size].reshape(*shape, lanes)
+                self._fill(used, values, part, windows[pairs], targets[pairs])
+                yield block, part, used, values
 
     def _fill(
-        self, used: np.ndarray, rows: slice, windows: np.ndarray, targets: np.ndarray
+        self,
+        jacobian: np.ndarray,
+        residuals: np.ndarray,
+        rows: slice,
+        windows: np.ndarray,
+        targets: np.ndarray,
     ) -> None:
-        """Compute r and J^T of some components of some windows."""
-        used.fill(0)
-        stride = used.shape[1] // (rows.stop - rows.start)
+        """Compute J and r of some components of some windows."""
 
         def work(problem: _Problem, part: slice) -> None:
+            first = part.start // self._lanes
             self._library.jacobian(
                 ctypes.byref(problem),
                 ctypes.c_long(rows.start),
                 ctypes.c_long(rows.stop),
-                ctypes.c_long(stride),
-                pointer(used[0, part.start :]),
-                pointer(used[1, part.start :]),
+                pointer(residuals[first:]),
+                pointer(jacobian[first:]),
             )
 
         self._divided(work, windows, targets)

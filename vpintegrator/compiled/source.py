@@ -81,9 +81,14 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, narrow: b
 
 def kernel(real: str, narrow: bool, paired: bool = False) -> str:
     """What every source begins with."""
-    text = files("vpintegrator.compiled").joinpath("kernel.h").read_text(encoding="utf-8")
     defined = ["NARROW"] * narrow + ["PAIRED"] * paired
-    return "\n".join([f"typedef {real} real;", *(f"#define {name}" for name in defined), text])
+    defines = (f"#define {name}" for name in defined)
+    return "\n".join([f"typedef {real} real;", *defines, header("kernel.h")])
+
+
+def header(name: str) -> str:
+    """A part of sources that is the same for all models, ``compiled/NAME`` or in a folder there."""
+    return files("vpintegrator.compiled").joinpath(name).read_text(encoding="utf-8")
 
 
 def translation_units(prelude: str, parts: list[str], frame: list[str]) -> list[str]:

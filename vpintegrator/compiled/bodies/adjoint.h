@@ -30,8 +30,7 @@ struct Block {
     const long dim;
     std::unique_ptr<vector[]> windows, residuals, before;
     long stored = -1;  // the call that `before` is of
-    double weighted = 0, plain = 0;
-    mask live;
+    Squares squares;
 
     explicit Block(const Problem &problem)
         : p(problem), s(*p.shears), dim(s.dim), windows(vectors((p.calls + 1) * dim)),
@@ -52,7 +51,7 @@ struct Block {
 
     void predict(long first) {
         const long count = p.count - first < LANES ? p.count - first : LANES, width = p.calls * dim;
-        for (int k = 0; k < LANES; k++) live[k] = k < count ? -1 : 0;
+        squares.take(count);
         for (long i = 0; i < dim; i++) windows[i] = column(p.windows + first * dim + i, dim, count);
         stored = -1;
         for (long call = 0; call < p.calls; call++) {
@@ -61,14 +60,8 @@ struct Block {
                 const long row = call * dim + i;
                 vector y = before[s.count * dim + s.place[i]] * s.scale[i] + s.shift[i];
                 windows[row + dim] = y;
-                vector d = y - column(p.targets + first * width + row, width, count);
-                d = choose(live, d, vector{});
-                vector r = d * p.weights[i];
-                residuals[row] = r;
-                for (int k = 0; k < LANES; k++) {
-                    weighted += (double)r[k] * r[k];
-                    plain += (double)d[k] * d[k];
-                }
+                const vector target = column(p.targets + first * width + row, width, count);
+                residuals[row] = squares.residual(y, target, p.weights[i]);
             }
         }
     }
@@ -94,12 +87,7 @@ struct Block {
     }
 };
 
-extern "C" void sums(const Problem *p, double *squares) {
-    Block block(*p);
-    for (long first = 0; first < p->count; first += LANES) block.predict(first);
-    squares[0] = block.weighted;
-    squares[1] = block.plain;
-}
+extern "C" void sums(const Problem *p, double *squares) { add_squares<Block>(p, squares); }
 
 // J^T r
 extern "C" void gradient(const Problem *p, double *squares, double *total) {
@@ -123,8 +111,7 @@ extern "C" void gradient(const Problem *p, double *squares, double *total) {
                 g[i] = vector{};
             }
     }
-    squares[0] = block.weighted;
-    squares[1] = block.plain;
+    block.squares.give(squares);
 }
 
 // a tile of a product in registers; its depth, and the size of a factor, in the cache
@@ -252,7 +239,7 @@ struct Rows {
             const long component = s.place[first + r];
             reach(component);
             slope[component * rows + r] =
-                choose(block.live, fill(block.p.weights[first + r] * s.scale[first + r]), vector{});
+                choose(block.squares.live, fill(block.p.weights[first + r] * s.scale[first + r]), vector{});
         }
         for (; call >= 0; call--) {
             block.step_from(call);
@@ -261,28 +248,24 @@ struct Rows {
     }
 };
 
-// residuals (rows, stride) and J^T (trained, rows, stride) of the rows `first` ... `last` of all
-// calls * dim
-extern "C" void jacobian(const Problem *p, long first_row, long last_row, long stride,
-                         real *residuals, real *transposed) {
+// residuals (vector of windows, row, lane) and J (vector of windows, row, trained, lane) of the rows
+// `from` ... `to` of all calls * dim
+extern "C" void jacobian(const Problem *p, long from, long to, real *residuals, real *jacobian) {
     Block block(*p);
     const Shears &s = block.s;
-    const long count = last_row - first_row;
     Rows part(block, s.rows);
     for (long first = 0; first < p->count; first += LANES) {
         block.predict(first);
-        for (long row = 0; row < count; row++)
-            memcpy(residuals + row * stride + first, &block.residuals[first_row + row],
-                   sizeof(vector));
-        for (long row = first_row; row < last_row;) {
+        memcpy(residuals + first * (to - from), &block.residuals[from], (to - from) * sizeof(vector));
+        for (long row = from; row < to;) {
             const long call = row / s.dim, within = row - call * s.dim;
             long some = s.rows < s.dim - within ? s.rows : s.dim - within;
-            if (some > last_row - row) some = last_row - row;
+            if (some > to - row) some = to - row;
             part.compute(call, within, some);
-            for (long i = 0; i < s.trained; i++)
-                for (long r = 0; r < some; r++)
-                    memcpy(transposed + (s.row[i] * count + row - first_row + r) * stride + first,
-                           &part.sums[i * part.rows + r], sizeof(vector));
+            for (long r = 0; r < some; r++, jacobian += s.trained * LANES)
+                for (long i = 0; i < s.trained; i++)
+                    memcpy(jacobian + s.row[i] * LANES, &part.sums[i * part.rows + r],
+                           sizeof(vector));
             row += some;
         }
     }

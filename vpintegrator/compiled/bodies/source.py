@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from vpintegrator.compiled.bodies.kinds import Kind, choice, write_kind
 from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
 from vpintegrator.compiled.calling import REALS
-from vpintegrator.compiled.source import kernel, translation_units
+from vpintegrator.compiled.source import header, kernel, translation_units
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -147,9 +146,8 @@ def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> Loo
 
 
 def _units(kinds: Sequence[Kind], real: str, derivatives: bool) -> list[str]:
-    names = ["shears.h", "adjoint.h" if derivatives else "rollout.h"]
-    folder = files("vpintegrator.compiled.bodies")
-    headers = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
+    names = ["residuals.h", "bodies/adjoint.h"] if derivatives else ["bodies/rollout.h"]
+    headers = [header(name) for name in ["bodies/shears.h", *names]]
     parts = [part for kind in kinds for part in kind.parts]
     frame = [*(kind.text for kind in kinds), choice(len(kinds)), *headers]
     return translation_units(kernel(real, narrow=False), parts, frame)
