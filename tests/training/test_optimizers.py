@@ -15,6 +15,7 @@ from vpintegrator.training import OPTIMIZERS, Objective, train
 from vpintegrator.training.first_order import FirstOrder
 from vpintegrator.training.gauss_newton import GaussNewton, conjugate_gradients
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.normal_matrix import normal_matrix
 from vpintegrator.training.optimizers import BY_NAME
 from vpintegrator.training.residuals import relative
 from vpintegrator.training.torch_optimizer import TorchOptimizer
@@ -61,6 +62,18 @@ def test_the_normal_equations_do_not_depend_on_blocks(body, one_step):
     for matrix, gradient in made[1:]:
         torch.testing.assert_close(matrix, made[0][0], rtol=1e-11, atol=1e-11)
         torch.testing.assert_close(gradient, made[0][1], rtol=1e-11, atol=1e-11)
+
+
+def test_too_many_parameters_for_a_matrix(monkeypatch):
+    with pytest.raises(InputError, match=r"up to 20,000 .* 20,001: .* 3.2 GB; use .* gauss-newton"):
+        normal_matrix(torch.zeros(20_001, dtype=torch.float64), compiled=True)
+    monkeypatch.setattr("vpintegrator.compiled.symmetric_matrix.np.zeros", _no_memory)
+    with pytest.raises(InputError, match=r"no memory for J\^T J of 9 parameters, 0.0 GB"):
+        normal_matrix(torch.zeros(9, dtype=torch.float64), compiled=True)
+
+
+def _no_memory(*arguments):
+    raise MemoryError
 
 
 def test_matrix_free_products_agree_with_the_matrix(body, one_step):

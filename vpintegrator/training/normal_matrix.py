@@ -11,6 +11,7 @@ from vpintegrator.compiled import NotCompilable, SymmetricMatrix
 from vpintegrator.errors import InputError
 from vpintegrator.training import processes
 
+LARGEST = 20_000  # parameters, of which J^T J takes 3.2 GB
 _LARGE = 1_000  # parameters from which on PyTorch's own products take longer than the rest
 
 
@@ -133,8 +134,15 @@ def normal_matrix(like: torch.Tensor, compiled: bool) -> NormalMatrix:
     Raises
     ------
     InputError
-        If there is no room for it.
+        If there is no room for it, or it would be larger than ``LARGEST``.
     """
+    size = len(like) ** 2 * like.element_size() / 1e9
+    instead = "use the optimizer gauss-newton, which needs no matrix"
+    if len(like) > LARGEST:
+        raise InputError(
+            f"levenberg-marquardt trains up to {LARGEST:,} parameters, and these are "
+            f"{len(like):,}: J^T J would take {size:.1f} GB; {instead}"
+        )
     try:
         if compiled or (like.device.type == "cpu" and len(like) >= _LARGE):
             try:
@@ -143,8 +151,6 @@ def normal_matrix(like: torch.Tensor, compiled: bool) -> NormalMatrix:
                 pass
         return InPyTorch(like)
     except (MemoryError, RuntimeError):  # PyTorch's, of the same
-        size = len(like) ** 2 * like.element_size() / 1e9
         raise InputError(
-            f"there is no memory for J^T J of {len(like):,} parameters, {size:.1f} GB; "
-            "use the optimizer gauss-newton, which needs no matrix"
+            f"there is no memory for J^T J of {len(like):,} parameters, {size:.1f} GB; {instead}"
         ) from None

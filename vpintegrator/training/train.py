@@ -71,8 +71,8 @@ def train(
     device
         Where to train; the model stays there.
     threads
-        Of torch on the CPU. One is the fastest for models as small as these, see
-        :func:`vpintegrator.threads.torch_threads`.
+        Of machine code and of torch, on the CPU; no other library takes more. One is the fastest
+        for models as small as these, see :func:`vpintegrator.threads.torch_threads`.
     compiled
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
