@@ -237,7 +237,7 @@ def test_bounded_variables_are_the_same_inside_and_level_off_outside(logarithms)
     assert_close(bounded(seen), plain(seen), 0)
     far = torch.tensor([[[0.0, 0], [1e-6, 0]], [[0, 0], [1e6, 1e6]]], dtype=torch.float64)
     assert float(plain(far).abs().max()) > 10
-    assert float(bounded(far).abs().max()) <= 3.3
+    assert float(bounded(far).abs().max()) <= 6.0 + 1e-12
     # the derivative is that of the variables, everywhere
     for y in (seen[0], far[0], far[1]):
         slope = torch.ones(1, dtype=torch.float64)

@@ -13,7 +13,9 @@ from vpintegrator.nn.basis import RADIUS
 from vpintegrator.nn.tensor_arguments import as_dtype
 
 _MARGIN = 1.2  # of the range that variables are seen in: layers see states between those of data
-_BEYOND = 0.1 * RADIUS  # that bounded variables go further than this range, at most
+# bounded variables are what they are up to here, where polynomials still follow a smooth function,
+_BOUND = 1.6 * RADIUS
+_BEYOND = 0.4 * RADIUS  # and go further by this at most
 
 
 class ClusterFeatures(nn.Module):
@@ -134,7 +136,7 @@ class ClusterFeatures(nn.Module):
         v = self._unbounded(self._vectors(y))
         if not self.bounded:
             return v
-        inside = v.clamp(-RADIUS, RADIUS)
+        inside = v.clamp(-_BOUND, _BOUND)
         beyond = v - inside
         return inside + beyond * torch.rsqrt(1 + (beyond * (1 / _BEYOND)).square())
 
@@ -146,7 +148,7 @@ class ClusterFeatures(nn.Module):
         u, slope = self._vectors(y), slope / self.unit
         if self.bounded:
             v = self._unbounded(u)
-            beyond = (v - v.clamp(-RADIUS, RADIUS)) * (1 / _BEYOND)
+            beyond = (v - v.clamp(-_BOUND, _BOUND)) * (1 / _BEYOND)
             slope = slope * torch.rsqrt(1 + beyond.square()) ** 3
         if self.rotations:
             parts: list[torch.Tensor | None] = [None] * self.vectors
