@@ -177,6 +177,7 @@ def test_shears_in_rotated_bases_follow_a_field_that_those_along_coordinates_can
             sweep="symmetric",
             bases=bases,
             reversible=None if bases == 2 else False,
+            chart=False,
         )
         data.normalise(model)
         errors[bases] = begin_as_splitting(model, data).misfit
