@@ -204,7 +204,15 @@ class _Search:
             self._train(first, _SLICE)
         if self._ends:
             return
-        splitting = splitting_of(self.make, self.sizes, functions, self.data, kernel)
+        until = time.perf_counter() + _SLICE * (self.budget.seconds or math.inf)
+        splitting = splitting_of(
+            self.make,
+            self.sizes,
+            functions,
+            self.data,
+            kernel,
+            lambda: time.perf_counter() > until,
+        )
         if splitting is not None:
             self._train(splitting, _SLICE)
         elif first is not None and first.bodies:

@@ -67,12 +67,18 @@ def smallest(
 
 
 def splitting_of(
-    make: Make, sizes: dict[str, Any], functions: str, data: TrainingData, kernel: str
+    make: Make,
+    sizes: dict[str, Any],
+    functions: str,
+    data: TrainingData,
+    kernel: str,
+    over: Callable[[], bool] = lambda: False,
 ) -> Integrator | None:
     """A model that begins as a splitting method, of as low a degree as follows the vector field.
 
     Where a component of the field depends on itself, shears along the coordinates are not enough:
     then those of more bases are tried. None where nothing comes near the field, or all is large.
+    ``over`` says when there is no more time to look.
     """
     if kernel == "none":
         return None
@@ -80,6 +86,8 @@ def splitting_of(
     for structure in _structures(make, sizes, data):
         least, stalled = math.inf, 0
         for degree in [sizes["degree"]] if "degree" in sizes else _DEGREES:
+            if over():
+                break
             own = {"functions": functions, "degree": degree, **structure}
             model = _of_stages(make, own | sizes)
             if model is None or (model.bodies and degree < _OF_BODIES and "degree" not in sizes):
