@@ -306,7 +306,7 @@ def test_what_cannot_be(options, message):
 
 
 def test_cyclic_and_conserved_components():
-    layer = nn.BasisCoupling(3, 3, cyclic=[0], conserved=[2])
+    layer = nn.BasisCoupling(3, 3, cyclic=[0], sweep=[0, 1])
     with torch.no_grad():
         layer.coefficients.normal_()
     z = torch.rand(5, 3, dtype=torch.float64)

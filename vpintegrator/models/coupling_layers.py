@@ -23,15 +23,16 @@ def couplings(a: Any) -> list[nn.Module]:
     """
     blocks = as_blocks(a.split, a.dim)
     back = a.sweep == "symmetric"
+    there = [n for n, block in enumerate(blocks) if not {*block}.issubset(a.conserved)]
     if a.bases == 1:
-        there = list(range(len(blocks)))
         return [_coupling(a, blocks, [*there, *there[-2:0:-1]] if back else there)]
     if len(a.group) > 1:
         raise InputError(
             "shears in several bases respect one reversing symmetry, not more; give one, or "
             "bases = 1"
         )
-    turned = [index for index in range(a.dim) if index not in a.periods]
+    aside = {*a.periods, *a.cyclic, *a.conserved}
+    turned = [index for index in range(a.dim) if index not in aside]
     if len(turned) < 2:
         raise InputError(
             f"bases = {a.bases}: there are not two components besides angles to be mixed; take 1"
@@ -39,7 +40,7 @@ def couplings(a: Any) -> list[nn.Module]:
     alone = as_blocks("coordinates", a.dim)
     rotations = [spread_rotation(k, a.dim, turned) for k in range(a.bases)]
     last = [*turned, *turned[-2::-1]] if back else turned
-    sweeps = [list(range(len(blocks))), *([turned] * (a.bases - 2)), last]
+    sweeps = [there, *([turned] * (a.bases - 2)), last]
     unit = list(zip(rotations, sweeps, strict=True))
     if back:
         unit += [(Q, sweep[::-1]) for Q, sweep in unit[-2:0:-1]] + [
@@ -61,7 +62,6 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
             a.degree,
             periodic=list(a.periods),
             cyclic=a.cyclic,
-            conserved=a.conserved,
             expressions=a.expressions,
             sweep=sweep,
             initial_scale=a.initial_scale / 10,

@@ -50,8 +50,6 @@ class BasisCoupling(nn.Module):
         Components that are angles, in radians.
     cyclic : sequence of int
         Components that no function depends on.
-    conserved : sequence of int
-        Components that stay as they are.
     expressions : sequence of str
         Formulas such as ``exp(z[0] - z[1])``, of the components as they are before normalisation
         (see ``set_units``). A block makes use of those that depend only on the other components,
@@ -60,7 +58,8 @@ class BasisCoupling(nn.Module):
         Blocks in the order of the sweep; "halves" for (q, p).
     sweep : sequence of int, optional
         Numbers of the blocks in the order in which they are updated, each as often as it is named;
-        by default each once. The shears of a block that comes twice have coefficients of their own.
+        by default each once. The shears of a block that comes twice have coefficients of their own;
+        one that is not named stays as it is.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate, signed permutations. Only the terms that
         the group allows have parameters, so it costs nothing and saves most of them.
@@ -101,7 +100,6 @@ class BasisCoupling(nn.Module):
         *,
         periodic: Sequence[int] = (),
         cyclic: Sequence[int] = (),
-        conserved: Sequence[int] = (),
         expressions: Sequence[str] = (),
         split: Blocks = "coordinates",
         sweep: Sequence[int] | None = None,
@@ -119,7 +117,7 @@ class BasisCoupling(nn.Module):
         self.blocks = as_blocks(split, dim)
         self.sweep = self._checked(range(len(self.blocks)) if sweep is None else sweep)
         self.periodic = [index in periodic for index in range(dim)]
-        self.cyclic, self.conserved = {*cyclic}, {*conserved}
+        self.cyclic = {*cyclic}
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         check_compatible(self.blocks, group)
@@ -165,8 +163,6 @@ class BasisCoupling(nn.Module):
             indices, angles, variables, restricted(moves, block)
         )
         used = (factors != 0).any(1)
-        if self.conserved.issuperset(block):
-            used, count = torch.zeros_like(used), 0
         chosen = torch.tensor(indices)[used]
         size = torch.tensor(
             [

@@ -29,6 +29,7 @@ _POOR = 0.1  # and how far off it may be
 _STAGES = ((4, 7), (2, 3))
 _BASES = (1, 2, 3)
 _LARGEST_SPLITTING = 700  # parameters
+_RICHER = 450  # parameters up to which a degree more is a good beginning
 
 Make = Callable[[dict[str, Any]], Integrator]
 
@@ -103,6 +104,16 @@ def splitting_of(
             if beginning.method and (found is None or beginning.error < _ALIKE * found[0]):
                 found = beginning.error, model
             if least < _FITTED and found is not None:
+                # brackets of shears, of which the rest is made, have a higher degree than these
+                richer = (
+                    None
+                    if "degree" in sizes
+                    else _of_stages(make, own | sizes | {"degree": degree + 1})
+                )
+                if richer is not None and count(richer) <= _RICHER and not model.bodies:
+                    data.normalise(richer)
+                    if begin_as_splitting(richer, data, kernel).error < _ALIKE * found[0]:
+                        return richer
                 return found[1]
     return found[1] if found is not None and least < _POOR else None
 
