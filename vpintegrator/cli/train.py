@@ -126,7 +126,7 @@ class _Command(click.Command):
     show_default=True,
     metavar="METHOD",
     help=f"Splitting method of the system that polynomials begin as: {', '.join(FACTORS)}; none; "
-    "or auto, the best that fits.",
+    "or auto, Strang splitting in as many steps as fit.",
 )
 @click.option("--target", type=float, help="Stop at this validation error.")
 @click.option(
