@@ -143,3 +143,10 @@ def test_a_target_that_a_trial_of_a_size_reaches_ends_the_search_with_it(body):
     found = search(body, target=2e-11)
     assert found.ended == "target"
     assert found.error <= 2e-11
+
+
+def test_a_named_kernel_is_for_the_model_that_begins_as_it(body):
+    found = search(body, 120, kernel="blanes-moan-4", sizes={"degree": 2, "depth": 4})
+    assert found.model.metadata["kernel"] == "blanes-moan-4"
+    with pytest.raises(InputError, match="more layers than depth = 1"):
+        search(body, 120, kernel="blanes-moan-4", sizes={"degree": 2, "depth": 1})

@@ -47,7 +47,8 @@ _LEAP = 0.2  # of the budget, for a large model
 _NEURONS = 0.1  # of the budget, for neurons,
 _DEPTH = 3  # layers of them
 _HANDICAP = 4.0  # which may be so much worse for that, and win
-_PATIENCE = 20  # epochs without progress after which a size has given what it can
+# epochs without progress after which a size has given what it can, or where there is time left
+_PATIENCES = (20, 100)
 _GAIN = 1.5  # that a larger model must bring
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _LARGE = 400  # parameters from which an iteration costs more than its overhead
@@ -151,11 +152,14 @@ class _Search:
     ) -> None:
         self.make, self.dataset, self.budget = make, dataset, budget
         self.data = TrainingData(dataset, tested=False)  # read once for all trainings
-        self.sizes, self.tell, self.options = sizes, tell, options
+        self.sizes, self.tell = sizes, tell
+        self.kernel = options.get("kernel", "auto")
+        # a named one is for the model that begins as it, and not for those beside it
+        self.options = options | ({"kernel": "auto"} if self.kernel != "none" else {})
         self.start, self.epochs = time.perf_counter(), 0
         self.found: Found | None = None
         self.tried: list[str] = []
-        self.ended, self.way = "", ""
+        self.ended, self.way, self.patience = "", "", _PATIENCES[0]
         if callable(progress := options.get("progress")):
             self.options = options | {"progress": self._shown(progress)}
 
@@ -167,8 +171,9 @@ class _Search:
         if self.found is not None and self.found.error > FAR:
             self._continue()
         if self.found is not None:
-            while not self._over() and self._grow():
-                pass
+            for self.patience in _PATIENCES:
+                while not self._over() and self._grow():
+                    pass
             if not self._finished:
                 self._leap()
         found = self.found
@@ -199,7 +204,6 @@ class _Search:
         if self._ends:
             return
         first = smallest(self.make, self.sizes, functions)
-        kernel = self.options.get("kernel", "auto")
         if first is not None and not first.bodies:  # these are worth a splitting method
             self._train(first, _SLICE)
         if self._ends:
@@ -210,7 +214,7 @@ class _Search:
             self.sizes,
             functions,
             self.data,
-            kernel,
+            self.kernel,
             lambda: time.perf_counter() > until,
         )
         if splitting is not None:
@@ -255,7 +259,7 @@ class _Search:
         error, history = math.inf, None
         while True:
             given: dict[str, Any] = {} if history is None else {"batch": history.windows or None}
-            history = self._run(model, self.budget.part(share), patience=_PATIENCE, **given)
+            history = self._run(model, self.budget.part(share), patience=self.patience, **given)
             before, error = error, history.best_validation_error
             slow = history.stopped_by not in ("seconds", "epochs") or error > before / 3
             if slow or self._over():
@@ -330,7 +334,7 @@ class _Search:
         assert self.found is not None
 
         def train(model: Integrator) -> None:
-            history.append(self._run(model, self.budget.part(_SLICE), patience=_PATIENCE))
+            history.append(self._run(model, self.budget.part(_SLICE), patience=self.patience))
 
         history: list[History] = []
         awake = awakened(self.found.model, self.dataset, train)

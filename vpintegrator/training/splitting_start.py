@@ -78,6 +78,8 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
         If there is no such method, or a named one needs more layers.
     """
     check_kernel(kernel)
+    if kernel == "auto" and "kernel" in model.metadata:
+        return Beginning()  # it has begun
     model = one_step(model, fixed=True) or model
     shears = [] if kernel == "none" else shears_of(model)
     if not shears:
@@ -93,7 +95,9 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     methods = list(compositions([shear.part for shear in shears], reversible, kernel))
     if not methods:
         if kernel != "auto":
-            raise InputError(f"kernel = {kernel} needs more layers than depth = {_depth(model)}")
+            raise InputError(
+                f"kernel = {kernel} needs more layers than depth = {_depth(model)}; give more"
+            )
         return Beginning()
     # a method that errs more than standing still is none
     still = float((targets - inputs[:, -1:]).norm() / targets.norm())
