@@ -20,12 +20,12 @@ MOST = 1_100  # parameters to end with, at most
 DEPTHS = (2, 3, 4)  # to begin with
 _FIRST = 500  # parameters to begin with, at most
 _LARGEST_DEGREE = 30
-# of models that begin as a splitting: degrees until its vector field is that of the system so far,
+# of models that begin as a splitting: degrees until its vector field is that of the system so far
 _DEGREES, _FITTED = (1, 2, 3, 4, 6, 8, 10, 12), 1e-7
 _OF_BODIES = 4  # the least degree of their forces
-_ALIKE = 1.1
-_POOR = 0.1  # and how far off it may be
-# depths, of reversible stacks and others: for Blanes and Moan's method of order 4, or a few steps
+_ALIKE = 1.1  # times another's error: the method's own, which hides what a degree more brings
+_POOR = 0.1  # relative misfit of the vector field from which on no splitting is worth beginning as
+# depths, of reversible stacks and others, for as many steps, and where that is too large for a few
 _STAGES = ((4, 7), (2, 3))
 _BASES = (1, 2, 3)
 _LARGEST_SPLITTING = 700  # parameters
@@ -119,7 +119,7 @@ def splitting_of(
 
 
 def _of_stages(make: Make, own: dict[str, Any]) -> Integrator | None:
-    """The model with layers for a method of order four, or if that is too large for a simpler one.
+    """The model with layers for several steps of a method, or if that is too large for fewer.
 
     None if this is too large as well, or cannot be made.
     """
@@ -141,11 +141,9 @@ def _structures(make: Make, sizes: dict[str, Any], data: TrainingData) -> Iterat
     try:
         plain = make({"functions": "polynomial", "degree": 1} | sizes)
     except InputError:
-        plain = make({} | sizes)
-    if not {"sweep", "bases"} <= plain.Arguments.declared().keys():
-        yield {}
-        return
-    if {"split", "sweep", "bases"} & sizes.keys():
+        plain = make(sizes)
+    chosen = {"split", "sweep", "bases"} & sizes.keys()
+    if chosen or not {"sweep", "bases"} <= plain.Arguments.declared().keys():
         yield {}
         return
     group = symmetry_group(plain.reversing_symmetries, plain.dim)
