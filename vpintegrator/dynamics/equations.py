@@ -130,6 +130,7 @@ class Equations:
             (i, index[symbol]): slope
             for i, component in enumerate(self.vector_field)
             for symbol, slope in self.algebra.gradient(component).items()
+            if symbol in index  # and no parameter that is left open
         }
 
 

@@ -1,0 +1,101 @@
+"""Systems with parameters left open: as the system has it, for every value of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.dynamics.varied import VariedEquations
+
+POWER = """
+state = ["q", "p"]
+hamiltonian = "p**2/2 + k*(1 + q**2)**a + sin(b*q)*cos(c)"
+[parameters]
+k = 1.0
+a = 1.5
+b = "2*k"
+c = 0.3
+"""
+CASES = {
+    "rigid-body": ("rigid-body", ["I1", "I2", "I3"]),
+    "pendulum": ("pendulum", ["l", "g"]),
+    "power": (POWER, ["c", "a", "k"]),
+}
+NUMBERS = st.floats(0.3, 3.0)
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_is_the_system_with_these_parameters(case, data):
+    source, names = CASES[case]
+    values = {name: data.draw(NUMBERS, name) for name in names}
+    system = vp.load_system(source, **values)
+    varied = VariedEquations(vp.load_system(source), names)
+    states = np.random.default_rng(0).normal(size=(7, system.dim))
+    parameters = np.array(list(values.values()))
+    expected = system.vector_field(states)
+    np.testing.assert_allclose(varied.vector_field(states, parameters), expected, rtol=1e-13)
+    columns = np.broadcast_to(parameters[:, None], (len(names), len(states)))
+    by_component = varied.vector_field_by_component(np.ascontiguousarray(states.T), columns)
+    np.testing.assert_allclose(by_component.T, expected, rtol=1e-13)
+    assert varied.invariants.keys() == system.invariants.keys()
+    for name, invariant in system.invariants.items():
+        found = varied.invariants[name](states, parameters)
+        np.testing.assert_allclose(found, invariant(states), rtol=1e-13)
+    entries = varied.function(list(varied.equations.jacobian.values()))(*states.T, *columns)
+    jacobian = system.jacobian(states)
+    for place, entry in zip(varied.equations.jacobian, entries, strict=True):
+        np.testing.assert_allclose(entry, jacobian[:, *place], rtol=1e-12, atol=1e-14)
+
+
+def test_parameters_computed_from_others_follow():
+    text = POWER.replace('"2*k"', '"k/2"')
+    varied = VariedEquations(vp.load_system(text), ["k"])
+    for k in (0.5, 2.0):
+        expected = vp.load_system(text, k=k).vector_field([0.3, 0.4])
+        np.testing.assert_allclose(varied.vector_field([0.3, 0.4], [k]), expected)
+
+
+def test_formulas_are_differentiated_by_parameters():
+    varied = VariedEquations(vp.load_system("harmonic-oscillator"), ["k"])
+    algebra = varied.equations.algebra
+    slopes = algebra.gradient(varied.equations.vector_field[1])
+    value = varied.function([slopes[varied.symbols[0]]])(0.3, 0.4, 5.0)[0]
+    assert value == pytest.approx(-0.3)
+
+
+@pytest.mark.parametrize("name", vp.list_systems())
+def test_every_system_of_the_catalogue_can_vary(name):
+    system = vp.load_system(name)
+    lengths = [key for key in system.parameters if key == "n"]
+    names = [k for k, v in system.parameters.items() if k != "n" and not isinstance(v, list)]
+    varied = VariedEquations(system, names)
+    states = np.abs(np.random.default_rng(0).normal(size=(3, system.dim)))
+    parameters = np.array([system.parameters[key] for key in names], float)
+    expected = system.vector_field(states)
+    found = varied.vector_field(states, parameters)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    for length in lengths:
+        with pytest.raises(vp.InputError, match=f"parameter {length} of {name} cannot vary"):
+            VariedEquations(system, [length])
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "message"),
+    [
+        ("rigid-body", ["I4"], "no parameter 'I4' that could vary"),
+        ("rigid-body", ["I1", "I1"], "named twice"),
+        ("outer-solar-system", ["m"], "a list of numbers"),
+    ],
+)
+def test_says_what_cannot_vary(name, names, message):
+    with pytest.raises(vp.InputError, match=message):
+        VariedEquations(vp.load_system(name), names)
+
+
+def test_wants_parameters_that_fit():
+    varied = VariedEquations(vp.load_system("pendulum"), ["l"])
+    with pytest.raises(vp.InputError, match=r"states \(..., 2\) and parameters \(..., 1\)"):
+        varied.vector_field([0.0, 1.0], [1.0, 2.0])

@@ -1,0 +1,194 @@
+"""A system with some of its parameters left open: they are variables of its formulas.
+
+A :class:`System` has numbers for its parameters. Where one calculation is to serve many values of
+them, each trajectory its own, they are symbols instead, and arrays when formulas are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.algebra import Algebra, Symbol, TooLong, Value
+from vpintegrator.dynamics.equations import Equations, read_state_and_formulas
+from vpintegrator.dynamics.evaluation import ComponentFunction, as_array, vectorised
+from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.system import System
+from vpintegrator.errors import InputError, nearest
+
+_NUMERIC = ("reversing_symmetry", "periodic")  # what is made of numbers only
+
+
+class VariedEquations:
+    """The equations of a system in which some parameters are symbols.
+
+    Parameters that the file computes from those follow them, as in ``I3 = "2/3*I1"``; all others
+    are the system's numbers.
+
+    Parameters
+    ----------
+    system
+        The system, with values for the other parameters.
+    names
+        The parameters that are left open, single numbers, in any order.
+
+    Attributes
+    ----------
+    system, names
+        As given.
+    symbols
+        The symbols of these parameters, in their order. Formulas may be differentiated by them.
+    equations
+        Formulas of the symbols of the state and of these; symmetries and periods are the system's.
+    invariants
+        Functions of states (..., dim) and parameters (..., name), by name.
+
+    Raises
+    ------
+    InputError
+        If there is no such parameter, or it is no number that can be left open: a list, or one on
+        which the dimension or an index depends.
+
+    Examples
+    --------
+    >>> from vpintegrator.dynamics.varied import VariedEquations
+    >>> varied = VariedEquations(vp.load_system("rigid-body"), ["I1", "I2"])
+    >>> state = np.array([0.6, 0.8, 0.0])
+    >>> varied.vector_field(state, np.array([[2.0, 1.0], [4.0, 1.0]]))[:, 2]
+    array([0.24, 0.36])
+    >>> varied.invariants["energy"](state, np.array([[2.0, 1.0], [4.0, 1.0]]))
+    array([0.41 , 0.365])
+    """
+
+    def __init__(self, system: System, names: Sequence[str]) -> None:
+        system.require_equations("varying parameters")
+        self.system, self.names = system, tuple(names)
+        self._check_names()
+        try:
+            self.equations, self.symbols = self._read()
+        except (TooLong, ArithmeticError, RecursionError):
+            raise InputError(
+                f"{self._shown} cannot vary: the equations are too long where they are no numbers"
+            ) from None
+        except InputError as error:  # as it was read with numbers, it is because they are none
+            raise InputError(f"{self._shown} cannot vary: {error}") from None
+        self.invariants = {
+            name: VariedScalar(self, value) for name, value in self.equations.invariants.items()
+        }
+
+    @property
+    def arguments(self) -> tuple[Symbol, ...]:
+        """The symbols of the state, and then those of the parameters."""
+        return (*self.equations.symbols, *self.symbols)
+
+    def function(self, expressions: Sequence[Value]) -> ComponentFunction:
+        """Formulas as a NumPy function of the components and then the parameters, one by one."""
+        return vectorised(expressions, self.arguments, "numpy")
+
+    def vector_field(self, state: Any, parameters: Any) -> np.ndarray:
+        """f(z; parameters), (..., dim), of states (..., dim) and parameters (..., name)."""
+        columns, shape = self._columns(state, parameters)
+        result = np.empty((*shape, len(self.equations.symbols)))
+        for i, value in enumerate(self._field(*columns)):
+            result[..., i] = value
+        return result
+
+    def vector_field_by_component(
+        self, components: np.ndarray, parameters: np.ndarray
+    ) -> np.ndarray:
+        """The same with components (dim, ...) and parameters (name, ...) first."""
+        result = np.empty_like(components)
+        for i, value in enumerate(self._field(*components, *parameters)):
+            result[i] = value
+        return result
+
+    @cached_property
+    def _field(self) -> ComponentFunction:
+        return self.function(self.equations.vector_field)
+
+    @property
+    def _shown(self) -> str:
+        plural = "parameters" if len(self.names) > 1 else "parameter"
+        return f"the {plural} {', '.join(self.names)} of {self.system.name}"
+
+    def _columns(self, state: Any, parameters: Any) -> tuple[list[np.ndarray], tuple[int, ...]]:
+        """Components and parameters one by one, and the shape that all of them have together."""
+        state, parameters = as_array(state), as_array(parameters)
+        wanted = len(self.equations.symbols), len(self.names)
+        if (*state.shape[-1:], *parameters.shape[-1:]) != wanted:
+            raise InputError(
+                f"states (..., {wanted[0]}) and parameters (..., {wanted[1]}) are needed, but the "
+                f"arrays given have shapes {state.shape} and {parameters.shape}"
+            )
+        shape = np.broadcast_shapes(state.shape[:-1], parameters.shape[:-1])
+        return [*np.moveaxis(state, -1, 0), *np.moveaxis(parameters, -1, 0)], shape
+
+    def _check_names(self) -> None:
+        known = self.system.parameters
+        for name in self.names:
+            if name not in known:
+                there = ", ".join(known) or "none"
+                raise InputError(
+                    f"{self.system.name} has no parameter '{name}' that could vary"
+                    f"{nearest(name, known) or f' (it has: {there})'}"
+                )
+            if isinstance(known[name], list):
+                raise InputError(
+                    f"{name} of {self.system.name} is a list of numbers; only parameters that are "
+                    "single numbers can vary"
+                )
+        if len(set(self.names)) < len(self.names):
+            raise InputError(f"{self._shown} are named twice")
+
+    def _read(self) -> tuple[Equations, tuple[Symbol, ...]]:
+        base, algebra = self.system.equations, Algebra()
+        symbols = {name: algebra.symbol(name) for name in self.names}
+        values: dict[str, Value | tuple[Value, ...]] = {}
+        integers: dict[str, int] = {}
+        scope = Scope(values, integers, algebra)
+        for name, text in base.definitions.items():
+            where = f"{base.source}, [parameters] {name}"
+            if isinstance(text, Sequence) and not isinstance(text, str):
+                values[name] = tuple(parse(entry, scope, where) for entry in text)
+                continue
+            value = values[name] = symbols[name] if name in symbols else parse(text, scope, where)
+            if isinstance(value, int):
+                integers[name] = value
+        table = {key: entry for key, entry in base.table.items() if key not in _NUMERIC}
+        found = read_state_and_formulas(
+            table, base.source, values, integers, algebra, base.definitions
+        )
+        found = replace(
+            found,
+            table=base.table,
+            reversing_symmetries=base.reversing_symmetries,
+            periods=base.periods,
+        )
+        return found, tuple(symbols.values())
+
+
+class VariedScalar:
+    """A scalar function of states (..., dim) and parameters (..., name).
+
+    Parameters
+    ----------
+    varied
+        The equations.
+    expression
+        What it computes.
+    """
+
+    def __init__(self, varied: VariedEquations, expression: Value) -> None:
+        self.expression, self._varied = expression, varied
+
+    def __call__(self, state: Any, parameters: Any) -> np.ndarray:
+        columns, shape = self._varied._columns(state, parameters)
+        return np.array(np.broadcast_to(self._function(*columns)[0], shape))
+
+    @cached_property
+    def _function(self) -> ComponentFunction:
+        return self._varied.function([self.expression])
