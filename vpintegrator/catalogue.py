@@ -102,7 +102,7 @@ def system_summaries() -> list[SystemSummary]:
             free = table.get("divergence_free", False)
             structure = "divergence-free" if free else "not divergence-free"
         title, subject = table["title"], table["subject"]
-        components = dim or len(table["state"])
+        components = (dim or len(table["state"])) + ("time" in table)
         result.append(SystemSummary(name, title, subject, components, size, structure))
     return sorted(result, key=lambda summary: (summary.subject, summary.name))
 

@@ -20,6 +20,8 @@ def system_results(system: System) -> dict[str, Any]:
         "components": list(system.components),
         "parameters": dict(system.parameters),
         "structure": system.structure,
+        "time": system.time,
+        "period": system.period,
         "invariants": list(system.invariants),
         "reversing_symmetries": len(system.reversing_symmetries),
         "bodies": None if system.bodies is None else asdict(system.bodies),

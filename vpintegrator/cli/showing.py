@@ -102,9 +102,13 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
     )
     if system.bodies:
         section(f"Symmetries of {told_of_bodies(system.bodies)}", *system.bodies.symmetries)
-    if system.periods:
-        angles = (f"{system.components[i]} {period:.9g}" for i, period in system.periods.items())
-        section("Angles and their periods", ", ".join(angles))
+    if system.time:
+        period = f", of period {system.period:.9g}" if system.period else ""
+        section("Time", f"{system.time}, a component of the state{period}")
+    angles = {i: period for i, period in system.periods.items() if i != system.clock}
+    if angles:
+        words = (f"{system.components[i]} {period:.9g}" for i, period in angles.items())
+        section("Angles and their periods", ", ".join(words))
     if not system.is_measured:
         section("Divergence", divergence_unicode(system, width))
     if system.chart:

@@ -115,6 +115,11 @@ def read_bodies(equations: Equations, source: str) -> Bodies | None:
     tables = equations.table.get("symmetry", [])
     if not isinstance(tables, list) or not all(isinstance(entry, Mapping) for entry in tables):
         raise InputError(f"{source}: write each symmetry as a table [[symmetry]]")
+    if tables and equations.clock is not None:
+        raise InputError(
+            f"{source}: symmetries of bodies are for equations that do not depend on time; leave "
+            "out the tables [[symmetry]]"
+        )
     found: dict[str, _Entry] = {}
     for number, table in enumerate(tables, start=1):
         where = f"{source}, [[symmetry]] {number}"

@@ -13,7 +13,7 @@
     v = "exp(V)"
 
 ``[chart.periodic]``, ``[[chart.reversing_symmetry]]`` and ``[[chart.symmetry]]`` are as those of
-the file itself, of the new components.
+the file itself, of the new components. Time is the same in both.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ def read_chart(trial: Trial, source: str) -> ChartEquations | None:
     if not base.vector_field and not derived:
         raise InputError(f"{where}: the system is measured, so it has no equations here either")
     given |= {"measured": True} if derived else {"divergence_free": True}
+    given |= {key: base.table[key] for key in ("time", "period") if key in base.table}
     values = {name: base.scope.values[name] for name in base.definitions}
     equations = read_state_and_formulas(
         given, where, values, dict(base.scope.integers), base.algebra, base.definitions
@@ -134,6 +135,8 @@ def _components(
     if not isinstance(entries, Mapping):
         raise InputError(f"{where}: the table [chart.{key}] is missing")
     found = read_components(entries, here, old.scope, new.components, new.arrays)
+    if old.clock is not None and new.clock is not None:
+        found.setdefault(new.clock, old.symbols[old.clock])
     missing = [name for i, name in enumerate(new.components) if i not in found]
     if missing:
         raise InputError(f"{here}: no expression for {', '.join(missing[:6])}")

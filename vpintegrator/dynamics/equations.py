@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, Value
+from vpintegrator.dynamics.clock import Clock, read_clock, refuse_time, require_time
 from vpintegrator.dynamics.constants import Number, size, tidy
 from vpintegrator.dynamics.expression import Scope, check_name, parse, readable
 from vpintegrator.errors import InputError, nearest
@@ -27,6 +28,8 @@ _KEYS = {
     "reference",
     "description",
     "state",
+    "time",
+    "period",
     "parameters",
     "hamiltonian",
     "vector_field",
@@ -59,7 +62,7 @@ class Equations:
         Right-hand sides of z' = f(z), in the order of the components; none where the file says
         ``measured = true``.
     hamiltonian
-        H(q, p) where the system was given by one, else None.
+        H(q, p), or H(q, p, t), where the system was given by one, else None.
     invariants
         Functions constant along every solution, by name.
     reversing_symmetries
@@ -73,6 +76,8 @@ class Equations:
         What the names mean, and the algebra of the formulas.
     source, table, definitions
         What this was read from: the file's name and tables, and the parameters as written.
+    clock
+        Number of the component that is the time, the last; None where nothing depends on time.
     """
 
     components: tuple[str, ...]
@@ -88,6 +93,7 @@ class Equations:
     source: str = field(repr=False)
     table: Mapping[str, Any] = field(repr=False)
     definitions: Mapping[str, Any] = field(repr=False)
+    clock: int | None = None
 
     @property
     def algebra(self) -> Algebra:
@@ -105,7 +111,7 @@ class Equations:
             for name, value in self.scope.values.items()
             if name in self.definitions
         }
-        numeric = ("reversing_symmetry", "symmetry", "periodic")
+        numeric = ("reversing_symmetry", "symmetry", "periodic", "period")
         table = {key: entry for key, entry in self.table.items() if key not in numeric}
         return read_state_and_formulas(
             table, self.source, values, dict(self.scope.integers), algebra, self.definitions
@@ -194,11 +200,12 @@ def read_equations(
     """
     check_keys(table, _KEYS, source)
     algebra = Algebra()
-    parameters = _read_parameters(table.get("parameters", {}), source, overrides, algebra)
+    parameters = _read_parameters(table, source, overrides, algebra)
     values: dict[str, Value | tuple[Value, ...]] = dict(parameters)
     definitions = {**table.get("parameters", {}), **overrides}
     integers = {name: value for name, value in parameters.items() if isinstance(value, int)}
     equations = read_state_and_formulas(table, source, values, integers, algebra, definitions)
+    require_time(table, source)
     return equations, {name: _plain(value) for name, value in parameters.items()}
 
 
@@ -211,11 +218,14 @@ def read_state_and_formulas(
     definitions: Mapping[str, Any],
 ) -> Equations:
     """All that comes after the parameters, given what their names stand for."""
-    components, symbols, arrays = _read_state(table, source, values, integers, algebra)
+    clock = read_clock(table, source, Scope(values, integers, algebra))
+    components, symbols, arrays = _read_state(table, source, values, integers, algebra, clock)
     for name, indices in arrays.items():
         values[name] = tuple(symbols[i] for i in indices)
     if not arrays:
         values |= dict(zip(components, symbols, strict=True))
+    elif clock is not None:
+        values[clock.name] = symbols[-1]
     scope = Scope(values, integers, algebra)
     invariants = {
         readable(name, f"{source}, [invariants]"): parse(
@@ -224,13 +234,13 @@ def read_state_and_formulas(
         for name, text in _table(table, "invariants", source).items()
     }
     hamiltonian, vector_field = _read_vector_field(
-        table, source, scope, components, symbols, arrays
+        table, source, scope, components, symbols, arrays, clock
     )
     if len(invariants) > _MOST_INVARIANTS:
         raise InputError(
             f"{source}: {len(invariants)} invariants are more than the {_MOST_INVARIANTS} allowed"
         )
-    if hamiltonian is not None and "energy" not in invariants:
+    if hamiltonian is not None and clock is None and "energy" not in invariants:
         invariants = {"energy": hamiltonian, **invariants}
     claim = table.get("divergence_free")
     if claim is not None and not isinstance(claim, bool):
@@ -242,13 +252,16 @@ def read_state_and_formulas(
         vector_field=vector_field,
         hamiltonian=hamiltonian,
         invariants=invariants,
-        reversing_symmetries=_read_symmetries(table, source, scope, components, symbols, arrays),
-        periods=_read_periods(table, source, scope, components, arrays),
+        reversing_symmetries=_read_symmetries(
+            table, source, scope, components, symbols, arrays, clock
+        ),
+        periods=_read_periods(table, source, scope, components, arrays, clock),
         divergence_free=claim,
         scope=scope,
         source=source,
         table=table,
         definitions=definitions,
+        clock=None if clock is None else len(components) - 1,
     )
 
 
@@ -269,8 +282,9 @@ def _table(table: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]
 
 
 def _read_parameters(
-    table: Any, source: str, overrides: Mapping[str, Any], algebra: Algebra
+    file: Mapping[str, Any], source: str, overrides: Mapping[str, Any], algebra: Algebra
 ) -> dict[str, Parameter]:
+    table = file.get("parameters", {})
     if not isinstance(table, Mapping):
         raise InputError(f"{source}: 'parameters' must be a table, written [parameters]")
     for name in overrides:
@@ -288,6 +302,8 @@ def _read_parameters(
         where = f"{source}, [parameters] {name}"
         check_name(name, where)
         text = overrides.get(name, default)
+        if name != file.get("time"):  # which is told as what it is
+            refuse_time(text, file.get("time"), where)
         if isinstance(text, Sequence) and not isinstance(text, str):
             parameters[name] = tuple(_constant(entry, scope, where) for entry in text)
         else:
@@ -314,6 +330,7 @@ def _read_state(
     parameters: Mapping[str, Any],
     integers: Mapping[str, int],
     algebra: Algebra,
+    clock: Clock | None,
 ) -> tuple[tuple[str, ...], tuple[Symbol, ...], dict[str, tuple[int, ...]]]:
     where = f"{source}, state"
     state = table.get("state")
@@ -346,6 +363,12 @@ def _read_state(
     for name, count in uses.items():
         if count > 1 or name in parameters:
             raise InputError(f"{where}: the name '{name}' is used twice")
+    if clock is not None:
+        if clock.name in uses:
+            raise InputError(
+                f"{where}: leave '{clock.name}' out, the time is the last component by itself"
+            )
+        components.append(clock.name)
     if not 1 <= len(components) <= MAXIMUM_DIMENSION:
         raise InputError(f"{where}: {len(components)} components, not 1 to {MAXIMUM_DIMENSION}")
     names = [c.replace("[", "_").replace("]", "") for c in components]
@@ -417,6 +440,7 @@ def _read_vector_field(
     components: tuple[str, ...],
     symbols: tuple[Symbol, ...],
     arrays: Mapping[str, tuple[int, ...]],
+    clock: Clock | None,
 ) -> tuple[Value | None, tuple[Value, ...]]:
     if (measured := table.get("measured", False)) is not False:
         if measured is not True or "hamiltonian" in table or "vector_field" in table:
@@ -430,26 +454,31 @@ def _read_vector_field(
             f'{source}: give either hamiltonian = "..." or a table [vector_field]'
             + (", not both" if "hamiltonian" in table else "")
         )
+    ticking: tuple[Value, ...] = () if clock is None else (1,)
     if "hamiltonian" in table:
-        if len(symbols) % 2:
+        half, odd = divmod(len(symbols) - len(ticking), 2)
+        if odd:
             raise InputError(
                 f"{source}, hamiltonian: the state must list the positions and then as many "
-                f"momenta, but it has {len(symbols)} components"
+                f"momenta, but it has {len(symbols) - len(ticking)} components"
             )
         hamiltonian = parse(table["hamiltonian"], scope, f"{source}, hamiltonian")
-        half = len(symbols) // 2
         algebra = scope.algebra
         algebra.allow_derivatives()
         slopes = algebra.gradient(hamiltonian)
-        field = [slopes.get(symbol, 0) for symbol in symbols]
-        return hamiltonian, (*field[half:], *(algebra.scale(-1, slope) for slope in field[:half]))
+        field = [slopes.get(symbol, 0) for symbol in symbols[: 2 * half]]
+        forces = (algebra.scale(-1, slope) for slope in field[:half])
+        return hamiltonian, (*field[half:], *forces, *ticking)
     where = f"{source}, [vector_field]"
     entries = _table(table, "vector_field", source)
     found = read_components(entries, where, scope, components, arrays)
-    missing = [name for i, name in enumerate(components) if i not in found]
+    if clock is not None and len(components) - 1 in found:
+        raise InputError(f"{where} {clock.name}: this is the time, whose rate is 1; leave it out")
+    names = components[: len(components) - len(ticking)]
+    missing = [name for i, name in enumerate(names) if i not in found]
     if missing:
         raise InputError(f"{where}: no equation for {', '.join(missing[:6])}")
-    return None, tuple(found[i] for i in range(len(components)))
+    return None, (*(found[i] for i in range(len(names))), *ticking)
 
 
 def _read_symmetries(
@@ -459,6 +488,7 @@ def _read_symmetries(
     components: tuple[str, ...],
     symbols: tuple[Symbol, ...],
     arrays: Mapping[str, tuple[int, ...]],
+    clock: Clock | None,
 ) -> tuple[tuple[dict[int, Number], ...], ...]:
     entries = table.get("reversing_symmetry", [])
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
@@ -473,6 +503,8 @@ def _read_symmetries(
     for number, entry in enumerate(entries, start=1):
         where = f"{source}, [[reversing_symmetry]] {number},"
         images: dict[int, Value] = dict(enumerate(symbols))  # what is not named stays as it is
+        if clock is not None:  # but for time, which goes back
+            images[len(symbols) - 1] = scope.algebra.scale(-1, symbols[-1])
         images |= read_components(entry, where, scope, components, arrays)
         rows = [_linear(images[i], column, scope.algebra) for i in range(len(symbols))]
         matrix = [row for row in rows if row is not None]
@@ -490,10 +522,21 @@ def _read_periods(
     scope: Scope,
     components: tuple[str, ...],
     arrays: Mapping[str, tuple[int, ...]],
+    clock: Clock | None,
 ) -> dict[int, Number]:
     where = f"{source}, [periodic]"
     entries = _table(table, "periodic", source)
     periods: dict[int, Number] = {}
+    if clock is not None:
+        if clock.name in entries:
+            raise InputError(
+                f"{where} {clock.name}: the period of equations in time is given by the key "
+                "'period', outside of this table"
+            )
+        for name, text in entries.items():
+            refuse_time(text, clock.name, f"{where} {name}")
+        if clock.period is not None:
+            periods[len(components) - 1] = clock.period
     for i, period in read_components(entries, where, scope, components, arrays).items():
         if isinstance(period, Expression) or period < 0:
             raise InputError(

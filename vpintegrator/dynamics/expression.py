@@ -246,7 +246,8 @@ class _Parser:
             if name in FUNCTIONS or name in ("atan2", "sum", "range", "len"):
                 self.fail(node, f"the function '{name}' needs its argument in parentheses")
             known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
-            self.fail(node, f"unknown name '{name}'{nearest(name, known)}")
+            hint = '; for the time write time = "t" in the file' if name == "t" else None
+            self.fail(node, f"unknown name '{name}'{hint or nearest(name, known)}")
         if isinstance(value, tuple):
             last = f"write {name}[0] ... {name}[{len(value) - 1}]" if value else "it has no entries"
             self.fail(node, f"'{name}' is an array; {last}")

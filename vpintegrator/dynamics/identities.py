@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from vpintegrator.dynamics.algebra import Expression, Symbol, Value
 from vpintegrator.dynamics.constants import HIGH, Number, high
@@ -35,8 +36,13 @@ def check_identities(trial: Trial, source: str) -> bool:
     _check_invariants(trial, source)
     for number, rho in enumerate(equations.reversing_symmetries, start=1):
         _check_symmetry(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
-    if equations.periods:
-        _check_periods(trial, f"{source}, [periodic]")
+    clock = equations.clock
+    if angles := {i: high(p) for i, p in equations.periods.items() if i != clock}:
+        what = "where angles turn by their periods"
+        _check_periods(trial, angles, f"{source}, [periodic]", what)
+    if clock in equations.periods:
+        periods = {clock: high(equations.periods[clock])}
+        _check_periods(trial, periods, f"{source}, period", "after whole periods")
     free = equations.hamiltonian is not None or _divergence_vanishes(trial, source)
     if equations.divergence_free is False and free:
         raise InputError(f"{source}, divergence_free: the file says false, but the divergence is 0")
@@ -56,9 +62,10 @@ def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:
 
 def _check_invariants(trial: Trial, source: str) -> None:
     """Whether they are constant along solutions."""
-    # a Hamiltonian is constant by the antisymmetry of Hamilton's equations
-    for name, invariant in trial.equations.invariants.items():
-        if invariant is not trial.equations.hamiltonian:
+    # a Hamiltonian without time is constant by the antisymmetry of Hamilton's equations
+    equations = trial.equations
+    for name, invariant in equations.invariants.items():
+        if invariant is not equations.hamiltonian or equations.clock is not None:
             _check_invariant(trial, invariant, f"{source}, [invariants] {name}")
 
 
@@ -106,9 +113,8 @@ def _check_symmetry(trial: Trial, rho: Sequence[Mapping[int, Number]], where: st
     trial.require(judged, where)
 
 
-def _check_periods(trial: Trial, where: str) -> None:
+def _check_periods(trial: Trial, periods: Mapping[int, Any], where: str, what: str) -> None:
     """Whether f is the same after random numbers of turns of all angles."""
-    periods = {i: high(period) for i, period in trial.equations.periods.items()}
     generator = random.Random(20231219)
     judged = 0
     for point, rates in trial.points:
@@ -122,8 +128,8 @@ def _check_periods(trial: Trial, where: str) -> None:
         defect = max(abs(a - b) for a, b in zip(again, rates, strict=True))
         if defect > TOLERANCE * (1 + max(map(abs, rates))):
             raise InputError(
-                f"{where}: the vector field changes by {shown(defect)} where angles turn by "
-                f"their periods, at {place(trial.equations, point)}"
+                f"{where}: the vector field changes by {shown(defect)} {what}, at "
+                f"{place(trial.equations, point)}"
             )
     trial.require(judged, where)
 

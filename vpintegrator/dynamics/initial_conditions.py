@@ -16,6 +16,10 @@
 entry each, or a table of them by component or array, ``{ q = "i", p = 0 }``; every number may be an
 expression of the system's parameters, such as ``"-pi"``. A formula computes the state from
 independent random numbers, uniform between two bounds or normal, single or arrays.
+
+Where the equations depend on time t these are distributions of the other components. The time at
+which a trajectory starts is ``t = 0`` or any other number, or uniform in ``t = [0, "2*pi"]``; by
+default uniform over a period, 0 where there is none.
 """
 
 from __future__ import annotations
@@ -138,6 +142,10 @@ class InitialConditions:
             )
         self.distribution: str = name
         known = {"distribution"} | _REQUIRED[name] | _OPTIONAL.get(name, set())
+        self._dim = system.dim
+        if (clock := system.equations.clock) is not None:
+            self._dim -= 1
+            known |= {system.components[clock]}
         check_keys(self.table, known, self.where)
         if missing := _REQUIRED[name] - self.table.keys():
             raise InputError(
@@ -146,6 +154,7 @@ class InitialConditions:
         make: Callable[[], None] = getattr(self, "_read_" + name.replace("-", "_"))
         self._states: np.ndarray | None = None
         self._draw: Callable[[int, np.random.Generator], np.ndarray]
+        self._first_time, self._last_time = self._times()
         make()
         self.available = None if self._states is None else len(self._states)
 
@@ -170,7 +179,8 @@ class InitialConditions:
                     f"{self.where}: {count} initial states are asked for, but the list of "
                     f"{self.distribution} holds {len(self._states)}"
                 )
-            return self._states[generator.permutation(len(self._states))[:count]]
+            chosen = self._states[generator.permutation(len(self._states))[:count]]
+            return self._with_time(chosen, generator)
         if count is None:
             raise InputError(f"{self.where}: say how many states to draw")
         return self._draw(count, generator)
@@ -184,7 +194,32 @@ class InitialConditions:
             )
         return int(count)
 
-    # each reader sets _states, a list of states, or _draw, a function of count and generator
+    def _times(self) -> tuple[float, float]:
+        """Between which times trajectories start, where the equations depend on time."""
+        e = self.system.equations
+        if e.clock is None:
+            return 0.0, 0.0
+        name = self.system.components[e.clock]
+        given = self.table.get(name, [0, float(e.periods.get(e.clock, 0))])
+        bounds = given if isinstance(given, list) else [given, given]
+        if len(bounds) != 2:
+            raise InputError(f"{self.where} {name}: expected a time or [earliest, latest]")
+        first, last = (self._number(bound, name) for bound in bounds)
+        if first > last:
+            raise InputError(f"{self.where} {name}: the earliest time is above the latest")
+        return first, last
+
+    def _with_time(self, states: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """States (count, dim) of those without the time, if there is one."""
+        if self._dim == self.system.dim:
+            return states
+        times = np.full((len(states), 1), self._first_time)
+        if self._last_time > self._first_time:
+            times = generator.uniform(self._first_time, self._last_time, times.shape)
+        return np.concatenate([states, times], axis=1)
+
+    # each reader sets _states, a list of states without the time, or _draw, a function of count and
+    # generator that gives states with it
 
     def _read_points(self) -> None:
         points = self.table["points"]
@@ -198,7 +233,7 @@ class InitialConditions:
 
     def _read_curves(self) -> None:
         start, stop, step = (self._number(self.table[k], k) for k in ("start", "stop", "step"))
-        if step <= 0 or stop <= start or not (stop - start) / step * self.system.dim < _MOST_LISTED:
+        if step <= 0 or stop <= start or not (stop - start) / step * self._dim < _MOST_LISTED:
             raise InputError(f"{self.where}: need start < stop and a positive step that fits")
         parameter = check_name(str(self.table["parameter"]), f"{self.where} parameter")
         values = start + step * np.arange(int(np.ceil((stop - start) / step)))
@@ -210,12 +245,12 @@ class InitialConditions:
         rows = []
         if not isinstance(curves, list) or not curves:
             raise InputError(f"{self.where} curves: expected a list of curves")
-        if len(curves) * len(values) * self.system.dim > _MOST_LISTED:
+        if len(curves) * len(values) * self._dim > _MOST_LISTED:
             raise InputError(f"{self.where} curves: too many states; take a larger step")
         for number, curve in enumerate(curves):
             where = f"{self.where} curves, entry {number}"
-            if not isinstance(curve, list) or len(curve) != self.system.dim:
-                raise InputError(f"{where}: expected {self.system.dim} expressions of {parameter}")
+            if not isinstance(curve, list) or len(curve) != self._dim:
+                raise InputError(f"{where}: expected {self._dim} expressions of {parameter}")
             expressions = [parse(text, scope, where) for text in curve]
             function = vectorised(expressions, [symbol], "numpy")
             with np.errstate(all="ignore"):
@@ -227,7 +262,9 @@ class InitialConditions:
 
     def _read_uniform(self) -> None:
         low, high = self._box()
-        self._draw = lambda count, generator: generator.uniform(low, high, (count, len(low)))
+        self._draw = lambda count, generator: self._with_time(
+            generator.uniform(low, high, (count, len(low))), generator
+        )
 
     def _read_normal(self) -> None:
         mean, std = (
@@ -236,7 +273,9 @@ class InitialConditions:
         )
         if (std < 0).any():
             raise InputError(f"{self.where} std: a standard deviation cannot be negative")
-        self._draw = lambda count, generator: generator.normal(mean, std, (count, len(mean)))
+        self._draw = lambda count, generator: self._with_time(
+            generator.normal(mean, std, (count, len(mean))), generator
+        )
 
     def _read_sphere(self) -> None:
         radius = self._number(self.table.get("radius", 1), "radius")
@@ -244,7 +283,8 @@ class InitialConditions:
 
         def draw(count: int, generator: np.random.Generator) -> np.ndarray:
             directions = generator.normal(size=(count, len(centre)))
-            return centre + radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+            lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+            return self._with_time(centre + radius * directions / lengths, generator)
 
         self._draw = draw
 
@@ -268,6 +308,7 @@ class InitialConditions:
             while missing > 0:
                 size = int(np.clip(4 * missing, 1024, _PROPOSALS))
                 proposals = generator.uniform(low, high, (size, len(low)))
+                proposals = self._with_time(proposals, generator)
                 value = invariant(proposals)
                 accepted = proposals[(value >= lowest) & (value <= highest)][:missing]
                 found.append(accepted)
@@ -280,7 +321,7 @@ class InitialConditions:
                         f"have an energy between {lowest:g} and {highest:g}; "
                         "change low and high, or energy"
                     )
-            return np.concatenate(found) if found else np.empty((0, len(low)))
+            return np.concatenate(found) if found else np.empty((0, self.system.dim))
 
         self._draw = draw
 
@@ -308,12 +349,12 @@ class InitialConditions:
                 start = stop
             with np.errstate(all="ignore"):
                 values = formulas()(*columns)
-            states = np.empty((count, self.system.dim))
+            states = np.empty((count, self._dim))
             for column, value in zip(states.T, values, strict=True):
                 column[:] = value
             if not np.isfinite(states).all():
                 raise InputError(f"{self.where} state: a formula has no finite value")
-            return states
+            return self._with_time(states, generator)
 
         self._draw = draw
 
@@ -391,14 +432,15 @@ class InitialConditions:
         if not isinstance(table, Mapping):
             raise InputError(f"{where}: expected a table of components, as in {{ q = ... }}")
         e = self.system.equations
-        found = read_components(table, where, scope, e.components, e.arrays)
-        missing = [name for k, name in enumerate(e.components) if k not in found]
+        names = e.components[: self._dim]
+        found = read_components(table, where, scope, names, e.arrays)
+        missing = [name for k, name in enumerate(names) if k not in found]
         if missing:
             raise InputError(f"{where}: nothing is given for {', '.join(missing[:6])}")
-        return [found[k] for k in range(len(e.components))]
+        return [found[k] for k in range(len(names))]
 
     def _vector(self, value: Any, key: str) -> np.ndarray:
-        dim = self.system.dim
+        dim = self._dim
         if isinstance(value, Mapping):
             expressions = self._components(value, key, self._scope)
             return np.array([self._value(e, f"{self.where} {key}") for e in expressions])

@@ -39,7 +39,10 @@ _DEFAULTS = {"step": float, "steps": int, "time": float}
 
 
 class System:
-    """An autonomous system of ordinary differential equations, described by a TOML text.
+    """A system of ordinary differential equations, described by a TOML text.
+
+    Where the equations depend on time, it is the last component of the state, with t' = 1 (the
+    extended phase space), so that the system is autonomous like any other.
 
     States and time are dimensionless. Every function takes a NumPy array or a torch tensor of
     shape (..., dim) and returns the same kind; they are vectorised over the leading dimensions.
@@ -160,6 +163,39 @@ class System:
         return self.equations.components
 
     @property
+    def clock(self) -> int | None:
+        """Number of the component that is the time, the last; None where nothing depends on it."""
+        return self.equations.clock
+
+    @property
+    def time(self) -> str | None:
+        """Name of the time where the equations depend on it, else None."""
+        return None if self.clock is None else self.components[self.clock]
+
+    @property
+    def period(self) -> float | None:
+        """Period of the equations in time, None where there is none.
+
+        Examples
+        --------
+        >>> system = vp.load_system('''
+        ... state = ["q", "p"]
+        ... time = "t"
+        ... period = "2*pi/omega"
+        ... hamiltonian = "p**2/2 - cos(q) - q*cos(omega*t)"
+        ... parameters = { omega = 2 }
+        ... ''')
+        >>> system.components, system.period
+        (('q', 'p', 't'), 3.14159...)
+        """
+        return None if self.clock is None else self.periods.get(self.clock)
+
+    @property
+    def phase_dim(self) -> int:
+        """Number of components without the time: the dimension of phase space."""
+        return self.dim - (self.clock is not None)
+
+    @property
     def is_hamiltonian(self) -> bool:
         """Whether the system was given by a Hamiltonian over positions and momenta."""
         return self.equations.hamiltonian is not None
@@ -236,7 +272,7 @@ class System:
         return result
 
     def hamiltonian(self, state: Any) -> Any:
-        """H(q, p), shape (...).
+        """H(q, p), or H(q, p, t), shape (...).
 
         Raises
         ------

@@ -60,7 +60,7 @@ def invariants_unicode(system: System, width: int = 100) -> str:
             _filled(name.replace("_", " "), in_a_line(text, lengths), width)
             for name, text in table.get("invariants", {}).items()
         ]
-        return "\n".join([*(["energy = H"] if system.is_hamiltonian else []), *lines])
+        return "\n".join([*(["energy = H"] if _keeps_energy(system) else []), *lines])
     e = _Written(system)
     return _stacked(
         [
@@ -81,10 +81,15 @@ def invariants_latex(system: System) -> dict[str, str]:
             for name, expression in e.invariants.items()
         }
     table, lengths = _file(system)
-    found = {"energy": "H"} if system.is_hamiltonian else {}
+    found = {"energy": "H"} if _keeps_energy(system) else {}
     return found | {
         name: _latex(text, lengths) for name, text in table.get("invariants", {}).items()
     }
+
+
+def _keeps_energy(system: System) -> bool:
+    """Whether the Hamiltonian is an invariant by itself."""
+    return system.is_hamiltonian and system.clock is None
 
 
 def divergence_unicode(system: System, width: int = 100) -> str:
@@ -102,12 +107,15 @@ def symmetries_unicode(system: System) -> list[str]:
     if not _by_array(system):
         return [_images(system, rho) for rho in system.reversing_symmetries]
     table, lengths = _file(system)
+    time = {} if system.time is None else {system.time: f"-{system.time}"}
     return [
         ", ".join(
             f"{name}[i] → {in_a_line(text, lengths)}"
+            if isinstance(text, str) and name in system.equations.arrays
+            else f"{name} → {text}"
             if isinstance(text, str)
             else ", ".join(f"{name}[{k}] → {entry}" for k, entry in enumerate(text))
-            for name, text in entry.items()
+            for name, text in (entry | time).items()
         )
         for entry in table.get("reversing_symmetry", [])
     ]
@@ -132,7 +140,8 @@ class _Written:
     @property
     def rows(self) -> list[tuple[str, sympy.Expr]]:
         """Names, those of derivatives with a dot, and right-hand sides."""
-        field = zip(self.components, self._exact.vector_field, strict=False)
+        field = list(zip(self.components, self._exact.vector_field, strict=False))
+        field = field[: self._exact.clock]  # that of the time is 1
         first = [] if self.hamiltonian is None else [("H", self.hamiltonian)]
         return first + [(_dotted(name), self._sympy(value)) for name, value in field]
 

@@ -1,0 +1,248 @@
+"""Systems whose equations depend on time: the clock, its period, and what files may say of them."""
+
+import numpy as np
+import pytest
+import scipy.integrate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.dynamics.typeset import equations_latex, invariants_unicode, symmetries_unicode
+from vpintegrator.errors import InputError
+
+OSCILLATOR = """
+title = "Forced oscillator"
+state = ["q", "p"]
+time = "t"
+period = "2*pi/w"
+hamiltonian = "p**2/2 + q**2/2 - a*q*cos(w*t)"
+[parameters]
+a = 0.3
+w = 2
+[invariants]
+amplitude = "(q - a*cos(w*t)/(1 - w**2))**2 + (p + a*w*sin(w*t)/(1 - w**2))**2"
+[[reversing_symmetry]]
+p = "-p"
+[initial_conditions]
+distribution = "uniform"
+low = -1
+high = 1
+"""
+RAMP = """
+title = "Pendulum whose length grows"
+state = ["q", "p"]
+time = "t"
+hamiltonian = "p**2/(2*(1 + r*t)**2) - (1 + r*t)*cos(q)"
+periodic = { q = "2*pi" }
+[parameters]
+r = 0.1
+[initial_conditions]
+distribution = "points"
+points = [[1, 0], [0.5, 0.25]]
+"""
+ROW = """
+title = "Driven chain"
+state = { q = "n", p = "n" }
+time = "s"
+hamiltonian = "sum(p[i]**2/2 + q[i]**4/4 for i in range(n)) - q[0]*sin(s)"
+[parameters]
+n = 3
+[[reversing_symmetry]]
+q = "-q[i]"
+"""
+
+
+def test_the_clock_is_the_last_component():
+    system = vp.load_system(OSCILLATOR)
+    assert system.components == ("q", "p", "t")
+    assert (system.time, system.clock, system.phase_dim, system.dim) == ("t", 2, 2, 3)
+    assert system.period == system.periods[2] == pytest.approx(np.pi)
+    assert system.is_hamiltonian and system.divergence_free
+    assert list(system.invariants) == ["amplitude"]  # the energy is none
+    rho = system.reversing_symmetries[0]
+    np.testing.assert_array_equal(np.diag(rho), [1, -1, -1])
+    z = np.array([0.5, 0.2, 0.7])
+    np.testing.assert_allclose(
+        system.vector_field(z), [0.2, -0.5 + 0.3 * np.cos(1.4), 1.0], rtol=1e-15
+    )
+    assert system.hamiltonian(z) == pytest.approx(0.02 + 0.125 - 0.15 * np.cos(1.4))
+
+
+def test_without_time_there_is_none():
+    system = vp.load_system("pendulum")
+    assert (system.time, system.clock, system.period, system.phase_dim) == (None, None, None, 2)
+
+
+def test_without_period_the_clock_is_no_angle():
+    system = vp.load_system(RAMP)
+    assert (system.time, system.period, list(system.periods)) == ("t", None, [0])
+
+
+def test_arrays():
+    system = vp.load_system(ROW)
+    assert system.components == ("q[0]", "q[1]", "q[2]", "p[0]", "p[1]", "p[2]", "s")
+    z = np.arange(7) / 10
+    expected = [*z[3:6], *(-(z[:3] ** 3) + [np.sin(0.6), 0, 0]), 1]
+    np.testing.assert_allclose(system.vector_field(z), expected, rtol=1e-14)
+    assert symmetries_unicode(system) == ["q[i] → -q[i], s → -s"]
+
+
+def test_solutions_are_those_of_scipy_with_time():
+    system = vp.load_system(RAMP)
+    times = np.linspace(0, 5, 11)
+    for start in (0.0, 2.0):
+        found = vp.solve(system, np.array([[1.0, 0.2, start]]), times)[0]
+        solution = scipy.integrate.solve_ivp(
+            lambda t, z: [z[1] / (1 + 0.1 * t) ** 2, -(1 + 0.1 * t) * np.sin(z[0])],
+            (start, start + 5),
+            [1.0, 0.2],
+            "DOP853",
+            start + times,
+            rtol=1e-12,
+            atol=1e-12,
+        )
+        np.testing.assert_allclose(found[:, :2], solution.y.T, atol=1e-10)
+        np.testing.assert_array_equal(found[:, 2], start + times)
+
+
+def test_equations_leave_the_clock_out():
+    text = equations_latex(vp.load_system(OSCILLATOR))
+    assert r"\dot{p}" in text and r"\dot{t}" not in text
+    assert "H" not in invariants_unicode(vp.load_system(ROW))
+
+
+def test_an_amplitude_of_zero_is_no_mistake():
+    system = vp.load_system(OSCILLATOR, a=0)
+    assert system.clock == 2 and system.cyclic == [2]
+
+
+def test_chart_keeps_the_time():
+    text = (
+        OSCILLATOR
+        + """
+[chart]
+state = ["u", "v"]
+[chart.map]
+u = "2*q"
+v = "p/2"
+[chart.inverse]
+q = "u/2"
+p = "2*v"
+"""
+    )
+    chart = vp.load_system(text).chart
+    assert chart.components == ("u", "v", "t") and chart.system.clock == 2
+    z = np.array([0.1, 0.2, 0.3])
+    np.testing.assert_allclose(chart(z), [0.2, 0.1, 0.3])
+    np.testing.assert_allclose(chart.inverse(chart(z)), z)
+
+
+def test_it_is_pickled_whole():
+    import pickle
+
+    again = pickle.loads(pickle.dumps(vp.load_system(OSCILLATOR, w=3)))
+    assert again.clock == 2 and again.period == pytest.approx(2 * np.pi / 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after", "message"),
+    [
+        (OSCILLATOR, 'time = "t"', "", "period: this is the period of equations in time"),
+        (OSCILLATOR, 'time = "t"\nperiod = "2*pi/w"', "", "unknown name 't'; for the time write"),
+        (OSCILLATOR, 'time = "t"', "time = 3", 'expected a name, as in time = "t", found 3'),
+        (OSCILLATOR, 'time = "t"', 'time = "sin"', "'sin' is reserved"),
+        (OSCILLATOR, 'time = "t"', 'time = "q"', "leave 'q' out, the time is the last component"),
+        (OSCILLATOR, 'time = "t"', 'time = "w"', "the name 'w' is that of a parameter"),
+        (OSCILLATOR, ' - a*q*cos(w*t)"', '"', "the equations do not depend on t"),
+        (OSCILLATOR, "a = 0.3", 'a = "2*t"', r"\[parameters\] a: this must be a constant, but"),
+        (OSCILLATOR, "2*pi/w", "t", "period: this must be a constant, but depends on the time t"),
+        (OSCILLATOR, "2*pi/w", "-pi", "a period is a positive number, not -3.14"),
+        (OSCILLATOR, "2*pi/w", "3*pi/w", "vector field changes by .* after whole periods"),
+        (OSCILLATOR, "2*pi/w", "q", "period, column 1: unknown name 'q'"),
+        (RAMP, "{ q =", "{ t = 1, q =", r"\[periodic\] t: the period of equations in time is"),
+        (RAMP, '{ q = "2*pi"', '{ q = "t"', r"\[periodic\] q: this must be a constant"),
+        (RAMP, 'time = "t"', 'time = "t"\nperiod = 1', "vector field changes by"),
+        (OSCILLATOR, 'p = "-p"', 't = "pi - t"', "the map must be linear in the state"),
+        (OSCILLATOR, 'p = "-p"', 't = "t"', "does not reverse the system"),
+        (OSCILLATOR, "cos(w*t)/", "cos(t)/", "amplitude: this is not constant along solutions"),
+        (OSCILLATOR, 'amplitude = "', 'energy = "p**2/2 + q**2/2 - a*q*cos(w*t) + 0*', "energy: "),
+        (OSCILLATOR, '"q", "p"', '"q", "p", "u"', "but it has 3 components"),
+        (ROW, "[parameters]", '[[symmetry]]\npermute = ["q", "p"]\n[parameters]', "do not depend"),
+        (
+            OSCILLATOR,
+            "low = -1",
+            "low = -1\nt = [2, 1]",
+            "t: the earliest time is above the latest",
+        ),
+        (OSCILLATOR, "low = -1", "low = -1\nt = [1]", r"expected a time or \[earliest, latest\]"),
+        (OSCILLATOR, "low = -1", "low = [-1, -1, 0]", "low: expected 2 numbers"),
+    ],
+)
+def test_what_is_refused(text, before, after, message):
+    assert before in text
+    with pytest.raises(InputError, match=message):
+        vp.load_system(text.replace(before, after, 1))
+
+
+def test_a_rate_of_the_time_is_refused():
+    text = """
+state = ["x"]
+time = "t"
+[vector_field]
+x = "sin(t)"
+"""
+    assert vp.load_system(text).divergence_free
+    with pytest.raises(InputError, match=r"\[vector_field\] t: this is the time, whose rate is 1"):
+        vp.load_system(text + "t = 1\n")
+
+
+def draw(text, count=2000, seed=0):
+    system = vp.load_system(text)
+    return system.sample_initial(count, np.random.default_rng(seed))
+
+
+def test_trajectories_start_all_over_a_period():
+    t = draw(OSCILLATOR)[:, 2]
+    assert 0 <= t.min() < 0.01 and np.pi - 0.01 < t.max() <= np.pi
+    np.testing.assert_array_equal(draw(RAMP, 2)[:, 2], 0)
+
+
+@pytest.mark.parametrize(("given", "low", "high"), [("2", 2, 2), ('["-pi", 1]', -np.pi, 1)])
+def test_the_time_at_which_they_start_can_be_given(given, low, high):
+    for text in (OSCILLATOR, RAMP):
+        head, tail = text.split("[initial_conditions]")
+        z = draw(f"{head}[initial_conditions]\nt = {given}{tail}", 2)
+        assert z.shape[1] == 3 and (low <= z[:, 2]).all() and (z[:, 2] <= high).all()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        'distribution = "normal"\nstd = [1, 2]',
+        'distribution = "sphere"\nradius = 2',
+        'distribution = "energy-shell"\nenergy = [0.1, 0.2]\nlow = -1\nhigh = 1\n'
+        'invariant = "amplitude"',
+        'distribution = "curves"\nparameter = "a"\nstart = 0\nstop = 10\nstep = 0.1\n'
+        'curves = [["cos(a)", "sin(a)"]]',
+        'distribution = "formula"\nrandom = { u = [0, 1] }\nstate = { q = "u", p = "-u" }',
+    ],
+)
+def test_every_distribution_has_times(table):
+    text = OSCILLATOR.split("[initial_conditions]")[0]
+    z = draw(f"{text}[initial_conditions]\n{table}", 50)
+    assert z.shape == (50, 3) and np.ptp(z[:, 2]) > 2
+    assert (z[:, 2] >= 0).all() and (z[:, 2] <= np.pi).all()
+    if "energy-shell" in table:
+        value = vp.load_system(OSCILLATOR).invariants["amplitude"](z)
+        assert (value >= 0.1).all() and (value <= 0.2).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.1, 2.0), st.floats(-5, 5), st.integers(1, 50))
+def test_the_flow_is_the_same_a_period_later(a, start, turns):
+    system = vp.load_system(OSCILLATOR, a=a)
+    times = np.linspace(0, 1, 3)
+    first = np.array([[0.3, 0.1, start]])
+    later = first + np.array([0, 0, turns * system.period])
+    found = [vp.solve(system, z, times)[0, -1, :2] for z in (first, later)]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-11)
