@@ -93,7 +93,68 @@ low = -0.7
 high = 0.7
 """
 
+# what depends on time: separable with two degrees of freedom and time in both parts, in one, ...
+FORCED = '''
+title = "Forced oscillators of changing masses"
+state = { q = 2, p = 2 }
+time = "t"
+period = "2*pi"
+hamiltonian = """(p[0]**2 + p[1]**2/2)*(1 + 0.3*sin(t))/2 + (q[0] - q[1])**4/4 + q[0]**2/2
+- 0.4*q[0]*cos(t) + 0.2*q[1]**2*sin(2*t)"""
+[initial_conditions]
+distribution = "uniform"
+low = -0.8
+high = 0.8
+'''
+# ... swept, and not separable
+SWEPT = """
+title = "Swept pendulum"
+state = ["q", "p"]
+time = "s"
+hamiltonian = "(1 + q**2/4)*p**2/2 - cos(q) - 0.3*q*sin(s + s**2/4)"
+[initial_conditions]
+distribution = "uniform"
+low = -0.8
+high = 0.8
+s = [0, 3]
+"""
+FORCED_SELF_DEPENDENT = """
+title = "Self-dependent rates that change"
+state = ["x", "y", "z"]
+time = "t"
+divergence_free = true
+[vector_field]
+x = "sin(x)*cos(y)*cos(z)*cos(t) + 0.5*z"
+y = "0.3*cos(y)*sin(z) - 0.4*x + 0.2*sin(2*t)"
+z = "0.5*x - 0.3*sin(y)*cos(z) - cos(x)*cos(y)*sin(z)*cos(t)"
+[initial_conditions]
+distribution = "uniform"
+low = -0.8
+high = 0.8
+t = [0, 3]
+"""
+PARTICLE_IN_A_WAVE = """
+title = "Particle in a wave"
+state = ["x1", "x2", "v1", "v2"]
+time = "t"
+divergence_free = true
+[vector_field]
+x1 = "v1"
+x2 = "v2"
+v1 = "-sin(x1 - t) + v2*(1 + x2*cos(2*t)/2)"
+v2 = "-x2*exp(x1/4) - v1*(1 + x2*cos(2*t)/2)"
+[initial_conditions]
+distribution = "uniform"
+low = -0.7
+high = 0.7
+t = [0, 3]
+"""
+
 TEXTS = {
+    "forced": FORCED,
+    "swept": SWEPT,
+    "forced-self-dependent": FORCED_SELF_DEPENDENT,
+    "particle-in-a-wave": PARTICLE_IN_A_WAVE,
     "abc-flow": ABC_FLOW,
     "self-dependent": SELF_DEPENDENT,
     "particle-in-space": PARTICLE_IN_SPACE,

@@ -30,6 +30,15 @@ SYSTEMS = dict.fromkeys(ONE_STEP, GENERAL) | {
     "strang-splitting": (*GENERAL, "abc-flow"),
     "implicit-midpoint": (*GENERAL, "pendulum", "self-dependent"),
 }
+FORCED = dict.fromkeys(ONE_STEP, ("forced", "particle-in-a-wave")) | {
+    "stoermer-verlet": ("forced",),
+    "boris": ("particle-in-a-wave",),
+    "feng-shang": ("forced", "swept", "forced-self-dependent"),
+    "implicit-midpoint": ("forced", "swept", "forced-self-dependent"),
+    "gauss-legendre-6": ("forced", "swept"),
+    "rk4": ("forced", "swept"),
+}
+SYSTEMS = {name: (*SYSTEMS[name], *FORCED[name]) for name in ONE_STEP}
 CASES = [(name, which) for name in ONE_STEP for which in SYSTEMS[name]]
 TIME = 2.0
 
@@ -112,7 +121,8 @@ def test_structure_holds_and_is_not_understated(name, which):
         return np.abs(np.linalg.det(method.derivative(s, z, h)) - 1).max()
 
     def symplecticity_defect(h):
-        derivative, omega = method.derivative(s, z, h), canonical(s.dim)
+        derivative, omega = method.derivative(s, z, h), canonical(s.phase_dim)
+        derivative = derivative[:, : s.phase_dim, : s.phase_dim]  # at one time
         return np.abs(derivative.swapaxes(1, 2) @ omega @ derivative - omega).max()
 
     def symmetry_defect(h):
@@ -150,6 +160,10 @@ def test_structure_depends_on_the_system():
     assert structure("implicit-midpoint", "pendulum") == every
     assert METHODS["implicit-midpoint"].structure(plane) == every
     assert METHODS["feng-shang"].structure(plane) == every
+    # nor does time change that
+    assert structure("stoermer-verlet", "forced") == structure("feng-shang", "forced") == every
+    assert structure("implicit-midpoint", "swept") == structure("feng-shang", "swept") == every
+    assert structure("strang-splitting", "particle-in-a-wave") == every[1:]
     damped = load_system('state = ["x", "y"]\n[vector_field]\nx = "y"\ny = "-x - y"')
     assert METHODS["implicit-midpoint"].structure(damped) == ("symmetric",)
 
@@ -193,6 +207,9 @@ def test_back_in_time(name):
         ("yoshida-4", "coupled-oscillators", 7 / 2),
         ("blanes-moan-4", "pendulum", 13 / 2),
         ("boris", "charged-particle", 1),
+        ("stoermer-verlet", "forced", 3 / 2),
+        ("strang-splitting", "forced", 3 / 2),
+        ("yoshida-4", "forced", 9 / 2),
         ("implicit-midpoint", "rigid-body", None),
         ("rk45", "rigid-body", None),
     ],

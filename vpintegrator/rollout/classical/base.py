@@ -18,6 +18,9 @@ from vpintegrator.rollout.cursor import Cursor
 class ClassicalMethod(ABC):
     """A numerical method for systems z' = f(z), sampled at a fixed step.
 
+    Where equations depend on time, that is a component of z whose rate is 1. A Runge-Kutta method
+    evaluates the field at the times t + c_i h then, as c_i = sum_j a_ij.
+
     A method holds its coefficients and no state, so one instance serves every system.
 
     Attributes
@@ -62,7 +65,7 @@ class ClassicalMethod(ABC):
         divergence-free one) and ``"symmetric"`` those that hold. In the plane a divergence-free
         field is Hamiltonian, and to keep areas is to be symplectic.
         """
-        plane = system.dim == 2 and system.divergence_free
+        plane = system.phase_dim == 2 and system.divergence_free
         symplectic = self._is_symplectic(system) or (plane and self.volume_preserving)
         volume_preserving = symplectic or (self.volume_preserving and system.divergence_free)
         traits = {
@@ -73,14 +76,15 @@ class ClassicalMethod(ABC):
         return tuple(trait for trait, holds in traits.items() if holds)
 
     def _is_symplectic(self, system: System) -> bool:
-        plane = system.dim == 2 and system.divergence_free
+        plane = system.phase_dim == 2 and system.divergence_free
         return self.symplectic and (system.is_hamiltonian or plane)
 
     def evaluations(self, system: System) -> float | None:
         """Evaluations of the whole vector field in a step; None where that depends on the state.
 
-        A method that evaluates single components counts each as one part in ``system.dim``. What a
-        method evaluates beside the field, such as the Jacobian matrix, is not counted.
+        A method that evaluates single components counts each as one part in all of them. What a
+        method evaluates beside the field, such as the Jacobian matrix, is not counted; nor is the
+        rate of time, where that is a component.
         """
         return None
 

@@ -18,7 +18,7 @@ from vpintegrator.rollout.classical.per_system import once_per_system
 
 @dataclass(frozen=True)
 class Particle:
-    """Functions of a charged particle's position in dimension 2 or 3.
+    """Functions of a charged particle's position in dimension 2 or 3, and of time if need be.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Particle:
         The components of the electric field and then those of the magnetic field: one in the
         plane, where it stands at right angles to it, three in space.
     derivatives
-        Their derivatives by the components of the position, row by row.
+        Their derivatives by the components of the position and by time, row by row.
     """
 
     fields: ComponentFunction
@@ -46,11 +46,12 @@ class Boris(OneStepMethod):
         v_1 = v^+ + h/2 E,  x_1 = x_{1/2} + h/2 v_1.
 
     Each of these maps preserves volume, so the step does (Qin et al., Phys. Plasmas 20 (2013)
-    084503), and their order is a palindrome. Without magnetic field it is the Verlet method.
+    084503), and their order is a palindrome. Without magnetic field it is the Verlet method. Fields
+    that depend on time are those of t + h/2.
     """
 
     def check(self, system: System) -> None:
-        dim = system.dim
+        dim = system.phase_dim
         if dim not in (4, 6):
             raise InputError(
                 f"{self.name} needs a particle in the plane or in space, that is 2 or 3 positions "
@@ -70,7 +71,7 @@ class Boris(OneStepMethod):
         matrix = _velocity_matrix(system)
         for i, j in np.ndindex(half, half):
             slopes = e.algebra.gradient(matrix[i, j])
-            if not all(vanishes(slopes.get(v, 0), symbols) for v in symbols[half:]):
+            if not all(vanishes(slopes.get(v, 0), symbols) for v in symbols[half:dim]):
                 raise InputError(
                     f"{self.name} needs a force that is linear in the velocity, v' = E(x) + "
                     f"v x B(x), but in {system.name} the rate of {names[half + i]} is not linear "
@@ -96,34 +97,41 @@ class Boris(OneStepMethod):
         return 1.0
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        half = system.dim // 2
-        position, velocity = state[:half], state[half:]
-        middle = position + (step / 2) * velocity
+        half = system.phase_dim // 2
+        position, velocity = state[:half], state[half : 2 * half]
+        middle = [*(position + (step / 2) * velocity), *(state[2 * half :] + step / 2)]
         electric, magnetic = _fields(system, middle)
         turn = (step / 2) * magnetic
         kick = step * electric
         before = velocity + kick / 2
         result = np.empty_like(state)
         double = (2 / (1 + _square(turn))) * turn
-        np.add(kick, _cross(before + _cross(before, turn), double), out=result[half:])
-        np.add(step * velocity, (step / 2) * result[half:], out=result[:half])
+        change = result[half : 2 * half]
+        np.add(kick, _cross(before + _cross(before, turn), double), out=change)
+        np.add(step * velocity, (step / 2) * change, out=result[:half])
+        result[2 * half :] = step
         return result
 
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         # the formulas of increment, differentiated; d... are (component, derivative, trajectory)
-        half, count = system.dim // 2, len(state)
+        half, count = system.phase_dim // 2, len(state)
+        velocities = slice(half, 2 * half)
         state = np.array(state.T, order="C")
         identity = np.zeros((system.dim, system.dim, count))
         identity.reshape(-1, count)[:: system.dim + 1] = 1.0
-        middle = state[:half] + (step / 2) * state[half:]
-        d_middle = identity[:half] + (step / 2) * identity[half:]
-        electric, magnetic = _fields(system, middle)
+        middle = np.concatenate(
+            [state[:half] + (step / 2) * state[velocities], state[2 * half :] + step / 2]
+        )
+        d_middle = np.concatenate(
+            [identity[:half] + (step / 2) * identity[velocities], identity[2 * half :]]
+        )
+        electric, magnetic = _fields(system, list(middle))
         gradient = as_rows(_particle(system).derivatives(*middle), (count,))
-        d_fields = np.einsum("ijn,jkn->ikn", gradient.reshape(-1, half, count), d_middle)
+        d_fields = np.einsum("ijn,jkn->ikn", gradient.reshape(-1, len(middle), count), d_middle)
         kick, turn = step * electric, (step / 2) * magnetic
         d_kick, d_turn = step * d_fields[:half], (step / 2) * d_fields[half:]
-        before = state[half:] + kick / 2
-        d_before = identity[half:] + d_kick / 2
+        before = state[velocities] + kick / 2
+        d_before = identity[velocities] + d_kick / 2
         scale = 2 / (1 + _square(turn))
         d_scale = -(scale**2) * np.add.reduce(turn[:, None] * d_turn, axis=0)
         double = scale * turn
@@ -132,15 +140,15 @@ class Boris(OneStepMethod):
         d_inner = d_before + _cross(d_before, turn[:, None]) + _cross(before[:, None], d_turn)
         d_velocity = d_kick + _cross(d_inner, double[:, None]) + _cross(inner[:, None], d_double)
         result = identity.copy()
-        result[half:] += d_velocity
-        result[:half] += step * identity[half:] + (step / 2) * d_velocity
+        result[velocities] += d_velocity
+        result[:half] += step * identity[velocities] + (step / 2) * d_velocity
         return np.ascontiguousarray(result.transpose(2, 0, 1))
 
 
-def _fields(system: System, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E and B at positions (dim, trajectory)."""
-    result = as_rows(_particle(system).fields(*position), position.shape[1:])
-    return result[: len(position)], result[len(position) :]
+def _fields(system: System, place: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """E and B at the components (trajectory,) of positions, and times."""
+    result, half = as_rows(_particle(system).fields(*place), place[0].shape), system.phase_dim // 2
+    return result[:half], result[half:]
 
 
 def _cross(velocity: np.ndarray, field: np.ndarray) -> np.ndarray:
@@ -166,27 +174,28 @@ def _square(field: np.ndarray) -> np.ndarray:
 
 def _velocity_matrix(system: System) -> dict[tuple[int, int], Value]:
     """The derivatives of the accelerations by the velocities."""
-    half, jacobian = system.dim // 2, system.equations.jacobian
+    half, jacobian = system.phase_dim // 2, system.equations.jacobian
     return {(i, j): jacobian.get((half + i, half + j), 0) for i, j in np.ndindex(half, half)}
 
 
 @once_per_system
 def _particle(system: System) -> Particle:
     e = system.equations
-    half = system.dim // 2
-    positions, velocities = e.symbols[:half], e.symbols[half:]
+    half = system.phase_dim // 2
+    velocities = e.symbols[half : 2 * half]
+    place = [*e.symbols[:half], *e.symbols[2 * half :]]
     matrix = _velocity_matrix(system)
     magnetic = [(0, 1)] if half == 2 else [(1, 2), (2, 0), (0, 1)]
     # linear in the velocity, so each may be taken at rest
     fields = e.algebra.substitute(
-        [*e.vector_field[half:], *(matrix[place] for place in magnetic)],
+        [*e.vector_field[half : 2 * half], *(matrix[entry] for entry in magnetic)],
         dict.fromkeys(velocities, 0),
     )
     slopes = [e.algebra.gradient(f) for f in fields]
-    derivatives = [slope.get(x, 0) for slope in slopes for x in positions]
+    derivatives = [slope.get(x, 0) for slope in slopes for x in place]
     return Particle(
-        vectorised(fields, positions, "numpy"),
-        vectorised(derivatives, positions, "numpy"),
+        vectorised(fields, place, "numpy"),
+        vectorised(derivatives, place, "numpy"),
     )
 
 

@@ -116,15 +116,16 @@ class FengShang(OneStepMethod):
     """Implicit midpoint steps in the planes of a divergence-free field.
 
     The planes 1, ..., n - 2 with h/2, the plane n - 1 with h, and then the former with h/2 in the
-    reverse order.
+    reverse order. A field that depends on time is that of the middle of the step throughout.
     """
 
     def check(self, system: System) -> None:
-        if not system.divergence_free or system.dim < 2:
-            what = "divergence-free field" if system.dim > 1 else "field of two components or more"
+        dim = system.phase_dim
+        if not system.divergence_free or dim < 2:
+            what = "divergence-free field" if dim > 1 else "field of two components or more"
             raise InputError(
                 f"{self.name} needs a {what}, but that of {system.name} "
-                f"{'is not' if system.dim > 1 else 'has one'}; take another method, such as "
+                f"{'is not' if dim > 1 else 'has one'}; take another method, such as "
                 "implicit-midpoint"
             )
         planes = _planes(system)
@@ -137,11 +138,13 @@ class FengShang(OneStepMethod):
     def _is_symplectic(self, system: System) -> bool:
         # then every plane but one is a shear along one component, and those of the positions make
         # up a drift, those of the momenta a kick
-        return is_separable(system) or (system.is_hamiltonian and system.dim == 2)
+        return is_separable(system) or (system.is_hamiltonian and system.phase_dim == 2)
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         total, moved = np.zeros_like(state), state.copy()
         components = list(moved)  # views, so they move with it
+        if system.clock is not None:
+            total[system.clock], components[system.clock] = step, moved[system.clock] + step / 2
         for plane, factor in self._moves(system):
             rows = plane.rows
             total[rows] += (factor * step) * plane.slopes(components, factor * step)
@@ -153,6 +156,8 @@ class FengShang(OneStepMethod):
         dim, count = moved.shape
         result = np.zeros((dim, dim, count))
         result.reshape(dim * dim, count)[:: dim + 1] = 1.0
+        if system.clock is not None:
+            moved[system.clock] += step / 2
         for plane, factor in self._moves(system):
             share, rows = factor * step, plane.rows
             slopes = plane.slopes(list(moved), share)
@@ -180,12 +185,13 @@ def _planes(system: System) -> tuple[PlaneFlow, ...] | str:
 
 
 def _find_planes(e: Equations) -> tuple[PlaneFlow, ...] | str:
-    algebra, symbols, names, dim = e.algebra, e.symbols, e.components, len(e.symbols)
+    algebra, symbols, names = e.algebra, e.symbols, e.components
+    dim = len(symbols) - (e.clock is not None)
     planes = []
     rate = e.vector_field[0]
     for k in range(dim - 1):
         if k == dim - 2:
-            other = e.vector_field[-1]
+            other = e.vector_field[dim - 1]
         else:
             change = algebra.gradient(rate).get(symbols[k], 0)
             where = (

@@ -56,7 +56,17 @@ class GaussLegendre(OneStepMethod):
         """f at the stages, shape (dim, stage, trajectory)."""
         field, jacobian = system.vector_field_by_component, system.jacobian_by_component
         matrix, _ = _coefficients(self.matrix, self.weights, step)
-        return solve_stages(field, jacobian, state, matrix)
+        if (clock := system.clock) is None:
+            return solve_stages(field, jacobian, state, matrix)
+        times, state = state[clock], state.copy()
+        state[clock] = 0.0  # stages are found to rounding of the state, whatever the time is
+
+        def at(points: np.ndarray) -> np.ndarray:
+            points = points.copy()
+            points[clock] += times
+            return points
+
+        return solve_stages(lambda z: field(at(z)), lambda z: jacobian(at(z)), state, matrix)
 
 
 @lru_cache(maxsize=256)

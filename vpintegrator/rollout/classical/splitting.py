@@ -38,9 +38,6 @@ class Part:
         self.rows = slice(start, stop)
         self._equations = equations
 
-    def __len__(self) -> int:
-        return self.rows.stop - self.rows.start
-
     @cached_property
     def field(self) -> tuple[list[int], ComponentFunction]:
         """The components that the rates depend on, and the function of them that gives the rates.
@@ -91,8 +88,9 @@ class Splitting(OneStepMethod):
         """The parts in the order in which chi moves them."""
 
     def evaluations(self, system: System) -> float:
-        parts = self._parts(system)
-        return sum(len(parts[i]) for i, _ in _moves(self.factors, len(parts))) / system.dim
+        parts = [part.rows for part in self._parts(system)]
+        sizes = [0 if rows.start == system.clock else rows.stop - rows.start for rows in parts]
+        return sum(sizes[i] for i, _ in _moves(self.factors, len(parts))) / system.phase_dim
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         parts = self._parts(system)
@@ -149,7 +147,8 @@ class CoordinateSplitting(Splitting):
     """Compositions of coordinate splitting and its adjoint.
 
     Applies where no f_i depends on z_i. On a separable Hamiltonian system, the positions first, it
-    is symplectic Euler, and its symmetric composition the Stoermer-Verlet method.
+    is symplectic Euler, and its symmetric composition the Stoermer-Verlet method. Time is a part of
+    its own, before all others, so that both sweeps of a symmetric composition see the same.
     """
 
     volume_preserving: bool = True
@@ -174,12 +173,20 @@ class CoordinateSplitting(Splitting):
 @once_per_system
 def _coordinate_parts(system: System) -> tuple[Part, ...]:
     edges = dependence(system)
-    parts, start = [], 0
-    for i in range(1, system.dim + 1):
-        if i == system.dim or any((i, j) in edges or (j, i) in edges for j in range(start, i)):
+    parts, start = clock_part(system), 0
+    for i in range(1, system.phase_dim + 1):
+        if i == system.phase_dim or any(
+            (i, j) in edges or (j, i) in edges for j in range(start, i)
+        ):
             parts.append(Part(system.equations, start, i))
             start = i
     return tuple(parts)
+
+
+def clock_part(system: System) -> list[Part]:
+    """Time as a part, where there is such a component."""
+    clock = system.clock
+    return [] if clock is None else [Part(system.equations, clock, clock + 1)]
 
 
 @once_per_system
@@ -195,6 +202,7 @@ def dependence(system: System) -> frozenset[tuple[int, int]]:
 
 
 def is_separable(system: System) -> bool:
-    """Whether the system is Hamiltonian with H(q, p) = T(p) + V(q)."""
-    half = system.dim // 2
-    return system.is_hamiltonian and all((i < half) != (j < half) for i, j in dependence(system))
+    """Whether the system is Hamiltonian with H(q, p) = T(p) + V(q), or T(p, t) + V(q, t)."""
+    half, clock = system.phase_dim // 2, system.clock
+    edges = ((i, j) for i, j in dependence(system) if j != clock)
+    return system.is_hamiltonian and all((i < half) != (j < half) for i, j in edges)

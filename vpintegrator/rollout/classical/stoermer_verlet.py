@@ -8,7 +8,7 @@ from typing import final
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.per_system import once_per_system
-from vpintegrator.rollout.classical.splitting import Part, Splitting, is_separable
+from vpintegrator.rollout.classical.splitting import Part, Splitting, clock_part, is_separable
 
 
 @final
@@ -17,7 +17,8 @@ class StoermerVerlet(Splitting):
     """Half a kick, a drift, half a kick, for H(q, p) = T(p) + V(q).
 
     p_{1/2} = p - h/2 V'(q),  q_1 = q + h T'(p_{1/2}),  p_1 = p_{1/2} - h/2 V'(q_1).
-    Explicit, symplectic, symmetric: a composition of shears, so its determinant is 1.
+    Explicit, symplectic, symmetric: a composition of shears, so its determinant is 1. For
+    T(p, t) + V(q, t) the kicks are those of t and t + h, and the drift that of t + h/2.
     """
 
     symplectic: bool = True
@@ -44,8 +45,8 @@ class StoermerVerlet(Splitting):
 
 @once_per_system
 def _momenta_and_positions(system: System) -> tuple[Part, ...]:
-    half = system.dim // 2
-    return Part(system.equations, half, system.dim), Part(system.equations, 0, half)
+    e, half = system.equations, system.phase_dim // 2
+    return Part(e, half, 2 * half), *clock_part(system), Part(e, 0, half)
 
 
 STOERMER_VERLET = StoermerVerlet(

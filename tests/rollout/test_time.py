@@ -1,0 +1,108 @@
+"""Classical methods where equations depend on time: their times, long ones, exact solutions."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.integrate
+
+from tests.rollout.systems import initial, system
+from vpintegrator.dynamics import load_system
+from vpintegrator.rollout import applicable_methods
+from vpintegrator.rollout.classical import METHODS, OneStepMethod, integrate
+
+OSCILLATOR = """
+title = "Forced oscillator"
+state = ["q", "p"]
+time = "t"
+period = "2*pi/w"
+hamiltonian = "p**2/2 + q**2/2 - a*q*cos(w*t)"
+[parameters]
+a = 0.3
+w = 1.7
+"""
+ONE_STEP = [name for name, method in METHODS.items() if isinstance(method, OneStepMethod)]
+
+
+def forced_oscillation(start, times, a=0.3, w=1.7):
+    """The exact solution from (q, p, t), by the particular one a cos(w t)/(1 - w^2)."""
+    q, p, t = start
+    amplitude = a / (1 - w**2)
+    u = q - amplitude * math.cos(w * t)
+    v = p + amplitude * w * math.sin(w * t)
+    c, s = np.cos(times), np.sin(times)
+    return np.stack(
+        [
+            u * c + v * s + amplitude * np.cos(w * (t + times)),
+            v * c - u * s - amplitude * w * np.sin(w * (t + times)),
+            t + times,
+        ],
+        axis=-1,
+    )
+
+
+def names_for(s):
+    return [name for name in applicable_methods(s)[0] if name in ONE_STEP]
+
+
+def test_every_method_that_takes_the_oscillator_without_forcing_takes_it_with():
+    without = load_system('state = ["q", "p"]\nhamiltonian = "p**2/2 + q**2/2"')
+    assert names_for(load_system(OSCILLATOR)) == names_for(without)
+    assert set(names_for(system("forced"))) >= set(names_for(system("coupled-oscillators")))
+
+
+@pytest.mark.parametrize("name", names_for(load_system(OSCILLATOR)))
+def test_order_on_the_exact_solution(name):
+    method, s = METHODS[name], load_system(OSCILLATOR)
+    start, end = [0.4, -0.2, 0.9], 2.0
+    coarse = max(32, 256 >> method.order) if method.order < 6 else 8
+    fine = 2 * coarse if method.order < 8 else 3 * coarse // 2
+
+    def error(steps):
+        states = integrate(s, method, [start], end / steps, steps)[0]
+        exact = forced_oscillation(start, np.linspace(0, end, steps + 1))
+        assert np.abs(states[:, 2] - exact[:, 2]).max() < 1e-14
+        return np.sqrt(np.mean((states[-1] - exact[-1]) ** 2))
+
+    measured = math.log(error(coarse) / error(fine)) / math.log(fine / coarse)
+    assert measured == pytest.approx(method.order, abs=0.15)
+
+
+@pytest.mark.parametrize("name", ["rk4", "gauss-legendre-6", "blanes-moan-6", "dop853"])
+def test_against_scipy_with_time_as_scipy_has_it(name):
+    s, z = system("forced"), initial("forced", 2)
+
+    def field(t, y):
+        q, p, mass = y[:2], y[2:], 1 + 0.3 * np.sin(t)
+        between = (q[0] - q[1]) ** 3
+        forces = [
+            -between - q[0] + 0.4 * np.cos(t),
+            between - 0.4 * q[1] * np.sin(2 * t),
+        ]
+        return [mass * p[0], mass * p[1] / 2, *forces]
+
+    found = integrate(s, name, z, 0.01, 300)[:, -1]
+    for start, end in zip(z, found, strict=True):
+        span = (start[4], start[4] + 3)
+        exact = scipy.integrate.solve_ivp(field, span, start[:4], "DOP853", rtol=1e-13, atol=1e-13)
+        tolerance = 1e-5 if name == "dop853" else 1e-8 if name == "rk4" else 1e-11
+        np.testing.assert_allclose(end[:4], exact.y[:, -1], atol=tolerance)
+
+
+@pytest.mark.parametrize("name", names_for(load_system(OSCILLATOR)))
+def test_late_is_as_accurate_as_early(name):
+    """The same orbit a million periods later, where times have ten digits behind the point."""
+    s = load_system(OSCILLATOR, w=2)
+    start, later = np.array([[0.4, -0.2, 0.3]]), 1e6 * s.period
+    early = integrate(s, name, start, 0.1, 500)
+    late = integrate(s, name, start + np.array([0, 0, later]), 0.1, 500)
+    # phases are known to the rounding of the times: 5e-10
+    np.testing.assert_allclose(late[..., :2], early[..., :2], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["rk4", "implicit-midpoint", "gauss-legendre-6", "yoshida-8"])
+def test_the_clock_is_exact_over_many_steps(name):
+    s = load_system(OSCILLATOR)
+    states = integrate(s, name, [[0.4, -0.2, 0.9]], 0.1, 20_000)[0]
+    times = 0.9 + 0.1 * np.arange(20_001)
+    assert np.abs(states[:, 2] - times).max() <= 4 * np.spacing(times[-1])
