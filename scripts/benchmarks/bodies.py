@@ -31,7 +31,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.compiled import CompiledResidual, compile_model
 from vpintegrator.models import Integrator
-from vpintegrator.nn.basis import RADIUS
+from vpintegrator.nn.univariate import RADIUS
 
 SIZES = (8, 32, 128, 512, 1024)
 TRAJECTORIES, STEP, CHECKED, TRAINED_ON = 64, 0.1, 3, 16

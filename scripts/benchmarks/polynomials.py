@@ -26,7 +26,7 @@ import numpy as np
 import vpintegrator as vp
 from vpintegrator.compiled import compile_model
 from vpintegrator.models import Integrator
-from vpintegrator.nn.basis import RADIUS
+from vpintegrator.nn.univariate import RADIUS
 from vpintegrator.rollout import solve_reference
 
 TOLERANCE, CHECKED = 1e-13, 20

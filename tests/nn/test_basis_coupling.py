@@ -13,8 +13,9 @@ import vpintegrator as vp
 from tests.nn.laws import SIGN_FLIPS, assert_close, determinant_error, randomise, sample
 from vpintegrator import nn
 from vpintegrator.errors import InputError
-from vpintegrator.nn.basis import RADIUS, chebyshev, harmonics, terms
+from vpintegrator.nn.basis import terms
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
+from vpintegrator.nn.univariate import RADIUS, Univariate, chebyshev, harmonics
 
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 FLIP_MOMENTUM = torch.diag(torch.tensor([1.0, 1, -1, -1])).tolist()
@@ -38,7 +39,7 @@ def test_the_functions_are_those_of_numpy():
 
 @pytest.mark.parametrize(("variables", "degree"), [(1, 5), (2, 6), (3, 4)])
 def test_terms_are_counted_by_the_binomial_coefficient(variables, degree):
-    found = terms(degree, [False] * variables)
+    found = terms(degree, [Univariate.POLYNOMIALS] * variables)
     assert len(set(found)) == len(found) == math.comb(variables + degree, degree)
 
 
@@ -75,7 +76,7 @@ def test_no_function_that_symmetries_allow_is_missing(generators):
     degree, group = 3, generated_group(generators, 4)
     layer = nn.BasisCoupling(4, degree, split="halves", symmetries=generators)
     points = sample(200, 2, seed=1)
-    features = torch.tensor(terms(degree, [False, False]))
+    features = torch.tensor(terms(degree, [Univariate.POLYNOMIALS] * 2))
 
     def evaluated(z):
         powers = [torch.stack(chebyshev(z[:, j], degree), 1) for j in (0, 1)]
@@ -298,6 +299,8 @@ def test_what_cannot_be_periodic(options, message):
         ({"expressions": ["exp(z[0]*z[1])"]}, "depends on components of every block"),
         ({"expressions": ["sin(z[0])", "sin(-z[0])"]}, "the same function, but for the sign"),
         ({"expressions": ["exp(z[0])"] * 65}, "65 expressions are more than the 64 allowed"),
+        ({"rates": [1]}, r"rates must be among the components that stay as they are, \[\], not"),
+        ({"dim": 3, "sweep": [0, 1], "rates": [1]}, r"that stay as they are, \[2\], not \[1\]"),
     ],
 )
 def test_what_cannot_be(options, message):
@@ -314,3 +317,62 @@ def test_cyclic_and_conserved_components():
     torch.testing.assert_close(layer(moved) - layer(z), moved - z)
     assert torch.equal(layer(z)[:, 2], z[:, 2]) and (layer(z) - z).abs()[:, :2].min() > 0
     torch.testing.assert_close(layer.inverse(layer(z)), z)
+
+
+FLIP_RATE = torch.diag(torch.tensor([1.0, 1, 1, -1, -1])).tolist()
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.booleans())
+def test_where_rates_are_zero_nothing_moves(seed, angle, tapered):
+    """Bit by bit, whatever the coefficients; one rate is enough for motion."""
+    taper = 1.0 if tapered else None
+    layer = nn.BasisCoupling(
+        5, 3, periodic=[1] * angle, sweep=[0, 1, 2, 1], rates=[3, 4], taper=taper
+    )
+    randomise(layer, 0.3, seed)
+    z = sample(7, 5, seed=seed)
+    still = z * torch.tensor([1.0, 1, 1, 0, 0])
+    assert torch.equal(layer(still), still) and torch.equal(layer.inverse(still), still)
+    assert torch.equal(layer(z)[:, 3:], z[:, 3:])
+    moving = z * torch.tensor([0.3, 0.3, 0.3, 0, 0.3])
+    assert (layer(moving) - moving)[:, :3].abs().max() > 0
+    assert determinant_error(layer, z[0]) <= 1e-11
+
+
+def test_functions_of_rates_have_the_parity_of_their_degree():
+    x = torch.linspace(-4, 4, 17, dtype=torch.float64)
+    one, *others = Univariate.RATES.values(x, 6)
+    assert_close(one, torch.ones_like(x), 0)
+    for n, value in enumerate(others, 1):
+        assert_close(value, x / RADIUS * chebyshev(x, 6)[n - 1], 1e-11)
+        assert_close(value.flip(0), (-1) ** n * value, 1e-11)
+        assert Univariate.RATES.is_odd(n) == bool(n % 2)
+    # with the reversing symmetry of rates the products of two rates with anything even are left
+    flips = [FLIP_RATE, (-torch.eye(5)).tolist()]
+    layer = nn.BasisCoupling(
+        5, 4, sweep=[0, 1, 2], rates=[3, 4], symmetries=symmetry_group(flips, 5)
+    )
+    chosen = layer.get_buffer("chosen_0")
+    assert bool((chosen[:, 2:].sum(1) > 0).all())
+    assert {tuple(e) for e in (chosen[:, :2].sum(1, keepdim=True) % 2).tolist()} == {(1,)}
+
+
+def test_rates_of_potentials_and_models():
+    V = randomise(nn.BasisPotential(2, 3, conserved=2, rates=[2]), 0.5, 1)
+    x = sample(5, 4) * torch.tensor([1.0, 1, 0, 1])
+    assert V.gradient(x).shape == (5, 2) and not V.gradient(x).any()
+    x[:, 2] = 0.1
+    assert V.gradient(x).all()
+    D = torch.func.jacrev(V.gradient)(x[0])
+    assert_close(D[:, :2], D[:, :2].mT, 1e-14)
+    with pytest.raises(InputError, match=r"among the conserved components 2 ... 3 of x, not \[1\]"):
+        nn.BasisPotential(2, 3, conserved=2, rates=[1])
+    given_ = {"dim": 4, "functions": "polynomial", "conserved": [2, 3], "rates": [3]}
+    model = vp.models.VolumePreservingFeedForward(**given_)
+    model.set_normalisation([0.1, 0.2, 0.3, 0.4], [1, 2, 0.5, 0.25])
+    randomise(model.core, 0.3, 1)
+    assert model.arguments["rates"] == [3] and model.shift[3] == 0
+    z = sample(5, 1, 4) * torch.tensor([1.0, 1, 1, 0])
+    assert torch.equal(model.core(z), z)
+    with pytest.raises(InputError, match="rates must be among the conserved components"):
+        vp.models.VolumePreservingFeedForward(**given_ | {"rates": [1]})

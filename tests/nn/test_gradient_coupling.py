@@ -5,19 +5,19 @@ import torch
 
 from tests.nn.laws import assert_close, jacobian, randomise, sample
 from vpintegrator.errors import InputError
-from vpintegrator.nn.basis import (
-    RADIUS,
-    chebyshev,
-    chebyshev_derivatives,
-    harmonic_derivatives,
-    harmonics,
-)
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.potentials import NeuronPotential, QuadraticPotential
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
+from vpintegrator.nn.univariate import (
+    RADIUS,
+    chebyshev,
+    chebyshev_derivatives,
+    harmonic_derivatives,
+    harmonics,
+)
 from vpintegrator.nn.window_potentials import AttentionPotential
 
 EXCHANGE = [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]

@@ -92,15 +92,25 @@ class ReversibleArguments(IntegratorArguments):
         "Components that stay as they are, where couplings are by polynomials.",
         kind="sequence of int",
     )
+    rates: Any = argument(
+        (),
+        "Conserved components without which nothing moves, as a step is: every term of polynomials "
+        "vanishes with them, so that where all of them are zero the map is the identity.",
+        kind="sequence of int",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("cyclic", "conserved"):
+        for name in ("cyclic", "conserved", "rates"):
             self._set(name, as_components(name, getattr(self, name), self.dim))
+        if not {*self.rates}.issubset(self.conserved):
+            raise InputError(
+                f"rates must be among the conserved components {self.conserved}, not {self.rates}"
+            )
 
     def stored(self) -> dict[str, Any]:
-        """Cyclic and conserved components only where there are some."""
-        names = ("cyclic", "conserved")
+        """Cyclic and conserved components, and rates, only where there are some."""
+        names = ("cyclic", "conserved", "rates")
         return {n: value for n, value in super().stored().items() if n not in names or value}
 
     @cached_property

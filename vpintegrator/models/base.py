@@ -135,6 +135,7 @@ class Integrator(nn.Module):
                     "angles of the same period; leave out the symmetry, or periodic"
                 )
         self.bodies = getattr(a, "bodies", 0)
+        self.rates: list[int] = list(getattr(a, "rates", ()))
         self.chart = _chart_of(a, self.periods)
         self.core = self.network(a) if psi is None else psi
         if len(rhos):
@@ -246,9 +247,9 @@ class Integrator(nn.Module):
         A conjugation keeps the map reversible only if it commutes with the symmetries. So the shift
         is projected to the states that all of them leave in place, and scales are averaged
         (geometrically) over components that a symmetry mixes. The scale of an angle is fixed by its
-        period. In symplectic models the scale of each momentum follows from that of its position:
-        their products are equal, the median of what was asked for. Of many bodies all positions
-        have the same scale, and all momenta, and nothing is shifted.
+        period, and rates are not shifted. In symplectic models the scale of each momentum follows
+        from that of its position: their products are equal, the median of what was asked for. Of
+        many bodies all positions have the same scale, and all momenta, and nothing is shifted.
 
         Parameters
         ----------
@@ -269,7 +270,8 @@ class Integrator(nn.Module):
         if len(self.reversing_symmetries):
             shift_ = fixed_point_projection(self.reversing_symmetries, self.dim) @ shift_
             scale_ = self._averaged_over_mixed_components(scale_)
-        scale_ = scale_.clone()
+        shift_, scale_ = shift_.clone(), scale_.clone()
+        shift_[self.rates] = 0
         for component, period in self.periods.items():
             scale_[component] = period / (2 * math.pi)
         if self.bodies:

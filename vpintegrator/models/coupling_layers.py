@@ -62,6 +62,7 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
             a.degree,
             periodic=list(a.periods),
             cyclic=a.cyclic,
+            rates=a.rates,
             expressions=a.expressions,
             sweep=sweep,
             initial_scale=a.initial_scale / 10,

@@ -1,8 +1,8 @@
 """Products of functions of one component each, and which combinations of them symmetries allow.
 
 A *term* is a product of one function of each of some components, phi_e(z) = prod_j u_{e_j}(z_j).
-The functions u_n of a component are Chebyshev polynomials or, of an angle, sines and cosines; both
-are even or odd, so that a change of a component's sign is a change of the term's.
+The functions u_n of a component are those of a ``Univariate`` family, even or odd, so that a change
+of a component's sign is a change of the term's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
+from vpintegrator.nn.univariate import Univariate
 
-RADIUS = 3.0  # standard deviations that Chebyshev polynomials take for their interval [-1, 1]
 LARGEST_COUNT = 2_000  # terms of a block
 LARGEST_DEGREE = 64
 
@@ -49,65 +49,14 @@ def moves_of_terms(group: torch.Tensor) -> SignedPermutations:
     return moves
 
 
-def chebyshev(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
-    """T_0 ... T_degree of x / RADIUS, by T_{n+2} = 2 T_2 T_n - T_{n-2}.
-
-    Even and odd ones are computed apart: where symmetries leave one kind, the other costs nothing.
-    """
-    double = (4 / RADIUS**2) * (x * x) - 2  # 2 T_2
-    x = x * (1 / RADIUS)
-    values = [torch.ones_like(x), x, 0.5 * double]
-    while len(values) <= degree:
-        values.append(double * values[-2] - values[abs(len(values) - 4)])
-    return values[: degree + 1]
-
-
-def harmonics(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
-    """1, cos x, sin x, cos 2x, sin 2x, ... to the order ``degree``, by addition theorems."""
-    cosine, sine = torch.cos(x), torch.sin(x)
-    values = [torch.ones_like(x)]
-    c, s = cosine, sine
-    for n in range(degree):
-        if n:
-            c, s = c * cosine - s * sine, s * cosine + c * sine
-        values += [c, s]
-    return values
-
-
-def chebyshev_derivatives(x: torch.Tensor, values: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Derivatives by x of the ``values`` of ``chebyshev``, by the derivative of its recursion."""
-    slope = (8 / RADIUS**2) * x
-    double = (4 / RADIUS**2) * (x * x) - 2
-    found = [torch.zeros_like(x), torch.full_like(x, 1 / RADIUS), 0.5 * slope]
-    for n in range(1, len(values) - 2):
-        found.append(slope * values[n] + double * found[n] - found[abs(n - 2)])
-    return found[: len(values)]
-
-
-def harmonic_derivatives(x: torch.Tensor, values: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Derivatives by x of the ``values`` of ``harmonics``."""
-    found = [torch.zeros_like(x)]
-    for n in range(1, len(values) // 2 + 1):
-        found += [-n * values[2 * n], n * values[2 * n - 1]]
-    return found
-
-
-def orders(degree: int, periodic: bool) -> list[int]:
-    """Order of each function of one component: what a term's degree is the sum of."""
-    if periodic:
-        return [0, *(n for n in range(1, degree + 1) for _ in range(2))]
-    return list(range(degree + 1))
-
-
-def is_odd(index: int, periodic: bool) -> bool:
-    """Whether the function of this index changes its sign with its argument."""
-    return index > 0 and index % 2 == 0 if periodic else index % 2 == 1
-
-
-def terms(degree: int, periodic: list[bool], absent: Sequence[bool] = ()) -> list[tuple[int, ...]]:
+def terms(
+    degree: int, kinds: Sequence[Univariate], absent: Sequence[bool] = ()
+) -> list[tuple[int, ...]]:
     """All terms of a total degree, as an index of a function for each component.
 
     Of components that are absent there is the constant alone; others may follow the last of them.
+    Where there are rates, a term has a function of one of them that is not constant: it vanishes
+    with them.
 
     Raises
     ------
@@ -115,9 +64,9 @@ def terms(degree: int, periodic: list[bool], absent: Sequence[bool] = ()) -> lis
         If they are too many.
     """
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
-    for k, angle in enumerate(periodic):
+    for k, kind in enumerate(kinds):
         left_out = k < len(absent) and absent[k]
-        each = list(enumerate([0] if left_out else orders(degree, angle)))
+        each = list(enumerate([0] if left_out else kind.orders(degree)))
         found = [
             ((*e, index), total + order)
             for (e, total), (index, order) in product(found, each)
@@ -125,10 +74,21 @@ def terms(degree: int, periodic: list[bool], absent: Sequence[bool] = ()) -> lis
         ]
         if len(found) > LARGEST_COUNT:
             raise InputError(
-                f"degree = {degree} in {len(periodic)} components gives more than "
+                f"degree = {degree} in {len(kinds)} components gives more than "
                 f"{LARGEST_COUNT:,} terms; take a lower degree, or functions = neurons"
             )
+    rates = [k for k, kind in enumerate(kinds) if kind is Univariate.RATES]
+    if rates:
+        found = [(e, total) for e, total in found if any(e[k] for k in rates)]
     return [e for e, _ in sorted(found, key=lambda entry: (entry[1], entry[0]))]
+
+
+def total_degrees(
+    indices: Sequence[Sequence[int]], degree: int, kinds: Sequence[Univariate]
+) -> list[int]:
+    """Degree of each of the terms."""
+    each = [kind.orders(degree) for kind in kinds]
+    return [sum(orders[i] for i, orders in zip(e, each, strict=True)) for e in indices]
 
 
 def restricted(moves: SignedPermutations, members: list[int]) -> SignedPermutations:
@@ -141,7 +101,7 @@ def restricted(moves: SignedPermutations, members: list[int]) -> SignedPermutati
 
 def equivariant_coefficients(
     indices: list[tuple[int, ...]],
-    periodic: list[bool],
+    kinds: Sequence[Univariate],
     variables: SignedPermutations,
     block: SignedPermutations,
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -155,8 +115,8 @@ def equivariant_coefficients(
     ----------
     indices
         The terms, see ``terms``.
-    periodic
-        Of each variable in u, whether it is an angle.
+    kinds
+        Of each variable in u, its family of functions.
     variables, block
         Of each S, where it takes each variable and each component of the block, and their signs.
 
@@ -170,18 +130,20 @@ def equivariant_coefficients(
     Raises
     ------
     InputError
-        If the group exchanges angles with others.
+        If the group exchanges variables of different families.
     """
     number = {e: n for n, e in enumerate(indices)}
     odd = torch.tensor(
-        [[is_odd(i, angle) for i, angle in zip(e, periodic, strict=True)] for e in indices]
-    ).view(len(indices), len(periodic))
+        [[kind.is_odd(i) for i, kind in zip(e, kinds, strict=True)] for e in indices]
+    ).view(len(indices), len(kinds))
     links = []
     for places, signs, columns, own in zip(*variables, *block, strict=True):
         # (S u)_{p(j)} = s_j u_j, so the function of u_j in a term is that of p(j) in its image
         target = places.tolist()
-        if [periodic[j] for j in target] != periodic:
-            raise InputError("the symmetries exchange angles with components that are none")
+        if [kinds[j] for j in target] != [*kinds]:
+            raise InputError(
+                "the symmetries exchange angles with components that are none, or rates with others"
+            )
         moved = [0] * len(indices)
         for n, e in enumerate(indices):
             image = [0] * len(target)

@@ -12,20 +12,19 @@ from vpintegrator.argument_values import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
     SignedPermutations,
-    chebyshev,
     checked_degree,
     equivariant_coefficients,
-    harmonics,
     moves_of_terms,
-    orders,
     restricted,
     terms,
+    total_degrees,
 )
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
 from vpintegrator.nn.taper import tapered
-from vpintegrator.nn.tensor_arguments import as_dtype, last_size
+from vpintegrator.nn.tensor_arguments import last_size
+from vpintegrator.nn.univariate import Univariate, families
 
 
 class BasisCoupling(nn.Module):
@@ -50,6 +49,10 @@ class BasisCoupling(nn.Module):
         Components that are angles, in radians.
     cyclic : sequence of int
         Components that no function depends on.
+    rates : sequence of int
+        Components that the sweep leaves as they are, and without which nothing moves: every term
+        has a function of one of them that vanishes with it. So where all of them are zero the layer
+        is the identity, exactly.
     expressions : sequence of str
         Formulas such as ``exp(z[0] - z[1])``, of the components as they are before normalisation
         (see ``set_units``). A block makes use of those that depend only on the other components,
@@ -74,7 +77,7 @@ class BasisCoupling(nn.Module):
     ------
     InputError
         If the symmetries mix blocks of the split, are other matrices than signed permutations, or
-        leave no term.
+        leave no term; if the sweep moves a rate.
 
     References
     ----------
@@ -100,13 +103,13 @@ class BasisCoupling(nn.Module):
         *,
         periodic: Sequence[int] = (),
         cyclic: Sequence[int] = (),
+        rates: Sequence[int] = (),
         expressions: Sequence[str] = (),
         split: Blocks = "coordinates",
         sweep: Sequence[int] | None = None,
         symmetries: Any = (),
         initial_scale: float = 1e-3,
         taper: float | None = None,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.taper = None if taper is None else plain("taper", taper, (float,))
@@ -116,27 +119,32 @@ class BasisCoupling(nn.Module):
         self.degree = checked_degree(degree)
         self.blocks = as_blocks(split, dim)
         self.sweep = self._checked(range(len(self.blocks)) if sweep is None else sweep)
-        self.periodic = [index in periodic for index in range(dim)]
+        moved = [self.blocks[a] for a in sorted({*self.sweep})]
+        still = others([index for block in moved for index in block], dim)
+        if not {*rates}.issubset(still):
+            raise InputError(
+                f"rates must be among the components that stay as they are, {still}, not {[*rates]}"
+            )
+        self.kinds = families(dim, periodic, rates)
         self.cyclic = {*cyclic}
-        dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
-        check_compatible(self.blocks, group)
+        check_compatible([*moved, still], group)
         moves = moves_of_terms(group)
         self.formulas = [Formulas((), dim) for _ in self.blocks]
         if len(expressions):
-            self._place_formulas(Formulas(expressions, dim), group, dtype)
+            self._place_formulas(Formulas(expressions, dim), group)
         # of each parameter of a block, the degree of its first term
-        degrees = {a: self._place_terms(a, moves, dtype) for a in sorted({*self.sweep})}
-        sizes = torch.cat([degrees[a] for a in self.sweep])
-        if not len(sizes):
+        degrees = {a: self._place_terms(a, moves) for a in sorted({*self.sweep})}
+        each = torch.cat([degrees[a] for a in self.sweep])
+        if not len(each):
             raise InputError(
                 f"no function of degree {degree} is allowed by the {len(group)} symmetries; take a "
                 "higher degree"
             )
         counts = [len(degrees[a]) for a in self.sweep]
         self.shares = [slice(sum(counts[:i]), sum(counts[: i + 1])) for i in range(len(counts))]
-        scales = initial_scale / sizes**2
-        self.coefficients = nn.Parameter((scales * torch.randn(len(scales))).to(dtype))
+        scales = initial_scale / each**2
+        self.coefficients = nn.Parameter((scales * torch.randn(len(scales))).double())
 
     def _checked(self, sweep: Sequence[int]) -> list[int]:
         numbers = [plain("sweep", a, (int,)) for a in sweep]
@@ -146,43 +154,38 @@ class BasisCoupling(nn.Module):
             )
         return numbers
 
-    def _place_terms(self, a: int, moves: SignedPermutations, dtype: torch.dtype) -> torch.Tensor:
+    def _place_terms(self, a: int, moves: SignedPermutations) -> torch.Tensor:
         """Give a block its terms, and say of what degrees its parameters are."""
         block, rest = self.blocks[a], others(self.blocks[a], self.dim)
         variables = restricted(moves, rest)
-        angles = [self.periodic[index] for index in rest]
+        kinds = [self.kinds[index] for index in rest]
         if len(self.formulas[a]):
             places, signs = self._moves[a]
             variables = (
                 torch.cat([variables[0], places + len(rest)], 1),
                 torch.cat([variables[1], signs], 1),
             )
-            angles += [False] * len(self.formulas[a])
-        indices = terms(self.degree, angles, [index in self.cyclic for index in rest])
+            kinds += [Univariate.POLYNOMIALS] * len(self.formulas[a])
+        indices = terms(self.degree, kinds, [index in self.cyclic for index in rest])
         sources, factors, count = equivariant_coefficients(
-            indices, angles, variables, restricted(moves, block)
+            indices, kinds, variables, restricted(moves, block)
         )
         used = (factors != 0).any(1)
-        chosen = torch.tensor(indices)[used]
-        size = torch.tensor(
-            [
-                sum(orders(self.degree, angle)[i] for i, angle in zip(e, angles, strict=True))
-                for e in chosen.tolist()
-            ]
-        )
+        chosen = torch.tensor(indices, dtype=torch.long).view(len(indices), len(kinds))[used]
+        size = torch.tensor(total_degrees(chosen.tolist(), self.degree, kinds))
         sources, factors = sources[used], factors[used]
         self._constant(f"block_{a}", torch.tensor(block))
         self._constant(f"chosen_{a}", chosen)
         self._constant(f"sources_{a}", sources)
         placed = torch.zeros(len(chosen), self.dim, dtype=torch.float64)
         placed[:, block] = factors
-        self._constant(f"factors_{a}", placed.to(dtype))
+        self._constant(f"factors_{a}", placed)
         degrees = torch.zeros(count).index_put(
             (sources[factors != 0],), size.unsqueeze(1).expand_as(sources)[factors != 0].float()
         )
         return degrees.clamp(min=1)
 
-    def _place_formulas(self, formulas: Formulas, group: torch.Tensor, dtype: torch.dtype) -> None:
+    def _place_formulas(self, formulas: Formulas, group: torch.Tensor) -> None:
         """Give each block the formulas that it can use."""
         moves, closed = formulas.moves(group)
         self._moves = []
@@ -192,14 +195,14 @@ class BasisCoupling(nn.Module):
             self.formulas[a] = Formulas(texts, self.dim)
             self._moves.append(restricted(moves, usable))
             for name in ("shift", "scale"):
-                self.register_buffer(f"formula_{name}_{a}", torch.zeros(len(texts), dtype=dtype))
+                self.register_buffer(f"formula_{name}_{a}", torch.zeros(len(texts)).double())
         if not any(map(len, self.formulas)):
             raise InputError(
                 "each of the expressions depends on components of every block of the split, or is "
                 "not respected by the symmetries; leave them out"
             )
         for name in ("shift", "scale"):
-            self.register_buffer(f"state_{name}", torch.zeros(self.dim, dtype=dtype))
+            self.register_buffer(f"state_{name}", torch.zeros(self.dim).double())
         self.set_units(torch.zeros(self.dim), torch.ones(self.dim))
 
     def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
@@ -248,9 +251,9 @@ class BasisCoupling(nn.Module):
                 if name in buffers:
                     buffers[name].copy_(value)
 
-    def _univariate(self, x: torch.Tensor, angle: bool) -> torch.Tensor:
+    def _univariate(self, x: torch.Tensor, kind: Univariate) -> torch.Tensor:
         """The functions of one component, (...) to (..., function)."""
-        return torch.stack((harmonics if angle else chebyshev)(x, self.degree), dim=-1)
+        return torch.stack(kind.values(x, self.degree), dim=-1)
 
     def _matrix(self, i: int) -> torch.Tensor:
         """Coefficients (term, dim) of a shear of the sweep, zero outside its block."""
@@ -274,7 +277,7 @@ class BasisCoupling(nn.Module):
         for j, index in enumerate(others(self.blocks[a], self.dim)):
             if not chosen[:, j].any():
                 continue
-            u = self._univariate(z[..., index], self.periodic[index])
+            u = self._univariate(z[..., index], self.kinds[index])
             u = u.index_select(-1, chosen[:, j])
             phi = u if phi is None else phi * u
         if len(formulas := self.formulas[a]):
@@ -286,7 +289,7 @@ class BasisCoupling(nn.Module):
                 range(known, known + len(formulas)), values, shifts, scales, strict=True
             ):
                 if chosen[:, j].any():
-                    u = self._univariate((value - shift) / scale, False)
+                    u = self._univariate((value - shift) / scale, Univariate.POLYNOMIALS)
                     u = u.index_select(-1, chosen[:, j])
                     phi = u if phi is None else phi * u
         matrix = self._matrix(i)
@@ -297,7 +300,8 @@ class BasisCoupling(nn.Module):
     def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
         """What the shear of this number in the sweep adds to states, zero outside its block."""
         a = self.sweep[i]
-        fading = [c for c in others(self.blocks[a], self.dim) if not self.periodic[c]]
+        rest = others(self.blocks[a], self.dim)
+        fading = [c for c in rest if self.kinds[c] is not Univariate.HARMONICS]
         if self.taper is None or not fading:
             return self._shift(z, i)
         inside, weight = tapered(z, fading, self.taper)

@@ -11,31 +11,28 @@ from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
     SignedPermutations,
-    chebyshev,
-    chebyshev_derivatives,
     checked_degree,
     equivariant_coefficients,
-    harmonic_derivatives,
-    harmonics,
     moves_of_terms,
-    orders,
     restricted,
     terms,
+    total_degrees,
 )
 from vpintegrator.nn.formulas import Formulas
-from vpintegrator.nn.tensor_arguments import as_dtype
+from vpintegrator.nn.univariate import Univariate, families
 
 
 class BasisPotential(nn.Module):
     """V(x) = sum_e c_e phi_e(x) over products of Chebyshev polynomials, and harmonics of angles.
 
     Functions of x, given as formulas, may join the components as further variables of the
-    polynomials.
+    polynomials. The last components of x may be constants of motion k, V = V(x, k): its gradient is
+    by the others alone.
 
     Parameters
     ----------
     size : int
-        Components of x.
+        Components of the gradient, and of x where none are conserved.
     degree : int
         Largest total degree of a term; of an angle the order of the harmonic counts.
     periodic : sequence of int
@@ -45,10 +42,15 @@ class BasisPotential(nn.Module):
         normalisation (see ``set_units``). Those count that the group takes to one another or to
         their negatives.
     components : sequence of int, optional
-        The numbers i of the components ``z[i]`` of a state that x holds; by default 0 ... size - 1.
+        The numbers i of the components ``z[i]`` of a state that x holds; by default 0, 1, ...
     group : Tensor, (element, size, size), optional
-        What V is invariant under, signed permutations: only the terms that it allows have
+        What V is invariant under, signed permutations of x: only the terms that it allows have
         parameters.
+    conserved : int
+        How many components follow the ``size`` in x, the last of it.
+    rates : sequence of int
+        Of these, in x, those without which V is constant: every term has a function of one of them
+        that vanishes with it.
     involved : sequence of sequences of int
         A term has a function of at least one component of each; by default any term will do.
     initial_scale : float
@@ -87,26 +89,36 @@ class BasisPotential(nn.Module):
         expressions: Sequence[str] = (),
         components: Sequence[int] | None = None,
         group: torch.Tensor | None = None,
+        conserved: int = 0,
+        rates: Sequence[int] = (),
         involved: Sequence[Sequence[int]] = (),
         initial_scale: float = 1e-3,
-        dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.size, self.degree = whole("size", size), checked_degree(degree)
-        self.components = list(range(size) if components is None else components)
-        group = torch.eye(size, dtype=torch.float64).unsqueeze(0) if group is None else group
+        self.conserved = whole("conserved", conserved, 0)
+        read = size + conserved
+        if not {*rates}.issubset(range(size, read)):
+            raise InputError(
+                f"rates must be among the conserved components {size} ... {read - 1} of x, not "
+                f"{[*rates]}"
+            )
+        self.components = list(range(read) if components is None else components)
+        group = torch.eye(read, dtype=torch.float64).unsqueeze(0) if group is None else group
         moves = moves_of_terms(group)
         self.formulas = Formulas((), max(self.components) + 1, self.components)
         if len(expressions):
-            moves = self._place_formulas(expressions, group, moves, as_dtype(dtype))
-        self.periodic = [index in periodic for index in range(size)] + [False] * len(self.formulas)
-        indices = [  # a constant has no gradient
+            moves = self._place_formulas(expressions, group, moves)
+        self.kinds = families(read, periodic, rates)
+        self.kinds += [Univariate.POLYNOMIALS] * len(self.formulas)
+        indices = [  # a function of what is conserved has no gradient
             e
-            for e in terms(degree, self.periodic, [index in cyclic for index in range(size)])[1:]
-            if all(any(e[j] for j in block) for block in involved)
+            for e in terms(degree, self.kinds, [index in cyclic for index in range(read)])
+            if any(e[j] for j in self._moving())
+            and all(any(e[j] for j in block) for block in involved)
         ]
         value = torch.zeros(len(group), 1, dtype=torch.long), torch.ones(len(group), 1)
-        sources, factors, count = equivariant_coefficients(indices, self.periodic, moves, value)
+        sources, factors, count = equivariant_coefficients(indices, self.kinds, moves, value)
         used = (factors != 0).any(1)
         if not count:
             raise InputError(
@@ -115,20 +127,26 @@ class BasisPotential(nn.Module):
         chosen = torch.tensor(indices)[used]
         self.register_buffer("chosen", chosen, persistent=False)
         self.register_buffer("sources", sources[used, 0], persistent=False)
-        self.register_buffer("factors", factors[used, 0].to(as_dtype(dtype)), persistent=False)
-        each = [orders(degree, angle) for angle in self.periodic]
-        sizes = torch.ones(count)
-        for e, source in zip(chosen.tolist(), self.sources.tolist(), strict=True):
-            sizes[source] = max(1, sum(each[j][i] for j, i in enumerate(e)))
-        start = initial_scale / sizes**2 * torch.randn(count)
-        self.coefficients = nn.Parameter(start.to(as_dtype(dtype)))
+        self.register_buffer("factors", factors[used, 0].double(), persistent=False)
+        degrees = torch.ones(count)
+        each = total_degrees(chosen.tolist(), degree, self.kinds)
+        for source, order in zip(self.sources.tolist(), each, strict=True):
+            degrees[source] = max(1, order)
+        start = initial_scale / degrees**2 * torch.randn(count)
+        self.coefficients = nn.Parameter(start.double())
+
+    def _moving(self) -> list[int]:
+        """Numbers of the variables, components and formulas, that have a gradient."""
+        own = {*self.components[: self.size]}
+        read = self.size + self.conserved
+        changing = [n for n, of in enumerate(self.formulas.depends) if own.intersection(of)]
+        return [*range(self.size), *(read + n for n in changing)]
 
     def _place_formulas(
         self,
         expressions: Sequence[str],
         group: torch.Tensor,
         moves: SignedPermutations,
-        dtype: torch.dtype,
     ) -> SignedPermutations:
         """Take the formulas that the group allows; what it does to components and formulas."""
         dim = max(self.components) + 1
@@ -139,12 +157,12 @@ class BasisPotential(nn.Module):
         self.formulas = Formulas([formulas.texts[n] for n in closed], dim, self.components)
         self._moves = restricted(own, closed)
         for name in ("shift", "scale"):
-            self.register_buffer(f"state_{name}", torch.zeros(self.size, dtype=dtype))
-            self.register_buffer(f"formula_{name}", torch.zeros(len(closed), dtype=dtype))
+            self.register_buffer(f"state_{name}", torch.zeros(len(self.components)).double())
+            self.register_buffer(f"formula_{name}", torch.zeros(len(closed)).double())
         self.set_units(torch.zeros(dim), torch.ones(dim))
         places, signs = self._moves
         return (
-            torch.cat([moves[0], places + self.size], 1),
+            torch.cat([moves[0], places + self.size + self.conserved], 1),
             torch.cat([moves[1], signs], 1),
         )
 
@@ -181,31 +199,34 @@ class BasisPotential(nn.Module):
         return variables, found
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V at x (..., size)."""
+        """grad V (..., size) at x (..., size), or (..., size + conserved)."""
         variables, inner = self._variables(x)
-        values, slopes = [], []
-        for j, (u, angle) in enumerate(zip(variables, self.periodic, strict=True)):
-            functions = (harmonics if angle else chebyshev)(u, self.degree)
-            own = (harmonic_derivatives if angle else chebyshev_derivatives)(u, functions)
+        moving = self._moving()
+        values, slopes = [], {}
+        for j, (u, kind) in enumerate(zip(variables, self.kinds, strict=True)):
+            functions = kind.values(u, self.degree)
             picked = self.chosen[:, j]
             values.append(torch.stack(functions, -1).index_select(-1, picked))
-            slopes.append(torch.stack(own, -1).index_select(-1, picked))
+            if j in moving:
+                own = kind.derivatives(u, functions)
+                slopes[j] = torch.stack(own, -1).index_select(-1, picked)
         coefficients = self.coefficients.index_select(0, self.sources) * self.factors
         # products of all the others, from those before and those after
         before = [coefficients.expand(values[0].shape)]
         for u in values[:-1]:
             before.append(before[-1] * u)
         after: torch.Tensor | None = None
-        parts = []
+        found: dict[int, torch.Tensor] = {}
         for j in reversed(range(len(variables))):
-            part = before[j] * slopes[j]
-            parts.append((part if after is None else part * after).sum(-1))
+            if j in slopes:
+                part = before[j] * slopes[j]
+                found[j] = (part if after is None else part * after).sum(-1)
             after = values[j] if after is None else after * values[j]
-        found = parts[::-1]
-        for part, by_component in zip(found[self.size :], inner, strict=True):
-            for j, slope in by_component.items():
-                found[j] = found[j] + part * slope
-        return torch.stack(found[: self.size], -1)
+        for j, by_component in enumerate(inner, self.size + self.conserved):
+            for i, slope in by_component.items():
+                if j in found and i < self.size:
+                    found[i] = found[i] + found[j] * slope
+        return torch.stack([found[j] for j in range(self.size)], -1)
 
     def take(self, smaller: BasisPotential) -> None:
         """Become the potential of the same components and symmetries, of no higher degree."""

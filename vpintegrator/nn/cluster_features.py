@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.nn.basis import RADIUS
 from vpintegrator.nn.tensor_arguments import as_dtype
+from vpintegrator.nn.univariate import RADIUS
 
 _MARGIN = 1.2  # of the range that variables are seen in: layers see states between those of data
 # bounded variables are what they are up to here, where polynomials still follow a smooth function,
