@@ -27,9 +27,10 @@ def suited(
     """The name of the architecture that "auto" stands for: what the system's structure admits.
 
     Symplectic models for Hamiltonian systems in states (q, p), volume-preserving ones where the
-    flow only preserves volume, a network without structure where it changes it. Maps of one step,
-    which keep the structure of phase space itself; transformers where a window is given, or another
-    argument of theirs. Where a symplectic model has no such argument a volume-preserving one may.
+    flow only preserves volume or the Hamiltonian depends on time, a network without structure where
+    it changes volumes. Maps of one step, which keep the structure of phase space itself;
+    transformers where a window is given, or another argument of theirs. Where a symplectic model
+    has no such argument a volume-preserving one may.
     Where the system has a chart its structure is that in the coordinates of the chart.
 
     Parameters
@@ -65,7 +66,8 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     names = set().union(*known.values()).intersection(given) - {"window"}  # others are no arguments
     windows = given.get("window") not in (None, 1)
     without: set[str] = set()
-    if system.is_hamiltonian:
+    canonical = system.is_hamiltonian and system.clock is None
+    if canonical:
         why = "the system is Hamiltonian in states (q, p), and the map symplectic"
         for name in ("spt",) if windows else ("spff", "spt"):
             missing = names - known[name]
@@ -77,8 +79,10 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
         why = "measured states are taken for those of a flow that preserves volume"
     else:
         why = "the flow preserves volume, and so does the map"
-    if system.is_hamiltonian:
+    if canonical:
         why += f"; symplectic models have no {', '.join(sorted(without))}"
+    elif system.is_hamiltonian:
+        why += "; symplectic models are for equations without time"
     return name, f"{name} was chosen: {why}"
 
 
@@ -141,7 +145,7 @@ def build(
     name, why = _suited(system, arguments) if model == "auto" else (model, "")
     architecture = ARCHITECTURES.find(name)
     known = _known(architecture)
-    if "split" in known and system.is_hamiltonian:
+    if "split" in known and system.is_hamiltonian and system.clock is None:
         arguments.setdefault("split", "halves")  # positions and momenta
     if arguments.get("functions") == "system":
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
@@ -211,7 +215,7 @@ def _chart(
         or model not in ("auto", *_OF_ONE_STEP)
     ):
         reason = "it has an angle, in which only one-step models of polynomials are periodic"
-    elif symplectic and not chart.system.is_hamiltonian:
+    elif symplectic and not (chart.system.is_hamiltonian and chart.system.clock is None):
         reason = "the system is not Hamiltonian in its coordinates"
     if wanted and reason:
         raise InputError(f"no model in the coordinates of a chart: {reason}; leave out --chart")

@@ -33,7 +33,7 @@ def refinement(system: System, orbits: np.ndarray, step: float) -> int:
     1 where they are smooth as they are, or where nothing is known of what lies between the states:
     the system is measured, or the steps are so long that the curve would not follow its field.
     """
-    angle = turning(orbits)
+    angle = turning(orbits[..., : system.phase_dim])
     if angle <= COARSE or system.is_measured:
         return 1
     pieces = min(int(np.ceil(angle / _FINE)), _MOST)
@@ -41,7 +41,7 @@ def refinement(system: System, orbits: np.ndarray, step: float) -> int:
     with np.errstate(all="ignore"):
         curve, slope = _hermite(system, some, step, pieces)
         missed = np.linalg.norm(slope - step * system.vector_field(curve), axis=-1).max(axis=-1)
-        spread = np.linalg.norm(np.nanstd(some, axis=1), axis=-1)[:, None]
+        spread = np.linalg.norm(np.nanstd(some[..., : system.phase_dim], axis=1), axis=-1)[:, None]
         return pieces if np.nanmedian(missed / spread) < _MISSED else 1
 
 

@@ -33,7 +33,7 @@ def planes_of(system: System) -> list[tuple[int, int]]:
     """
     names = [*system.components, *system.coordinates]
     named = [(names.index(x), names.index(y)) for x, y in system.plot.planes]
-    return named or planes(system.components, system.is_hamiltonian)
+    return named or planes(system.components[: system.phase_dim], system.is_hamiltonian)
 
 
 def pair_of_section(system: System, component: str) -> tuple[int, int]:
@@ -43,7 +43,8 @@ def pair_of_section(system: System, component: str) -> tuple[int, int]:
     a conjugate one, or the first two.
     """
     cut = system.components.index(component)
-    pairs = [*planes_of(system), *planes(system.components, system.is_hamiltonian)]
+    moving = system.components[: system.phase_dim]
+    pairs = [*planes_of(system), *planes(moving, system.is_hamiltonian)]
     for pair in pairs:
         if cut not in pair and max(pair) < system.dim:
             return pair

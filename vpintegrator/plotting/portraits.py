@@ -27,7 +27,7 @@ def sphere_of(scene: Scene) -> tuple[list[int], float] | None:
     """
     named = scene.system.plot.sphere
     indices = [scene.components.index(name) for name in named or scene.components]
-    if named is None and len(indices) != 3:
+    if named is None and (len(indices) != 3 or scene.system.clock is not None):
         return None
     radius = on_sphere(scene.scale[..., indices])
     return None if radius is None else (indices, radius)
@@ -37,7 +37,8 @@ def portrait_kind(scene: Scene) -> str:
     """``sphere``, ``space`` or ``plane``."""
     if sphere_of(scene):
         return "sphere"
-    return "space" if len(scene.components) == 3 and not scene.system.plot.planes else "plane"
+    plane = scene.system.plot.planes or scene.system.clock is not None
+    return "space" if len(scene.components) == 3 and not plane else "plane"
 
 
 def view_of(

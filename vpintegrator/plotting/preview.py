@@ -72,7 +72,8 @@ def draw_preview(
 def _figure(
     dataset: Dataset, groups: Mapping[str, Group], style: Style
 ) -> matplotlib.figure.Figure:
-    components = dataset.system.components[:_COMPONENTS]
+    moving = dataset.system.phase_dim
+    components = dataset.system.components[: min(moving, _COMPONENTS)]
     drawn = {name: group for name, group in groups.items() if np.prod(group.shape)}
     invariants = list(dataset.system.invariants)[: len(_LINES)]
     above = max(6.5 * len(components), 21)
@@ -82,7 +83,7 @@ def _figure(
     )
     rows = [above, below] if invariants else [above]
     grid = figure.add_gridspec(len(rows), 1, height_ratios=rows)
-    portraits = [1] if dataset.dim > 1 else []
+    portraits = [1] if moving > 1 else []
     upper = grid[0].subgridspec(1, len(portraits) + 1, width_ratios=[*portraits, 1.25])
     if portraits:
         _portrait(figure, upper[0], dataset, style)
@@ -109,8 +110,9 @@ def _figure(
 
 def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     """Orbits of the training group, as dots where they were observed with noise or gaps."""
-    states = dataset.states("train", slice(ORBITS))
-    components = dataset.system.components
+    system = dataset.system
+    states = dataset.states("train", slice(ORBITS))[..., : system.phase_dim]
+    components = system.components[: system.phase_dim]
     dots = dataset.is_observed
     look = style.adapt(Look(_COLOURS["train"], "-", ""))
     known = states[np.isfinite(states).all(axis=-1)]
@@ -129,7 +131,7 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
         colours = colours if dots else orbit_colours(len(states), style)
     else:
         part = drawn_in_plane(states, dataset.dim, dots)
-        view = Plane(part, planes(components, dataset.system.is_hamiltonian)[0], components)
+        view = Plane(part, planes(components, system.is_hamiltonian)[0], components)
     axes = figure.add_subplot(place, projection=view.projection)
     view.frame(axes)
     draw_orbits(axes, view, part, colours[: len(part)], [dots] * len(part), style)

@@ -76,7 +76,9 @@ class Scene:
         self.start = {name: max(start, common) for name, start in own.items()}
         self.referenced = report.reference.shape[1] > 1
         self.scale = report.reference if self.referenced else _calmest(report)
-        self.dots = report.every > 1 or (self.system.is_measured and _jumps(self.scale))
+        self.dots = report.every > 1 or (
+            self.system.is_measured and _jumps(self.moving(self.scale))
+        )
         known = self.referenced and report.every == 1
         self.pieces = refinement(self.system, report.reference, report.step) if known else 1
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
@@ -94,6 +96,10 @@ class Scene:
         """A plain text as a label, whatever characters are in it."""
         return escape(text) if self._latex else plain(text)
 
+    def moving(self, states: np.ndarray) -> np.ndarray:
+        """States (..., dim) without the time, where it is a component."""
+        return states[..., : self.system.phase_dim]
+
     def located(self, states: np.ndarray) -> np.ndarray:
         """States (..., dim) with the further :attr:`coordinates` behind their components."""
         if not self.system.coordinates:
@@ -107,12 +113,12 @@ class Scene:
 
         So it is where steps are long, and where the method itself jumps to and fro.
         """
-        return self.dots or self.pieces > 1 or turning(orbit) > COARSE
+        return self.dots or self.pieces > 1 or turning(self.moving(orbit)) > COARSE
 
     @property
     def dots_of_reference(self) -> bool:
         """Whether the reference is drawn as dots, as nothing is known of what lies between."""
-        return self.dots or (self.pieces == 1 and turning(self.scale) > COARSE)
+        return self.dots or (self.pieces == 1 and turning(self.moving(self.scale)) > COARSE)
 
     def curve(self, states: np.ndarray) -> np.ndarray:
         """States (..., time, dim) of the reference, :attr:`pieces` points a step."""

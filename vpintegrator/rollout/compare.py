@@ -135,7 +135,7 @@ def compare(
             stored=schedule.stored,
             initial=initial,
             reference=aligned,
-            threshold=measures.threshold or _usual_threshold(aligned),
+            threshold=measures.threshold or _usual_threshold(aligned[..., : system.phase_dim]),
             section_plane=plane,
             tangent_steps=tangent_steps,
         )

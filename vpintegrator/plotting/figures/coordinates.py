@@ -36,7 +36,9 @@ def stretches(scene: Scene) -> list[slice]:
     it would be one block of colour.
     """
     count = scene.scale.shape[1]
-    length = min(_STRETCH, max(int(_TURNS * 360 / max(turning(scene.scale), 1.0)), _LEAST))
+    length = min(
+        _STRETCH, max(int(_TURNS * 360 / max(turning(scene.moving(scene.scale)), 1.0)), _LEAST)
+    )
     if count <= 4 * length:
         return [slice(0, count)]
     if columns_that_fit(scene, scene.style.wide, _PANEL) < 2:
@@ -81,13 +83,18 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
     axes.set(ylim=(low, high), xlim=(times[0], times[-1]))
 
 
+def _shown(scene: Scene) -> int:
+    """How many components are drawn: not all of many, nor the time."""
+    return min(scene.system.phase_dim, _COMPONENTS)
+
+
 def _dotted(scene: Scene, parts: list[slice]) -> list[bool]:
     """Whether each method is drawn as dots in all of the parts."""
     return [all(scene.dotted(run.states[0, part]) for part in parts) for run in scene.runs.values()]
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    names, parts = scene.components[:_COMPONENTS], stretches(scene)
+    names, parts = scene.components[: _shown(scene)], stretches(scene)
     lines = [*reference_line(scene), *legend_lines(scene, marked=False)]
     dotted = [*([scene.dots_of_reference] if scene.referenced else []), *_dotted(scene, parts)]
     for line, dots in zip(lines, dotted, strict=True):
@@ -111,8 +118,8 @@ def _caption(scene: Scene) -> list[str]:
         f"from t = {grouped(times[part][0])} to {grouped(times[part][-1])}"
         for part in stretches(scene)
     ]
-    shown = min(len(scene.components), _COMPONENTS)
-    which = "Components" if shown == len(scene.components) else f"The first {shown} components"
+    shown = _shown(scene)
+    which = "Components" if shown == scene.system.phase_dim else f"The first {shown} components"
     dots = " as dots, at the stored times" if scene.dots else long_steps(scene, ",")
     return [
         f"{which} of the first orbit{dots}, {' and '.join(spans)}"

@@ -49,7 +49,9 @@ def reference_section(scene: Scene) -> Section | None:
     component, value, direction = report.section_plane
     cut = scene.components.index(component)
     known = np.isfinite(report.reference).all(axis=(1, 2))
-    found = poincare_section(report.reference[known], report.step, cut, value, direction)
+    period = scene.system.period if cut == scene.system.clock else None
+    states = report.reference[known]
+    found = poincare_section(states, report.step, cut, value, direction, period)
     return replace(found, trajectory=np.flatnonzero(known)[found.trajectory])
 
 
@@ -65,6 +67,8 @@ def section_title(scene: Scene) -> str:
     assert scene.report.section_plane is not None
     component, value, direction = scene.report.section_plane
     way = {1: ", upwards", -1: ", downwards"}.get(int(direction), "")
+    if component == scene.system.time:
+        return f"section {mathtext(component)} = {value:g}, once in a period"
     return f"section {mathtext(component)} = {value:g}{way}"
 
 
@@ -165,6 +169,8 @@ def _caption(scene: Scene) -> list[str]:
     component, value, direction = plane
     counts = {name: len(found.points) for name, found in scene.measured("section").items()}
     way = {1: ", crossed upwards", -1: ", crossed downwards"}.get(int(direction), "")
+    if component == scene.system.time:
+        way = " and whole periods later"
     axes = [scene.components[k] for k in pair]
     many = any(count > _POINTS for count in counts.values())
     thin = f"; at most {_POINTS} of them are drawn, evenly chosen" if many else ""

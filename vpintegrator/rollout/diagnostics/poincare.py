@@ -61,6 +61,9 @@ class SectionObserver(Observer):
         1 for crossings upwards, -1 downwards, 0 both.
     step
         Time step of the trajectories.
+    period
+        Of the component, where the planes c + period, c + 2 period, ... are one with the first: so
+        it is with the time of equations that are periodic in it. More than two steps long.
 
     Examples
     --------
@@ -73,11 +76,18 @@ class SectionObserver(Observer):
 
     remembered = ("_states", "_start", "_next", "_points", "_trajectory", "_time")
 
-    def __init__(self, component: int, value: float, direction: int, step: float) -> None:
+    def __init__(
+        self,
+        component: int,
+        value: float,
+        direction: int,
+        step: float,
+        period: float | None = None,
+    ) -> None:
         if direction not in (-1, 0, 1):
             raise InputError(f"direction = {direction!r} must be 1 (up), -1 (down) or 0 (both)")
         self._component, self._value, self._direction = component, value, direction
-        self._step = step
+        self._step, self._period = step, period
         self._states = np.empty((0, 0, 0))  # the last few, (trajectory, count, dim)
         self._start = 0  # step of the first of them
         self._next = 0  # first step after which crossings are still to be sought
@@ -126,14 +136,20 @@ class SectionObserver(Observer):
         first = self._next - self._start
         height = states[:, first : end - self._start + 1, self._component] - self._value
         before, after = height[:, :-1], height[:, 1:]
+        plane = np.zeros_like(after)  # how much higher the one is that is crossed
         crossed = np.zeros(before.shape, dtype=bool)
-        if self._direction >= 0:
-            crossed |= (before < 0) & (after >= 0)
-        if self._direction <= 0:
-            crossed |= (before > 0) & (after <= 0)
+        for way, to_whole in ((1, np.floor), (-1, np.ceil)):
+            if way * self._direction < 0:
+                continue
+            last = np.zeros_like(after)
+            if self._period is not None:
+                last = self._period * to_whole(after / self._period)
+            passed = (way * before < way * last) & (way * after >= way * last)
+            plane, crossed = np.where(passed, last, plane), crossed | passed
         trajectory, index = np.nonzero(crossed)
         if not len(index):
             return _empty(dim)
+        value = self._value + plane[trajectory, index]
         index += first
         points = min(POINTS, count)
         finite = np.isfinite(states).all(axis=-1)
@@ -141,6 +157,7 @@ class SectionObserver(Observer):
         begin = np.clip(index - _BEFORE, 0, np.maximum(last - points, 0))
         usable = (begin + points <= last) & (index + 1 < last)
         trajectory, index, begin = trajectory[usable], index[usable], begin[usable]
+        value = value[usable]
         if not len(index):
             return _empty(dim)
         near = states[trajectory[:, None], begin[:, None] + np.arange(points)]
@@ -150,7 +167,7 @@ class SectionObserver(Observer):
         )
         low = index - begin - (points - 1) / 2
         heights = coefficients[..., self._component].copy()
-        heights[-1] -= self._value
+        heights[-1] -= value
         place = _root(heights, low, low + 1)
         crossing = _horner(coefficients, place[:, None])
         crossing[:, self._component] = self._value
@@ -159,7 +176,12 @@ class SectionObserver(Observer):
 
 
 def poincare_section(
-    states: np.ndarray, step: float, component: int, value: float = 0.0, direction: int = 1
+    states: np.ndarray,
+    step: float,
+    component: int,
+    value: float = 0.0,
+    direction: int = 1,
+    period: float | None = None,
 ) -> Section:
     """Crossings of the plane z_i = c in trajectories (trajectory, time, dim).
 
@@ -173,7 +195,7 @@ def poincare_section(
     >>> (section.time / (2 * np.pi)).round(8)  # upwards, once a turn
     array([1., 2., 3.])
     """
-    observer = SectionObserver(component, value, direction, step)
+    observer = SectionObserver(component, value, direction, step, period)
     observer.update(0, np.asarray(states, dtype=np.float64))
     return observer.section
 
@@ -218,14 +240,17 @@ def section_plane(
     """Component, value and direction of a Poincare section.
 
     ``"q[0] = 0"`` is passed upwards, ``"-q[0] = 0"`` downwards; ``auto`` is the section that the
-    system file names, else q[0] = 0 for a Hamiltonian system of two degrees of freedom, where
-    orbits of one energy pass a plane, and none for others.
+    system file names, else once in a period where equations are periodic in time, q[0] = 0 for a
+    Hamiltonian system of two degrees of freedom, where orbits of one energy pass a plane, and none
+    for others.
     """
     if section is None or section == "none":
         return None
     if section == "auto":
         if system.plot.section is not None:
             return system.plot.section
+        if system.time is not None:
+            return (system.time, 0.0, 1) if system.period else None
         return (system.components[0], 0.0, 1) if system.is_hamiltonian and system.dim == 4 else None
     if isinstance(section, str):
         return read_section(section, system.components, "section")
@@ -243,8 +268,10 @@ class SectionDiagnostic(Diagnostic):
         if comparison.section_plane is None:
             return {}
         component, value, direction = comparison.section_plane
-        index = comparison.system.components.index(component)
-        return {"section": SectionObserver(index, value, direction, comparison.step)}
+        system = comparison.system
+        index = system.components.index(component)
+        period = system.period if index == system.clock else None
+        return {"section": SectionObserver(index, value, direction, comparison.step, period)}
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
         observer: SectionObserver | None = ensemble.observers.get("section")

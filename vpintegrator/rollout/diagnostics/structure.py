@@ -23,7 +23,7 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
     """Largest entry of |D^T J D - J| over windows (n, window, dim), 0 for a symplectic map.
 
     For a one-step method D is the derivative of its map and J the matrix of the canonical form,
-    q before p.
+    q before p. Where equations depend on time, it is the form of states (q, p) of one time.
 
     A model of windows maps the product space, of which only the windows that lie on solutions mean
     anything: a model could predict perfectly from the newest state alone, and its derivative there
@@ -90,18 +90,22 @@ def _largest_defect(
     """Over the windows, by the images of tangent vectors of so many components."""
     windows = _finite(flow, windows)
     whole = size <= _LARGEST
+    assert flow.system is not None
+    canonical = flow.system.phase_dim  # components of (q, p): no time
+    at_one_time = np.arange(size) % flow.dim < canonical
     if whole:
-        vectors = np.eye(size)
+        vectors = np.eye(size)[:, at_one_time]
     else:
         vectors = np.random.default_rng(0).standard_normal((size, _VECTORS))
+        vectors[~at_one_time] = 0.0
         windows = fewer(windows, max(_FEWEST, affordable(len(windows), size)))
-    start = _form(vectors, flow.dim)
+    start = _form(vectors, flow.dim, canonical)
     part = max(1, _ENTRIES // vectors.size)
     defects = []
     with np.errstate(all="ignore"):
         for first in range(0, len(windows), part):
             images = image(flow, windows[first : first + part], vectors)
-            for change in _form(images, flow.dim) - start:
+            for change in _form(images, flow.dim, canonical) - start:
                 pairs = change[np.triu_indices(len(change), 1)]
                 defects.append(np.abs(pairs).max() if whole else np.sqrt((pairs**2).mean()))
     return _largest(np.array(defects))
@@ -126,11 +130,13 @@ def _image_of_windows(flow: NumericalFlow, windows: np.ndarray, vectors: np.ndar
     return flow.tangent(windows, vectors)
 
 
-def _form(vectors: np.ndarray, dim: int) -> np.ndarray:
+def _form(vectors: np.ndarray, dim: int, canonical: int) -> np.ndarray:
     """w(u, v) (..., k, k) of all pairs of vectors (..., window * dim, k), summed over time."""
     *several, size, k = vectors.shape
-    halves = np.split(vectors.reshape(*several, size // dim, dim, k), 2, axis=-2)
-    q, p = (half.reshape(*several, size // 2, k) for half in halves)
+    window = size // dim
+    states = vectors.reshape(*several, window, dim, k)[..., :canonical, :]
+    halves = np.split(states, 2, axis=-2)
+    q, p = (half.reshape(*several, window * canonical // 2, k) for half in halves)
     products = q.swapaxes(-1, -2) @ p
     return products - products.swapaxes(-1, -2)
 
