@@ -19,6 +19,7 @@ from vpintegrator.nn.basis import (
     terms,
     total_degrees,
 )
+from vpintegrator.nn.basis_folding import coupling_at
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
@@ -296,6 +297,19 @@ class BasisCoupling(nn.Module):
         if phi is None:  # at most a constant
             return matrix.sum(0).expand_as(z)
         return phi @ matrix
+
+    def at(self, values: torch.Tensor) -> BasisCoupling:
+        """The coupling of the other components where the last ones have these values (m,).
+
+        Terms that differ in functions of the last components alone become one. No symmetries are
+        built into it, as values break them.
+
+        Raises
+        ------
+        InputError
+            If the sweep moves one of the last components.
+        """
+        return coupling_at(self, values)
 
     def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
         """What the shear of this number in the sweep adds to states, zero outside its block."""

@@ -18,6 +18,7 @@ from vpintegrator.nn.basis import (
     terms,
     total_degrees,
 )
+from vpintegrator.nn.basis_folding import potential_at
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.univariate import Univariate, families
 
@@ -227,6 +228,10 @@ class BasisPotential(nn.Module):
                 if j in found and i < self.size:
                     found[i] = found[i] + found[j] * slope
         return torch.stack([found[j] for j in range(self.size)], -1)
+
+    def at(self, values: torch.Tensor) -> BasisPotential:
+        """The potential of the other components where the conserved ones have these values."""
+        return potential_at(self, values)
 
     def take(self, smaller: BasisPotential) -> None:
         """Become the potential of the same components and symmetries, of no higher degree."""

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.nn.folding import at
 
 
 class Composition(nn.Sequential):
@@ -29,6 +30,10 @@ class Composition(nn.Sequential):
         """Whether every layer keeps the symplectic form of states (q, p) exactly."""
         return all(getattr(layer, "symplectic", False) for layer in self)
 
+    def at(self, values: torch.Tensor) -> Composition:
+        """The composition of the layers of the other components, at values of the last ones."""
+        return Composition(*(at(layer, values) for layer in self))
+
     def inverse(self, y: torch.Tensor) -> torch.Tensor:
         """The inverses of the layers in reverse order.
 
@@ -42,6 +47,56 @@ class Composition(nn.Sequential):
                 raise InputError(f"{type(layer).__name__} has no explicit inverse")
             y = layer.inverse(y)  # type: ignore[operator]
         return y
+
+
+class Inverse(nn.Module):
+    """The inverse of a layer.
+
+    Parameters
+    ----------
+    layer : Module
+        Explicitly invertible.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.composition import Inverse
+    >>> layer = vp.nn.AdditiveCoupling(dim=3)
+    >>> z = torch.rand(5, 3, dtype=torch.float64)
+    >>> bool(torch.allclose(Inverse(layer)(layer(z)), z))
+    True
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        if not is_invertible(layer):
+            raise InputError(f"{type(layer).__name__} has no explicit inverse")
+        self.layer = layer
+
+    @property
+    def volume_preserving(self) -> bool:
+        """Whether the layer preserves volume."""
+        return bool(getattr(self.layer, "volume_preserving", False))
+
+    @property
+    def symplectic(self) -> bool:
+        """Whether the layer keeps the form of states (q, p)."""
+        return bool(getattr(self.layer, "symplectic", False))
+
+    def at(self, values: torch.Tensor) -> Inverse:
+        """The inverse of the layer of the other components, at values of the last ones."""
+        return Inverse(at(self.layer, values))
+
+    def forward(self, y: torch.Tensor) -> torch.Tensor:
+        return self.layer.inverse(y)  # type: ignore[operator]
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """What the layer itself makes of z."""
+        return self.layer(z)
 
 
 def is_invertible(layer: nn.Module) -> bool:

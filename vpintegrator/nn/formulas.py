@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +29,16 @@ def as_expressions(texts: Any, name: str = "expressions", most: int = MOST_FORMU
     if len(texts) > most:
         raise InputError(f"{name}: {len(texts)} expressions are more than the {most} allowed")
     return list(texts)
+
+
+def with_values(text: str, values: Mapping[int, float]) -> str:
+    """A formula with values in place of some of the components, by their numbers."""
+
+    def written(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return f"({values[number]!r})" if number in values else found[0]
+
+    return re.sub(r"\bz\[\s*([0-9]+)\s*\]", written, text)
 
 
 class Formulas:

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
+from vpintegrator.nn.folding import at
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
@@ -52,7 +53,10 @@ class GradientCoupling(nn.Module):
                 f"{potential.size} components; give two of the same size"
             )
         self.kinetic, self.potential = kinetic, potential
-        self.dim = 2 * _size(kinetic)
+        self.conserved: int = getattr(kinetic, "conserved", 0)
+        if self.conserved != getattr(potential, "conserved", 0):
+            raise InputError("the potentials of momenta and positions read other conserved states")
+        self.dim = 2 * _size(kinetic) + self.conserved
 
     @property
     def identity_at_zero(self) -> bool:
@@ -83,13 +87,29 @@ class GradientCoupling(nn.Module):
         self.kinetic.take(smaller.kinetic)  # type: ignore[operator]
         self.potential.take(smaller.potential)  # type: ignore[operator]
 
+    def at(self, values: torch.Tensor) -> GradientCoupling:
+        """The coupling of (q, p) where the conserved components have these values."""
+        return GradientCoupling(at(self.kinetic, values), at(self.potential, values))
+
+    def _halves(
+        self, z: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
+        """q, p and, if there is any, what is conserved."""
+        if not self.conserved:
+            q, p = z.chunk(2, -1)
+            return q, p, ()
+        n = _size(self.potential)
+        return z[..., :n], z[..., n : 2 * n], (z[..., 2 * n :],)
+
     def _drift(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        q, p = z.chunk(2, -1)
-        return torch.cat([torch.add(q, gradient(self.kinetic, p), alpha=sign), p], -1)
+        q, p, k = self._halves(z)
+        slope = gradient(self.kinetic, torch.cat([p, *k], -1) if k else p)
+        return torch.cat([torch.add(q, slope, alpha=sign), p, *k], -1)
 
     def _kick(self, z: torch.Tensor, sign: int) -> torch.Tensor:
-        q, p = z.chunk(2, -1)
-        return torch.cat([q, torch.add(p, gradient(self.potential, q), alpha=-sign)], -1)
+        q, p, k = self._halves(z)
+        slope = gradient(self.potential, torch.cat([q, *k], -1) if k else q)
+        return torch.cat([q, torch.add(p, slope, alpha=-sign), *k], -1)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})

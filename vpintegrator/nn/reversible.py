@@ -9,8 +9,9 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import is_canonical
-from vpintegrator.nn.composition import is_invertible
-from vpintegrator.nn.symmetry import as_reversing_symmetries, is_diagonal
+from vpintegrator.nn.composition import Composition, Inverse, is_invertible
+from vpintegrator.nn.folding import at, given
+from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, is_diagonal
 from vpintegrator.nn.tensor_arguments import as_dtype
 
 
@@ -49,6 +50,7 @@ class Reflection(nn.Module):
         diagonal = is_diagonal(rho)
         self.canonical = is_canonical(rho[0])
         self.time_reversal = time_reversal
+        self.symmetry = rho[0]
         signs = rho[0].diagonal().to(dtype) if diagonal else None
         self.register_buffer("signs", signs, persistent=False)
         self.register_buffer("matrix", None if diagonal else rho[0].to(dtype), persistent=False)
@@ -60,6 +62,48 @@ class Reflection(nn.Module):
             return X * self.signs
         assert self.matrix is not None
         return X @ self.matrix.mT
+
+
+class Reflected(nn.Module):
+    """X -> R layer(R X).
+
+    Parameters
+    ----------
+    layer : Module
+        Explicitly invertible.
+    reflection : Reflection
+        R.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.reversible import Reflected
+    >>> R = vp.nn.Reflection([[1, 0], [0, -1]], time_reversal=False)
+    >>> layer = Reflected(vp.nn.AdditiveCoupling(dim=2), R)
+    >>> z = torch.rand(5, 2, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z))
+    True
+    """
+
+    def __init__(self, layer: nn.Module, reflection: Reflection) -> None:
+        super().__init__()
+        self.layer, self.reflection = layer, reflection
+
+    @property
+    def volume_preserving(self) -> bool:
+        """Whether the layer preserves volume."""
+        return bool(getattr(self.layer, "volume_preserving", False))
+
+    @property
+    def symplectic(self) -> bool:
+        """Whether the layer is symplectic, and so is R but for the sign of the form."""
+        return bool(getattr(self.layer, "symplectic", False)) and self.reflection.canonical
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.reflection(self.layer(self.reflection(X)))
+
+    def inverse(self, Y: torch.Tensor) -> torch.Tensor:
+        """What ``forward`` maps to Y."""
+        return self.reflection(self.layer.inverse(self.reflection(Y)))  # type: ignore[operator]
 
 
 class Reversible(nn.Module):
@@ -129,6 +173,31 @@ class Reversible(nn.Module):
     def symplectic(self) -> bool:
         """Whether psi is symplectic, and so is R but for the sign of the form."""
         return bool(getattr(self.psi, "symplectic", False)) and self.reflection.canonical
+
+    def at(self, values: torch.Tensor) -> Reversible | Composition:
+        """The map of the other components at values k of the last ones.
+
+        Where R leaves these as they are it is psi_k R psi_k^-1 R, reversible; where R takes them to
+        others it is psi_k R psi_Rk^-1 R, and it is its inverse that is the map at Rk.
+
+        Raises
+        ------
+        InputError
+            If R mixes them with others.
+        """
+        values, rho = given(values), self.reflection.symmetry
+        n = len(rho) - len(values)
+        if bool(rho[:n, n:].any() or rho[n:, :n].any()):
+            raise InputError("the reversing symmetry mixes components that stay with others")
+        own, image = rho[:n, :n], rho[n:, n:] @ values
+        like = next(self.psi.parameters(), values)
+        psi, turned = at(self.psi, values), self.reflection.time_reversal
+        if bool(((image - values).abs() <= TOLERANCE).all()):
+            same = Reversible(psi, own, time_reversal=turned, dtype=like.dtype)
+            return same.to(like.device)
+        R = Reflection(own, time_reversal=turned, dtype=like.dtype)
+        back = Reflected(Inverse(at(self.psi, image)), R)
+        return Composition(back, psi).to(like.device)
 
     def _psi_inverse(self, X: torch.Tensor) -> torch.Tensor:
         return self.psi.inverse(X)  # type: ignore[operator]

@@ -12,6 +12,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.composition import is_invertible
+from vpintegrator.nn.folding import at
 from vpintegrator.nn.symmetry import TOLERANCE, as_matrices
 from vpintegrator.nn.tensor_arguments import as_dtype
 
@@ -58,7 +59,7 @@ class Rotated(nn.Module):
         Q = as_matrices([rotation], len(rotation), "rotation")[0]
         if not torch.allclose(Q @ Q.mT, torch.eye(len(Q)).to(Q), rtol=0, atol=TOLERANCE):
             raise InputError("rotation must be an orthogonal matrix")
-        self.layer = layer
+        self.layer, self.exact = layer, Q
         J = canonical_form(len(Q)) if len(Q) % 2 == 0 else None
         self.canonical = J is not None and bool((Q @ J @ Q.mT - J).abs().max() < TOLERANCE)
         self.register_buffer("rotation", Q.to(as_dtype(dtype)), persistent=False)
@@ -76,6 +77,20 @@ class Rotated(nn.Module):
     def take(self, smaller: Rotated) -> None:
         """Become the map of a layer by polynomials of no higher degree, rotated alike."""
         self.layer.take(smaller.layer)  # type: ignore[operator]
+
+    def at(self, values: torch.Tensor) -> Rotated:
+        """The rotated layer of the other components, at values of the last ones.
+
+        Raises
+        ------
+        InputError
+            If the rotation mixes them.
+        """
+        n = len(self.exact) - len(values)
+        if not torch.equal(self.exact[n:, n:], torch.eye(len(values)).double()):
+            raise InputError("the rotation mixes components that are to have values with others")
+        found = Rotated(at(self.layer, values), self.exact[:n, :n], dtype=self.rotation.dtype)
+        return found.to(self.rotation.device)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         return self.layer(z @ self.rotation.mT) @ self.rotation

@@ -1,0 +1,117 @@
+"""Layers where the last components of states have given values: what is left, multiplied out.
+
+Components that no layer moves, steps and parameters for two, may come last in a state (z, k). A
+layer of such states has a method ``at``: with values of k it gives the layer of z alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.symmetry import TOLERANCE
+
+
+def at(layer: nn.Module, values: torch.Tensor) -> nn.Module:
+    """What a layer of states (z, k) is for z alone, at values (m,) of k.
+
+    Raises
+    ------
+    InputError
+        If the layer takes no such states.
+    """
+    if not hasattr(layer, "at"):
+        raise InputError(
+            f"{type(layer).__name__} takes no states whose last components stay as they are"
+        )
+    return layer.at(values)  # type: ignore[operator]
+
+
+def given(values: torch.Tensor, count: int | None = None) -> torch.Tensor:
+    """Values (m,) in float64 on the CPU, of which there must be ``count``."""
+    found = torch.as_tensor(values).detach().cpu().double()
+    if found.ndim != 1 or (count is not None and len(found) != count):
+        raise InputError(
+            f"values must be those of the {'' if count is None else f'{count} '}last components, "
+            f"not of the shape {tuple(found.shape)}"
+        )
+    return found
+
+
+def remaining(
+    group: torch.Tensor, values: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What values of the last components leave of a group (element, dim, dim).
+
+    Returns
+    -------
+    kept : Tensor, (element, n, n)
+        What those elements that leave the values as they are do to the other components, each
+        once.
+    cosets : Tensor, (coset, n, n)
+        What elements t do to the others, of which each S of the group is t times one that leaves
+        the values as they are.
+    images : Tensor, (coset, m)
+        The values as each t makes them.
+    """
+    n = group.shape[-1] - len(values)
+    moved = group[:, n:, n:].double().cpu() @ values
+    group = group.double().cpu()
+    fixed = ((moved - values).abs() <= TOLERANCE).all(1)
+    kept = group[fixed][:, :n, :n].unique(dim=0)
+    one = torch.eye(n, dtype=torch.float64)  # comes first
+    kept = kept[((kept - one).abs().amax((1, 2)) > TOLERANCE).long().argsort(stable=True)]
+    known: list[int] = []
+    for number, image in enumerate(moved):
+        if not any(bool(((image - moved[i]).abs() <= TOLERANCE).all()) for i in known):
+            known.append(number)
+    return kept, group[known][:, :n, :n], moved[known]
+
+
+class AtValues(nn.Module):
+    """A layer of states (z, k) at fixed k, as it is: for layers of which nothing can be folded.
+
+    Parameters
+    ----------
+    layer : Module
+        Of states (..., n + m), of which it moves the first n.
+    values : Tensor, (m,)
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.folding import AtValues
+    >>> shears = vp.nn.BasisCoupling(3, 4, sweep=[0, 1])
+    >>> layer = AtValues(shears, torch.tensor([0.5]))
+    >>> z = torch.rand(4, 2, dtype=torch.float64)
+    >>> bool(torch.allclose(layer(z), shears.at(torch.tensor([0.5]))(z)))
+    True
+    """
+
+    values: torch.Tensor
+
+    def __init__(self, layer: nn.Module, values: torch.Tensor) -> None:
+        super().__init__()
+        self.layer = layer
+        like = next(layer.parameters(), values)
+        self.register_buffer("values", given(values).to(like))
+
+    @property
+    def volume_preserving(self) -> bool:
+        """Whether the layer preserves volume."""
+        return bool(getattr(self.layer, "volume_preserving", False))
+
+    @property
+    def symplectic(self) -> bool:
+        """Whether the layer keeps the form of states (q, p)."""
+        return bool(getattr(self.layer, "symplectic", False))
+
+    def _extended(self, z: torch.Tensor) -> torch.Tensor:
+        return torch.cat([z, self.values.expand(*z.shape[:-1], len(self.values))], -1)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return self.layer(self._extended(z))[..., : z.shape[-1]]
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """The states that ``forward`` maps to z."""
+        return self.layer.inverse(self._extended(z))[..., : z.shape[-1]]  # type: ignore[operator]
