@@ -38,8 +38,9 @@ def test_is_the_system_with_these_parameters(case, data):
     expected = system.vector_field(states)
     np.testing.assert_allclose(varied.vector_field(states, parameters), expected, rtol=1e-13)
     columns = np.broadcast_to(parameters[:, None], (len(names), len(states)))
-    by_component = varied.vector_field_by_component(np.ascontiguousarray(states.T), columns)
-    np.testing.assert_allclose(by_component.T, expected, rtol=1e-13)
+    steps = np.linspace(0.1, 0.7, 7)
+    scaled = varied.scaled_field(steps, columns.T)(np.ascontiguousarray(states.T))
+    np.testing.assert_allclose(scaled.T, steps[:, None] * expected, rtol=1e-13)
     assert varied.invariants.keys() == system.invariants.keys()
     for name, invariant in system.invariants.items():
         found = varied.invariants[name](states, parameters)
@@ -77,6 +78,9 @@ def test_every_system_of_the_catalogue_can_vary(name):
     expected = system.vector_field(states)
     found = varied.vector_field(states, parameters)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    steps, several = np.full(3, 0.5), np.tile(parameters, (3, 1))
+    scaled = varied.scaled_field(steps, several)(np.ascontiguousarray(states.T))
+    np.testing.assert_allclose(scaled.T, expected / 2, rtol=1e-12, atol=1e-12)
     for length in lengths:
         with pytest.raises(vp.InputError, match=f"parameter {length} of {name} cannot vary"):
             VariedEquations(system, [length])

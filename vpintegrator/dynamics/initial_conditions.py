@@ -20,27 +20,28 @@ independent random numbers, uniform between two bounds or normal, single or arra
 Where the equations depend on time t these are distributions of the other components. The time at
 which a trajectory starts is ``t = 0`` or any other number, or uniform in ``t = [0, "2*pi"]``; by
 default uniform over a period, 0 where there is none.
+
+Where parameters vary, each state is drawn from the distribution that its own parameters make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, Value
+from vpintegrator.dynamics.energy_shell import Draw, EnergyShell
 from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, Equations, read_components
 from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.expression import Scope, check_name, parse
+from vpintegrator.dynamics.varying_numbers import VaryingNumbers, halves
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.toml import check_keys
 
-_PROPOSALS = 65_536  # at a time
-_MAXIMUM_PROPOSALS = 5_000_000  # unless this part of them is accepted:
-_LEAST_ACCEPTED = 1e-4
 _MOST_NUMBERS = 2**31  # in the initial states of one call
 _MOST_LISTED = 2e7  # in those of a list of curves
 _REQUIRED: dict[str, set[str]] = {
@@ -62,9 +63,15 @@ _OPTIONAL: dict[str, set[str]] = {
 class StateSpace(Protocol):
     """What a distribution has to know of a system."""
 
-    name: str
     equations: Equations
-    invariants: dict[str, Callable[[Any], Any]]
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    @property
+    def invariants(self) -> Mapping[str, Callable[..., Any]]:
+        """Functions of the state, and of the parameters where some vary."""
 
     @property
     def dim(self) -> int:
@@ -83,8 +90,7 @@ class _RandomNumbers:
     name: str
     length: int | None
     uniform: bool
-    first: float  # the lower bound, or the mean
-    second: float  # the upper bound, or the standard deviation
+    bounds: VaryingNumbers  # the lower and the upper bound, or the mean and the standard deviation
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -94,9 +100,10 @@ class _RandomNumbers:
     def value(self) -> Symbol | tuple[Symbol, ...]:
         return self.symbols[0] if self.length is None else self.symbols
 
-    def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
+    def draw(self, count: int, generator: np.random.Generator, parameters: Any) -> np.ndarray:
         draw = generator.uniform if self.uniform else generator.normal
-        return draw(self.first, self.second, (count, self.length or 1))
+        first, second = np.moveaxis(self.bounds(parameters), -1, 0)[..., None]
+        return draw(first, second, (count, self.length or 1))
 
 
 class InitialConditions:
@@ -105,7 +112,7 @@ class InitialConditions:
     Parameters
     ----------
     system
-        The system whose states these are.
+        The system whose states these are, or a :class:`VariedEquations`.
     table
         The table ``[initial_conditions]`` of a system file or recipe.
     source
@@ -152,17 +159,24 @@ class InitialConditions:
                 f"{self.where}: distribution '{name}' needs {', '.join(sorted(missing))}"
             )
         make: Callable[[], None] = getattr(self, "_read_" + name.replace("-", "_"))
+        self._symbols: tuple[Symbol, ...] = getattr(system, "symbols", ())
         self._states: np.ndarray | None = None
-        self._draw: Callable[[int, np.random.Generator], np.ndarray]
-        self._first_time, self._last_time = self._times()
+        self._draw: Draw
+        self._start_times = self._times()
         make()
         self.available = None if self._states is None else len(self._states)
 
-    def sample(self, count: int | None, generator: np.random.Generator) -> np.ndarray:
+    def sample(
+        self,
+        count: int | None,
+        generator: np.random.Generator,
+        parameters: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Initial states of shape (count, dim).
 
         From a list (points, curves), ``count`` of them in random order, all of them for None; from
-        a distribution, ``count`` independent draws.
+        a distribution, ``count`` independent draws. Where parameters vary, ``parameters`` (count,
+        name) are those of each state.
 
         Raises
         ------
@@ -180,10 +194,10 @@ class InitialConditions:
                     f"{self.distribution} holds {len(self._states)}"
                 )
             chosen = self._states[generator.permutation(len(self._states))[:count]]
-            return self._with_time(chosen, generator)
+            return self._with_time(chosen, generator, parameters)
         if count is None:
             raise InputError(f"{self.where}: say how many states to draw")
-        return self._draw(count, generator)
+        return self._draw(count, generator, parameters)
 
     def _count(self, count: Any) -> int:
         whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
@@ -194,32 +208,43 @@ class InitialConditions:
             )
         return int(count)
 
-    def _times(self) -> tuple[float, float]:
+    def _times(self) -> VaryingNumbers:
         """Between which times trajectories start, where the equations depend on time."""
         e = self.system.equations
         if e.clock is None:
-            return 0.0, 0.0
+            return self._values([0, 0])
         name = self.system.components[e.clock]
         given = self.table.get(name, [0, float(e.periods.get(e.clock, 0))])
         bounds = given if isinstance(given, list) else [given, given]
         if len(bounds) != 2:
             raise InputError(f"{self.where} {name}: expected a time or [earliest, latest]")
-        first, last = (self._number(bound, name) for bound in bounds)
-        if first > last:
-            raise InputError(f"{self.where} {name}: the earliest time is above the latest")
-        return first, last
 
-    def _with_time(self, states: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        def check(numbers: np.ndarray) -> None:
+            if (numbers[..., 0] > numbers[..., 1]).any():
+                raise InputError(f"{self.where} {name}: the earliest time is above the latest")
+
+        return self._values([self._number(bound, name) for bound in bounds], check)
+
+    def _with_time(
+        self, states: np.ndarray, generator: np.random.Generator, parameters: np.ndarray | None
+    ) -> np.ndarray:
         """States (count, dim) of those without the time, if there is one."""
         if self._dim == self.system.dim:
             return states
-        times = np.full((len(states), 1), self._first_time)
-        if self._last_time > self._first_time:
-            times = generator.uniform(self._first_time, self._last_time, times.shape)
+        first, last = halves(self._start_times(parameters))
+        times = np.array(np.broadcast_to(first, (len(states), 1)))
+        if (last > first).any():
+            times = generator.uniform(first, last, times.shape)
         return np.concatenate([states, times], axis=1)
 
-    # each reader sets _states, a list of states without the time, or _draw, a function of count and
-    # generator that gives states with it
+    def _timed(self, draw: Draw) -> Draw:
+        """The same with the time, if there is one, as the last component."""
+        return lambda count, generator, parameters: self._with_time(
+            draw(count, generator, parameters), generator, parameters
+        )
+
+    # each reader sets _states, a list of states without the time, or _draw, a function of count,
+    # generator and parameters that gives states with it
 
     def _read_points(self) -> None:
         points = self.table["points"]
@@ -229,10 +254,15 @@ class InitialConditions:
             self._vector(p if isinstance(p, list) else None, f"points, entry {i}")
             for i, p in enumerate(points)
         ]
-        self._states = np.array(rows)
+        self._states = np.array(
+            [[self._fixed(entry, f"{self.where} points") for entry in row] for row in rows]
+        )
 
     def _read_curves(self) -> None:
-        start, stop, step = (self._number(self.table[k], k) for k in ("start", "stop", "step"))
+        start, stop, step = (
+            self._fixed(self._number(self.table[k], k), f"{self.where} {k}")
+            for k in ("start", "stop", "step")
+        )
         if step <= 0 or stop <= start or not (stop - start) / step * self._dim < _MOST_LISTED:
             raise InputError(f"{self.where}: need start < stop and a positive step that fits")
         parameter = check_name(str(self.table["parameter"]), f"{self.where} parameter")
@@ -252,6 +282,8 @@ class InitialConditions:
             if not isinstance(curve, list) or len(curve) != self._dim:
                 raise InputError(f"{where}: expected {self._dim} expressions of {parameter}")
             expressions = [parse(text, scope, where) for text in curve]
+            for expression in expressions:
+                self._fixed(expression, where, but=symbol)
             function = vectorised(expressions, [symbol], "numpy")
             with np.errstate(all="ignore"):
                 columns = [np.broadcast_to(c, values.shape) for c in function(values)]
@@ -261,39 +293,53 @@ class InitialConditions:
         self._states = np.concatenate(rows).astype(np.float64)
 
     def _read_uniform(self) -> None:
-        low, high = self._box()
-        self._draw = lambda count, generator: self._with_time(
-            generator.uniform(low, high, (count, len(low))), generator
+        box, dim = self._box(), self._dim
+        self._draw = self._timed(
+            lambda count, generator, parameters: generator.uniform(
+                *halves(box(parameters)), (count, dim)
+            )
         )
 
     def _read_normal(self) -> None:
-        mean, std = (
-            self._vector(self.table.get("mean", 0), "mean"),
-            self._vector(self.table.get("std", 1), "std"),
+        def check(numbers: np.ndarray) -> None:
+            if (numbers[..., dim:] < 0).any():
+                raise InputError(f"{self.where} std: a standard deviation cannot be negative")
+
+        dim = self._dim
+        values = self._values(
+            [
+                *self._vector(self.table.get("mean", 0), "mean"),
+                *self._vector(self.table.get("std", 1), "std"),
+            ],
+            check,
         )
-        if (std < 0).any():
-            raise InputError(f"{self.where} std: a standard deviation cannot be negative")
-        self._draw = lambda count, generator: self._with_time(
-            generator.normal(mean, std, (count, len(mean))), generator
+        self._draw = self._timed(
+            lambda count, generator, parameters: generator.normal(
+                *halves(values(parameters)), (count, dim)
+            )
         )
 
     def _read_sphere(self) -> None:
         radius = self._number(self.table.get("radius", 1), "radius")
-        centre = self._vector(self.table.get("centre", 0), "centre")
+        values = self._values([*self._vector(self.table.get("centre", 0), "centre"), radius])
+        dim = self._dim
 
-        def draw(count: int, generator: np.random.Generator) -> np.ndarray:
-            directions = generator.normal(size=(count, len(centre)))
-            lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-            return self._with_time(centre + radius * directions / lengths, generator)
+        def draw(
+            count: int, generator: np.random.Generator, parameters: np.ndarray | None
+        ) -> np.ndarray:
+            numbers = values(parameters)
+            centre, radius = numbers[..., :-1], numbers[..., -1:]
+            directions = generator.normal(size=(count, dim))
+            return centre + radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
-        self._draw = draw
+        self._draw = self._timed(draw)
 
     def _read_energy_shell(self) -> None:
-        low, high = self._box()
+        box = self._box()
         energy = self.table["energy"]
         if not isinstance(energy, list) or len(energy) != 2:
             raise InputError(f"{self.where} energy: expected [lowest, highest]")
-        lowest, highest = (self._number(e, "energy") for e in energy)
+        limits = self._values([self._number(e, "energy") for e in energy])
         name = self.table.get("invariant", "energy")
         if not isinstance(name, str) or name not in self.system.invariants:
             raise InputError(
@@ -301,29 +347,8 @@ class InitialConditions:
                 f"{nearest(str(name), self.system.invariants)}"
             )
         invariant = self.system.invariants[name]
-
-        def draw(count: int, generator: np.random.Generator) -> np.ndarray:
-            found: list[np.ndarray] = []
-            missing, proposed = count, 0
-            while missing > 0:
-                size = int(np.clip(4 * missing, 1024, _PROPOSALS))
-                proposals = generator.uniform(low, high, (size, len(low)))
-                proposals = self._with_time(proposals, generator)
-                value = invariant(proposals)
-                accepted = proposals[(value >= lowest) & (value <= highest)][:missing]
-                found.append(accepted)
-                missing -= len(accepted)
-                proposed += len(proposals)
-                hopeless = count - missing < _LEAST_ACCEPTED * proposed
-                if proposed > _MAXIMUM_PROPOSALS and hopeless and missing > 0:
-                    raise InputError(
-                        f"{self.where}: only {count - missing} of {proposed} states in the box "
-                        f"have an energy between {lowest:g} and {highest:g}; "
-                        "change low and high, or energy"
-                    )
-            return np.concatenate(found) if found else np.empty((0, self.system.dim))
-
-        self._draw = draw
+        shell = EnergyShell(box, limits, invariant, self._with_time, self.where)
+        self._draw = shell.draw_each if self._symbols else shell.draw
 
     def _read_formula(self) -> None:
         numbers = self._random_numbers()
@@ -338,25 +363,28 @@ class InitialConditions:
 
         @cache  # compiled when first needed: loading a system is to be quick
         def formulas() -> ComponentFunction:
-            return vectorised(expressions, symbols, "numpy")
+            return vectorised(expressions, [*symbols, *self._symbols], "numpy")
 
-        def draw(count: int, generator: np.random.Generator) -> np.ndarray:
+        def draw(
+            count: int, generator: np.random.Generator, parameters: np.ndarray | None
+        ) -> np.ndarray:
             columns = np.empty((len(symbols), count))
             start = 0
             for number in numbers:
                 stop = start + len(number.symbols)
-                columns[start:stop] = number.draw(count, generator).T
+                columns[start:stop] = number.draw(count, generator, parameters).T
                 start = stop
+            own: Any = () if parameters is None else parameters.T
             with np.errstate(all="ignore"):
-                values = formulas()(*columns)
+                values = formulas()(*columns, *own)
             states = np.empty((count, self._dim))
             for column, value in zip(states.T, values, strict=True):
                 column[:] = value
             if not np.isfinite(states).all():
                 raise InputError(f"{self.where} state: a formula has no finite value")
-            return self._with_time(states, generator)
+            return states
 
-        self._draw = draw
+        self._draw = self._timed(draw)
 
     def _random_numbers(self) -> list[_RandomNumbers]:
         """The entries of the table ``random``, in its order."""
@@ -382,7 +410,8 @@ class InitialConditions:
                 )
             length = None
             if "length" in entry:
-                count = self._number(entry["length"], f"random {name} length")
+                where = f"{here} length"
+                count = self._fixed(self._number(entry["length"], f"random {name} length"), where)
                 if not 1 <= count <= MAXIMUM_DIMENSION or count != int(count):
                     raise InputError(
                         f"{here} length: {count:g} is no whole number between 1 and "
@@ -390,26 +419,28 @@ class InitialConditions:
                     )
                 length = int(count)
             uniform = "low" in entry
-            first, second = (
+            values = [
                 self._number(entry[key], f"random {name} {key}")
                 for key in (("low", "high") if uniform else ("mean", "std"))
-            )
-            if (first > second) if uniform else (second < 0):
-                raise InputError(
-                    f"{here}: " + ("low is above high" if uniform else "std cannot be negative")
-                )
-            numbers.append(_RandomNumbers(self._algebra, name, length, uniform, first, second))
+            ]
+            bounds = self._values(values, partial(_check_bounds, uniform=uniform, where=here))
+            numbers.append(_RandomNumbers(self._algebra, name, length, uniform, bounds))
         return numbers
 
-    def _box(self) -> tuple[np.ndarray, np.ndarray]:
-        low, high = self._vector(self.table["low"], "low"), self._vector(self.table["high"], "high")
-        if (low > high).any():
-            raise InputError(f"{self.where}: low is above high")
-        return low, high
+    def _box(self) -> VaryingNumbers:
+        """Lower and then upper bounds."""
+
+        def check(numbers: np.ndarray) -> None:
+            low, high = halves(numbers)
+            if (low > high).any():
+                raise InputError(f"{self.where}: low is above high")
+
+        bounds = [self._vector(self.table[key], key) for key in ("low", "high")]
+        return self._values([*bounds[0], *bounds[1]], check)
 
     @cached_property
     def _algebra(self) -> Algebra:
-        return Algebra()
+        return self.system.equations.algebra if self._symbols else Algebra()
 
     @cached_property
     def _scope(self) -> Scope:
@@ -418,12 +449,22 @@ class InitialConditions:
         values = {name: value for name, value in scope.values.items() if name not in state}
         return Scope(values, scope.integers, self._algebra)
 
-    def _number(self, text: Any, key: str) -> float:
-        where = f"{self.where} {key}"
-        return self._value(parse(text, self._scope, where), where)
+    def _values(
+        self, values: Sequence[Value], check: Callable[[np.ndarray], None] = lambda _: None
+    ) -> VaryingNumbers:
+        return VaryingNumbers(values, self._symbols, check)
 
-    def _value(self, value: Value, where: str) -> float:
-        assert not isinstance(value, Expression)  # the scope holds no variables
+    def _number(self, text: Any, key: str) -> Value:
+        return parse(text, self._scope, f"{self.where} {key}")
+
+    def _fixed(self, value: Value, where: str, but: Symbol | None = None) -> float:
+        """A number that no parameter which varies may change, or a formula of one variable."""
+        if isinstance(value, Expression):
+            others = [symbol for symbol in self._algebra.symbols(value) if symbol is not but]
+            if others:
+                names = ", ".join(symbol.name for symbol in others)
+                raise InputError(f"{where}: this cannot depend on {names}, which varies")
+            return float("nan")
         return float(value)
 
     def _components(self, table: Any, key: str, scope: Scope) -> list[Value]:
@@ -439,12 +480,19 @@ class InitialConditions:
             raise InputError(f"{where}: nothing is given for {', '.join(missing[:6])}")
         return [found[k] for k in range(len(names))]
 
-    def _vector(self, value: Any, key: str) -> np.ndarray:
+    def _vector(self, value: Any, key: str) -> list[Value]:
         dim = self._dim
         if isinstance(value, Mapping):
-            expressions = self._components(value, key, self._scope)
-            return np.array([self._value(e, f"{self.where} {key}") for e in expressions])
+            return self._components(value, key, self._scope)
         if value is None or (isinstance(value, list) and len(value) != dim):
             raise InputError(f"{self.where} {key}: expected {dim} numbers")
         entries = value if isinstance(value, list) else [value] * dim
-        return np.array([self._number(entry, key) for entry in entries])
+        return [self._number(entry, key) for entry in entries]
+
+
+def _check_bounds(numbers: np.ndarray, uniform: bool, where: str) -> None:
+    first, second = numbers[..., 0], numbers[..., 1]
+    if (first > second).any() if uniform else (second < 0).any():
+        raise InputError(
+            f"{where}: " + ("low is above high" if uniform else "std cannot be negative")
+        )

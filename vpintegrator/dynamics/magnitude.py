@@ -12,26 +12,34 @@ _SAMPLED = 100  # orbits from which the size of an invariant's terms is taken
 _ENTRIES = 1_000_000  # components of all their states with one left out
 
 
-def terms_of(invariant: Callable[[np.ndarray], Any], initial: np.ndarray) -> float:
+def terms_of(
+    invariant: Callable[..., Any], initial: np.ndarray, parameters: np.ndarray | None = None
+) -> float:
     """Largest size of the terms of an invariant at some of the states (trajectory, dim).
 
-    They are seen by leaving out one component at a time: a sum that cancels does not any more.
+    They are seen by leaving out one component at a time: a sum that cancels does not any more. Of
+    an invariant that also takes ``parameters`` these are (trajectory, name).
     """
     dim = initial.shape[-1]
-    initial = initial[np.isfinite(initial).all(axis=-1)]
-    initial = initial[: min(_SAMPLED, max(1, _ENTRIES // dim**2))]
+    chosen = np.flatnonzero(np.isfinite(initial).all(axis=-1))
+    chosen = chosen[: min(_SAMPLED, max(1, _ENTRIES // dim**2))]
+    own = () if parameters is None else (parameters[chosen, None],)
     with np.errstate(all="ignore"):
-        return largest_of(invariant(initial[:, None] * (1 - np.eye(dim))))
+        return largest_of(invariant(initial[chosen, None] * (1 - np.eye(dim)), *own))
 
 
-def size_of(invariant: Callable[[np.ndarray], Any], initial: np.ndarray) -> float:
+def size_of(
+    invariant: Callable[..., Any], initial: np.ndarray, parameters: np.ndarray | None = None
+) -> float:
     """Largest value of an invariant at states (trajectory, dim), or of its terms where it cancels.
 
     A momentum that is zero in all orbits has the size of its terms: those of the rounding would
     make any change enormous.
     """
+    own = () if parameters is None else (parameters,)
     with np.errstate(all="ignore"):
-        value, terms = largest_of(invariant(initial)), terms_of(invariant, initial)
+        value = largest_of(invariant(initial, *own))
+        terms = terms_of(invariant, initial, parameters)
     return value if value > _VANISHING * terms else terms
 
 

@@ -202,6 +202,7 @@ def _breakdown(system: System, initial: np.ndarray, last: np.ndarray, time: floa
     state = ", ".join(f"{x:.6g}" for x in initial[worst, :8])
     return InputError(
         f"the solution of {system.name} from ({state}{', ...' if system.dim > 8 else ''}) cannot "
-        f"be continued beyond t = {time:.6g}: it grows without bound or leaves the domain of the "
-        "equations; choose other initial states or a shorter time"
+        f"be continued beyond {system.time_name} = {time:.6g}:  "
+        "it grows without bound or leaves the domain of the equations; choose other initial states "
+        "or a shorter time"
     )

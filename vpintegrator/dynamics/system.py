@@ -105,6 +105,8 @@ class System:
     1.0
     """
 
+    time_name = "t"  # for messages
+
     def __init__(
         self,
         text: str,
@@ -288,14 +290,19 @@ class System:
         self.require_equations("the divergence")
         return self._divergence(state)
 
-    @cached_property
-    def initial_conditions(self) -> InitialConditions:
-        """The distribution of initial states that the system file suggests."""
+    @property
+    def initial_table(self) -> Mapping[str, Any]:
+        """The table ``[initial_conditions]`` of the system file."""
         if self._initial_table is None:
             raise InputError(
                 f"{self._source} suggests no initial states; add a table [initial_conditions]"
             )
-        return InitialConditions(self, self._initial_table, self._source)
+        return self._initial_table
+
+    @cached_property
+    def initial_conditions(self) -> InitialConditions:
+        """The distribution of initial states that the system file suggests."""
+        return InitialConditions(self, self.initial_table, self._source)
 
     def sample_initial(self, count: int, generator: np.random.Generator) -> np.ndarray:
         """Draw ``count`` initial states, (count, dim), from the suggested distribution."""

@@ -6,7 +6,7 @@ them, each trajectory its own, they are symbols instead, and arrays when formula
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Symbol, TooLong, Value
+from vpintegrator.dynamics.coefficients import Coefficients
 from vpintegrator.dynamics.equations import Equations, read_state_and_formulas
 from vpintegrator.dynamics.evaluation import ComponentFunction, as_array, vectorised
 from vpintegrator.dynamics.expression import Scope, parse
@@ -81,6 +82,21 @@ class VariedEquations:
         }
 
     @property
+    def name(self) -> str:
+        """The system's name."""
+        return self.system.name
+
+    @property
+    def dim(self) -> int:
+        """Number of components of the state."""
+        return len(self.equations.components)
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the state's components."""
+        return self.equations.components
+
+    @property
     def arguments(self) -> tuple[Symbol, ...]:
         """The symbols of the state, and then those of the parameters."""
         return (*self.equations.symbols, *self.symbols)
@@ -97,14 +113,50 @@ class VariedEquations:
             result[..., i] = value
         return result
 
-    def vector_field_by_component(
-        self, components: np.ndarray, parameters: np.ndarray
-    ) -> np.ndarray:
-        """The same with components (dim, ...) and parameters (name, ...) first."""
-        result = np.empty_like(components)
-        for i, value in enumerate(self._field(*components, *parameters)):
-            result[i] = value
-        return result
+    def scaled_field(
+        self, steps: np.ndarray, parameters: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """h f(z; parameters) of components (dim, trajectory), each trajectory with its own h.
+
+        What does not depend on the state is computed here, once: the function takes as long as that
+        of the system with numbers.
+
+        Parameters
+        ----------
+        steps
+            h, (trajectory,).
+        parameters
+            (trajectory, name).
+        """
+        function, constants_of, factors_of = self._scaled
+        constants = constants_of(steps, *parameters.T)
+        factors = factors_of(*constants)
+
+        def field(components: np.ndarray) -> np.ndarray:
+            result = np.empty_like(components)
+            values = function(*components, *constants)
+            for i, (factor, value) in enumerate(zip(factors, values, strict=True)):
+                np.multiply(factor, value, out=result[i])
+            return result
+
+        return field
+
+    @cached_property
+    def _scaled(self) -> tuple[ComponentFunction, ComponentFunction, ComponentFunction]:
+        """The field but for factors, the coefficients in both, and these factors."""
+        algebra = self.equations.algebra
+        algebra.allow_derivatives()
+        step = algebra.symbol("step", varies=False)
+        found = Coefficients(self.equations.vector_field, self.equations.symbols, step, algebra)
+        arguments = [*self.equations.symbols, *found.symbols]
+        return (
+            vectorised(found.values, arguments, "numpy"),
+            vectorised(found.definitions, [step, *self.symbols], "numpy"),
+            vectorised(found.factors, found.symbols, "numpy"),
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return VariedEquations, (self.system, self.names)
 
     @cached_property
     def _field(self) -> ComponentFunction:
