@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 import vpintegrator as vp
@@ -25,7 +24,9 @@ from vpintegrator.rollout import file_writing, recording
 from vpintegrator.training import checkpoint
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "data" / "formats"
-WHOLE, VIEW, IMPORTED = "whole.h5", "view.h5", "imported.h5"
+WHOLE = "whole.h5"
+PLAIN = FOLDER / "dataset-1"  # where nothing varies the format is that of version 1
+FAMILY, FAMILY_VIEW = "family.h5", "family-view.h5"
 ROLLOUT = "rollout.h5"
 CHECKPOINT = "checkpoint"
 # an implicit method is integrated one trajectory at a time, so that 65 of them make two shards
@@ -120,12 +121,20 @@ def dataset_numbers(path: Path) -> dict[str, Any]:
     """Of a dataset."""
     dataset = vp.open_dataset(path)
     groups = {name: dataset.states(name) for name in dataset.shapes}
-    return {
+    step, conditions, family = float(dataset.attributes["step"]), None, {}
+    if dataset.is_family:
+        values = {name: dataset.conditions(name) for name in dataset.shapes}
+        conditions = dataset_file.Conditions(dataset.varied, values)
+        family = {
+            "varied": {name: list(bounds) for name, bounds in dataset.varied.items()},
+            "last conditions": values["test"][-1].tolist(),
+        }
+    return family | {
         "system": dataset.system.name,
-        "step": dataset.step,
+        "step": step,
         "shapes": {name: list(shape) for name, shape in dataset.shapes.items()},
         "fingerprint": dataset.fingerprint,
-        "fingerprint of the states": dataset_file.fingerprint(groups, dataset.step),
+        "fingerprint of the states": dataset_file.fingerprint(groups, step, conditions),
         "last state": groups["test"][-1, -1].tolist(),
         "estimated error": dataset.accuracy.get("estimated_error"),
         "complete": dataset.is_complete,
@@ -188,14 +197,13 @@ def _plain(summary: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------- making the samples
 
 
-def make_dataset(folder: Path, _: Path) -> dict[str, Any]:
-    """One file, one that is a view of its shards, and one of measured states, one missing."""
-    vp.generate("rigid-body", folder / WHOLE, count=12, steps=6, seed=5)
-    vp.generate("rigid-body", folder / VIEW, single_file=False, seed=5, **SHARDED)
-    measured = np.cos(np.arange(60.0)).reshape(5, 6, 2)
-    measured[0, 3] = np.nan
-    vp.import_dataset(measured, folder / IMPORTED, step=0.1, missing=True, seed=5)
-    return {name: dataset_numbers(folder / name) for name in (WHOLE, VIEW, IMPORTED)}
+def make_family(folder: Path, _: Path) -> dict[str, Any]:
+    """Trajectories of different steps and parameters: one file, and a view of its shards."""
+    vary = {"step": [0.05, 0.4], "I1": [1.5, 2.5], "I3": {"low": 0.5, "high": 0.9, "log": True}}
+    options = {"seed": 5, "vary": vary}
+    vp.generate("rigid-body", folder / FAMILY, count=12, steps=6, **options)
+    vp.generate("rigid-body", folder / FAMILY_VIEW, single_file=False, **options, **SHARDED)
+    return {name: dataset_numbers(folder / name) for name in (FAMILY, FAMILY_VIEW)}
 
 
 def make_model(folder: Path, dataset: Path) -> dict[str, Any]:
@@ -269,7 +277,7 @@ def make_rollout_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
 
 # a format, and what tells samples of it apart
 MAKERS: dict[tuple[str, str], Callable[[Path, Path], dict[str, Any]]] = {
-    ("dataset", ""): make_dataset,
+    ("dataset", ""): make_family,
     ("model", ""): make_model,
     ("model", "-symplectic"): make_symplectic_models,
     ("rollout", ""): make_rollout,
@@ -284,7 +292,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     top = parser.parse_args().folder
     versions = current_versions()
-    dataset = top / f"dataset-{versions['dataset']}" / WHOLE
+    dataset = PLAIN / WHOLE
     for (kind, what), make in MAKERS.items():
         folder = top / f"{kind}-{versions[kind]}{what}"
         if folder.exists():

@@ -87,9 +87,8 @@ def test_rollouts_open_and_are_drawn(path, numbers, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("path", "numbers"), files("training-checkpoint"))
 def test_trainings_go_on(path, numbers, copy):
-    version = samples.current_versions()["dataset"]
-    dataset = samples.FOLDER / f"dataset-{version}" / samples.WHOLE
     folder = copy(path).parent
+    dataset = samples.PLAIN / samples.WHOLE
     model, history = samples.training(path.stem, dataset, folder, resume=True)
     the_same(samples.training_numbers(model, history), numbers, rtol=1e-6, atol=1e-9)
     assert history.epochs > samples.INTERRUPTED
@@ -146,9 +145,7 @@ def open_again(kind, path):
     elif kind == "rollout":
         vp.open_rollout(path)
     elif kind == "training-checkpoint":
-        version = samples.current_versions()["dataset"]
-        dataset = samples.FOLDER / f"dataset-{version}" / samples.WHOLE
-        samples.training(path.stem, dataset, path.parent, resume=True)
+        samples.training(path.stem, samples.PLAIN / samples.WHOLE, path.parent, resume=True)
     else:
         model = vp.load(path.parent / "vpff.safetensors")
         samples.comparison(model, path.parent, resume=True)

@@ -67,9 +67,10 @@ def test_the_plan_keeps_stacks_whole():
     plan = Plan.of(recipe)
     assert plan.rows % stack_size(recipe) == 0
     parts = list(plan)
-    assert [number for number, _, _ in parts] == list(range(plan.shards))
-    assert plan.shards > 2 and not plan.varied
-    assert np.array_equal(np.concatenate([part for _, _, part in parts]), recipe.initial_states())
+    assert [number for number, _ in parts] == list(range(plan.shards))
+    assert plan.shards > 2 and not plan.uneven
+    assert np.array_equal(plan.initial, recipe.initial_states())
+    assert np.array_equal(np.concatenate([plan.initial[rows] for _, rows in parts]), plan.initial)
     long = load_recipe("rigid-body", count=30, steps=10**6)
     assert Plan.of(long).rows == stack_size(long) == 1
 
@@ -359,15 +360,18 @@ def test_a_full_disk_can_be_resumed(whole, tmp_path, monkeypatch):
 def test_sorting_by_difficulty_keeps_the_order(monkeypatch):
     recipe = load_recipe(KEPLER, count=40)
     initial = recipe.initial_states()
-    found = rates(recipe.system, initial, 3.0)
+    conditions = recipe.conditions()
+    found = rates(recipe, initial, conditions)
     assert (
         np.corrcoef(np.argsort(np.argsort(-initial[:, 3])), np.argsort(np.argsort(found)))[0, 1]
         > 0.95
     )  # the slower it starts, the closer it comes to the centre
     monkeypatch.setattr("vpintegrator.data.generation.stacks.stack_size", lambda _: 8)
-    assert Plan.of(recipe).varied
-    assert not Plan.of(load_recipe("pendulum", count=40)).varied
-    plain, by_difficulty = (integrate(recipe, initial, varied) for varied in (False, True))
+    assert Plan.of(recipe).uneven
+    assert not Plan.of(load_recipe("pendulum", count=40)).uneven
+    plain, by_difficulty = (
+        integrate(recipe, initial, conditions, uneven) for uneven in (False, True)
+    )
     np.testing.assert_allclose(by_difficulty, plain, rtol=1e-8, atol=1e-9)
     assert not np.array_equal(by_difficulty, plain)
     assert np.array_equal(by_difficulty[:, 0], initial)

@@ -76,6 +76,7 @@ def main(
       vp-gen rigid-body -o rigid-body.h5
       vp-gen pendulum --count 500 --step 0.1 -p g=9.81
       vp-gen my-system.toml --steps 50
+      vp-gen rigid-body --vary step=0.05:0.4 --vary I1=1.5:2.5
       vp-gen rigid-body --count 1000000 --steps 100 --workers 8
       vp-gen --from lab.csv --step 0.02 -o lab.h5
       vp-gen --from lab.csv --system pendulum --fit g -o lab.h5
@@ -101,8 +102,8 @@ def main(
         inspect_file(inspect, output, overwrite)
         return
     run = {name: options.pop(name) for name in generating.RUN_OPTIONS.names}
-    # an option that was not given is None, a flag False; a 0 that was given stays to be judged
-    given = {k: v for k, v in options.items() if v is not None and v is not False}
+    # an option not given is None, (), or False for a flag; a 0 that was given stays to be judged
+    given = {k: v for k, v in options.items() if v is not None and v is not False and v != ()}
     values = read_parameters(parameters)
     if from_ is not None:
         importing.import_file(from_, output, overwrite, values, given, run)

@@ -34,6 +34,13 @@ RECIPE_OPTIONS = Options(
     click.option("--step", type=float, help="Time between two states."),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of the random initial states."),
     parameter_option(),
+    click.option(
+        "--vary",
+        multiple=True,
+        metavar="NAME=LOW:HIGH[:log]",
+        help="Give each trajectory a step or parameter of its own, uniform between two values, or "
+        "its logarithm; repeat for several.",
+    ),
     click.option("--method", help="SciPy's solver: DOP853, RK45, RK23, Radau, BDF, LSODA."),
     click.option("--rtol", type=float, help="Relative tolerance of every single trajectory."),
     click.option("--atol", type=float, help="Absolute tolerance of every single trajectory."),
@@ -111,8 +118,40 @@ def generate_dataset(
     as_text = not source.endswith(".toml") and ("\n" in source or "=" in source)
     path = output or Path("dataset.h5" if as_text else f"{Path(source).stem}.h5")
     check_output(path, overwrite or run["resume"])
-    recipe = load_recipe(source, parameters=parameters, **_recipe_options(options))
+    recipe_options = _recipe_options(options)
+    _check_given(recipe_options.get("vary", {}), parameters, options.get("step"))
+    recipe = load_recipe(source, parameters=parameters, **recipe_options)
     report_generated(_generate_with_progress(recipe, path, overwrite=overwrite, **run))
+
+
+def read_ranges(entries: tuple[str, ...]) -> dict[str, Any]:
+    """``("step=0.05:0.4", "k=1:10:log")`` as the table ``[vary]`` of a recipe."""
+    table: dict[str, Any] = {}
+    for entry in entries:
+        name, _, text = (part.strip() for part in entry.partition("="))
+        low, _, rest = text.partition(":")
+        high, colon, log = rest.partition(":")
+        try:
+            bounds = [float(low), float(high)]
+            if not name or (colon and log.strip() != "log"):
+                raise ValueError
+        except ValueError:
+            raise InputError(
+                f"--vary {entry}: expected NAME=LOW:HIGH, such as step=0.05:0.4, or with :log "
+                "behind it for a uniform logarithm"
+            ) from None
+        if name in table:
+            raise InputError(f"--vary {entry}: {name} varies already")
+        table[name] = {"low": bounds[0], "high": bounds[1], "log": True} if log else bounds
+    return table
+
+
+def _check_given(table: Mapping[str, Any], parameters: Mapping[str, Any], step: Any) -> None:
+    """What varies has no value of its own."""
+    for name in table:
+        if name in parameters or (name == "step" and step is not None):
+            option = "--step" if name == "step" else f"-p {name}=..."
+            raise InputError(f"--vary {name}=...: it varies, so leave {option} out")
 
 
 def _recipe_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,6 +160,7 @@ def _recipe_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
     options = dict(given)
     tables: dict[str, dict[str, Any]] = {"observation": {}, "split": {}, "stratified": {}}
+    tables["vary"] = read_ranges(options.pop("vary", ()))
     for key in ("noise", "relative_noise"):
         if key in options:
             values = read_numbers(options.pop(key), key)

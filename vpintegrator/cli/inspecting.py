@@ -64,7 +64,10 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     say("state", f"{dataset.dim} components: {_plain(', '.join(dataset.system.components))}")
     if bodies := dataset.system.bodies:
         say("symmetries", f"{told_of_bodies(bodies)}: {', '.join(bodies.symmetries) or 'none'}")
-    say("step", f"{dataset.step:g}")
+    say("step", dataset.step_text)
+    for name, (low, high) in dataset.varied.items():
+        if name != "step":
+            say("varies", f"{name} from {low:g} to {high:g}")
     for name, group in groups.items():
         count, length, _ = group.shape
         span = f"t = {group.times[0]:g} to {group.times[1]:g}" if length else "no times"

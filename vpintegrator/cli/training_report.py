@@ -52,7 +52,7 @@ def announce(model: Integrator, data: Dataset) -> None:
     for line in (model.description, *model.choices):
         out.print(f"  {line}", soft_wrap=True)
     out.print(
-        f"  window {model.window}, predicting {model.prediction_window}; step {data.step:g}; "
+        f"  window {model.window}, predicting {model.prediction_window}; step {data.step_text}; "
         f"{data.shapes['train'][0]} training trajectories of {data.system.title}",
         soft_wrap=True,
     )

@@ -8,6 +8,7 @@ from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split
 from vpintegrator.data.stratified import Stratification
+from vpintegrator.data.variation import Variation
 from vpintegrator.data.windows import windows
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Recipe",
     "Split",
     "Stratification",
+    "Variation",
     "generate",
     "import_dataset",
     "list_recipes",

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.argument_values import whole_number
-from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION
+from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
 from vpintegrator.data.split import GROUPS
+from vpintegrator.data.values import is_number
+from vpintegrator.data.variation import STEP
 from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
 from vpintegrator.dynamics import System
-from vpintegrator.errors import InputError
-from vpintegrator.reading import Guarded, open_hdf5
+from vpintegrator.errors import InputError, printable
+from vpintegrator.reading import Guarded, StoredGroup, open_hdf5
 
 if TYPE_CHECKING:
     import torch
@@ -38,8 +40,9 @@ class Dataset:
     system
         The system whose trajectories it holds; one without equations where they were measured and
         nothing else is known.
-    step
-        Time between states.
+    varied
+        What differs from trajectory to trajectory, by name and in order: the least and the largest
+        value of the ``step`` (first), and of parameters. Empty where nothing does.
     recipe
         Text of the recipe that made it, or of what was imported.
     seed
@@ -68,7 +71,7 @@ class Dataset:
         self.path = path = Path(path)
         with open_hdf5(path, FORMAT, FORMAT_VERSION) as f:
             self.attributes: dict[str, Any] = f.attributes
-            self.step = f.number("step", positive=True)
+            self._step = f.number("step", positive=True)
             self.title = f.text("title")
             self.recipe = f.text("recipe")
             self.seed = f.whole("seed")
@@ -78,6 +81,7 @@ class Dataset:
             self.parameters: dict[str, Any] = f.json("parameters")
             self._system = f.text("system"), f.text("system_name")
             folder = find_shards(path, f)
+            self.varied = _read_varied(f)
             self.shapes: dict[str, tuple[int, ...]] = {}
             self._layouts: dict[str, ShardLayout] = {}
             for name in GROUPS:
@@ -88,6 +92,8 @@ class Dataset:
                     self._layouts[name] = read_layout(path, f, name, folder)
                     self.shapes[name] = self._layouts[name].shape
                 group.dataset("time", self.shapes[name][1:2])
+                for variable in map(condition_variable, self.varied):
+                    group.dataset(variable, self.shapes[name][:1])
             dims = {shape[2] for shape in self.shapes.values()}
             if len(dims) != 1 or 0 in dims:
                 sizes = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
@@ -95,6 +101,68 @@ class Dataset:
             if not any(shape[0] and shape[1] for shape in self.shapes.values()):
                 raise InputError(f"{path} holds no states")
             self.noise = f.numbers("noise", self.dim, None)
+
+    @property
+    def step(self) -> float:
+        """Time between states.
+
+        Raises
+        ------
+        InputError
+            If every trajectory has its own.
+        """
+        if STEP in self.varied:
+            raise InputError(
+                f"every trajectory of {self.path} has its own step, from {self.step_text}: take "
+                'the first column of dataset.conditions("train"), or the range dataset.varied'
+            )
+        return self._step
+
+    @property
+    def step_text(self) -> str:
+        """The step in words, or between which values it varies: ``0.2``, ``0.05 to 0.4``."""
+        if STEP in self.varied:
+            low, high = self.varied[STEP]
+            return f"{low:g} to {high:g}"
+        return f"{self._step:g}"
+
+    @property
+    def is_family(self) -> bool:
+        """Whether trajectories differ in their step or parameters."""
+        return bool(self.varied)
+
+    def conditions(
+        self, group: str, trajectories: slice | int | np.ndarray = slice(None)
+    ) -> np.ndarray:
+        """What varies, of trajectories of a group: (trajectory, what varies), float64.
+
+        The columns are in the order of ``varied``; there are none where nothing varies.
+
+        Parameters
+        ----------
+        group
+            ``train``, ``validation`` or ``test``.
+        trajectories
+            Which of them, as for :meth:`states`.
+
+        Raises
+        ------
+        InputError
+            If there is no such group, or a value in the file is not finite, or no positive step.
+        """
+        self._check(group)
+        count = self.shapes[group][:1]
+        values = np.empty((*count, len(self.varied)))
+        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+            for k, name in enumerate(self.varied):
+                values[:, k] = f.group(group).array(condition_variable(name), count)
+                low = 0.0 if name == STEP else -np.inf
+                if not (np.isfinite(values[:, k]) & (values[:, k] > low)).all():
+                    raise InputError(
+                        f"{self.path}, {group}: the {name} of a trajectory is no "
+                        f"{'positive' if name == STEP else 'finite'} number"
+                    )
+        return values[trajectories]
 
     @property
     def is_observed(self) -> bool:
@@ -123,12 +191,13 @@ class Dataset:
     def description(self) -> str:
         """How many trajectories there are, and how they are shared out."""
         lengths = {shape[1] for shape in self.shapes.values() if shape[0] and shape[1]}
-        steps = f"{max(lengths) - 1:,} steps of {self.step:g} each"
+        steps = f"{max(lengths) - 1:,} steps of {self.step_text} each{self._varied_text}"
         if len(lengths) == 1:
             counts = ", ".join(f"{shape[0]:,} {name}" for name, shape in self.shapes.items())
             return f"{counts}; {steps}"
         parts = ", ".join(f"{shape[1]:,} {name}" for name, shape in self.shapes.items())
-        return f"{self.shapes['train'][0]:,}, cut in time: {parts}; steps of {self.step:g}"
+        steps = f"steps of {self.step_text}{self._varied_text}"
+        return f"{self.shapes['train'][0]:,}, cut in time: {parts}; {steps}"
 
     def states(
         self,
@@ -172,8 +241,14 @@ class Dataset:
             with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
                 yield Guarded(f.group(group).dataset("state", self.shapes[group]), str(self.path))
 
+    @property
+    def _varied_text(self) -> str:
+        ranges = self.varied.items()
+        named = [f"{name} {low:g} to {high:g}" for name, (low, high) in ranges if name != STEP]
+        return "".join(f", {text}" for text in named)
+
     def times(self, group: str) -> np.ndarray:
-        """Times of the states of a group, (time,)."""
+        """Times of the states of a group, (time,); numbers of steps where these differ."""
         self._check(group)
         with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
             return f.group(group).array("time", self.shapes[group][1:2])
@@ -294,7 +369,23 @@ class Dataset:
 
     def __repr__(self) -> str:
         groups = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
-        return f"<Dataset {self.path}: {self._system[1]}, step {self.step:g}, {groups}>"
+        varied = f"step {self.step_text}{self._varied_text}"
+        return f"<Dataset {self.path}: {self._system[1]}, {varied}, {groups}>"
+
+
+def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
+    """What varies, by name, and between which values."""
+    table = file.json("varied", default={})
+    for name, bounds in table.items():
+        numbers = isinstance(bounds, list) and len(bounds) == 2 and all(map(is_number, bounds))
+        if not numbers or not bounds[0] <= bounds[1] or (name == STEP and bounds[0] <= 0):
+            raise InputError(
+                f"{file}: the attribute 'varied' must hold two numbers for each name, the least "
+                f"and the largest, not {printable(repr(bounds))[:40]} for {printable(name)}"
+            )
+    if STEP in table and next(iter(table)) != STEP:
+        raise InputError(f"{file}: in the attribute 'varied' the step must come first")
+    return {name: (float(low), float(high)) for name, (low, high) in table.items()}
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:

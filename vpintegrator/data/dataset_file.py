@@ -2,7 +2,8 @@
 
 Groups ``train``, ``validation`` and ``test`` each hold ``state (trajectory, time, component)`` in
 float64, chunked and checksummed, with ``time`` and ``component`` as dimension scales; the root's
-attributes say what was computed, and how, and how well.
+attributes say what was computed, and how, and how well. What varies from trajectory to trajectory
+stands beside the states, as ``step (trajectory)`` and ``parameter_NAME (trajectory)``.
 """
 
 from __future__ import annotations
@@ -10,20 +11,44 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import h5py
 import numpy as np
 
 from vpintegrator.data.recipe import Recipe
+from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.state_file import write_header, write_overview, write_states
 from vpintegrator.errors import printable
 from vpintegrator.hdf5 import create_hdf5
 
 FORMAT = "vpintegrator-dataset"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_PLAIN = 1  # version of files in which nothing varies
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What varies from trajectory to trajectory.
+
+    Attributes
+    ----------
+    varied
+        Names, ``step`` first where it varies, and between which values.
+    values
+        (trajectory, what varies) for each group.
+    """
+
+    varied: Mapping[str, tuple[float, float]]
+    values: Mapping[str, np.ndarray]
+
+    def digest(self, group: str) -> bytes:
+        """SHA-256 of the values of a group."""
+        rows = np.ascontiguousarray(self.values[group], dtype="<f8")
+        return hashlib.sha256(rows.data).digest()
 
 
 def save_dataset(
@@ -34,6 +59,7 @@ def save_dataset(
     noise: np.ndarray,
     overwrite: bool = False,
     *,
+    conditions: np.ndarray | None = None,
     known_digests: Mapping[str, bytes] | None = None,
     shards: tuple[str, Sequence[int]] | None = None,
 ) -> None:
@@ -53,6 +79,8 @@ def save_dataset(
         Standard deviation of that of the observation, (dim,).
     overwrite
         Whether a file of that name may be replaced.
+    conditions
+        What varies of all trajectories, (trajectory, what varies).
     known_digests
         Of the trajectories of each group, see :func:`digests`, if they are known.
     shards
@@ -63,7 +91,12 @@ def save_dataset(
     InputError
         If the file exists and ``overwrite`` is false, or cannot be written.
     """
-    times = recipe.step * np.arange(recipe.steps + 1)
+    times, varying = recipe.times, None
+    if recipe.vary is not None and conditions is not None:
+        values = {name: conditions[which] for name, (which, _) in recipe.parts().items()}
+        varying = Conditions(recipe.vary.bounds, values)
+    if known_digests is None:
+        known_digests = {name: digests(states[name]) for name in states}
     write_dataset(
         path,
         overwrite,
@@ -77,9 +110,7 @@ def save_dataset(
             "rtol": recipe.rtol,
             "atol": recipe.atol,
             "accuracy": json.dumps(accuracy),
-            "fingerprint": fingerprint(states, recipe.step)
-            if known_digests is None
-            else combined_fingerprint(known_digests, recipe.step),
+            "fingerprint": combined_fingerprint(known_digests, recipe.step, varying),
             "noise": noise,
             "complete": int(recipe.observation.complete),
         },
@@ -87,6 +118,7 @@ def save_dataset(
             name: (states[name], times[part], which.start)
             for name, (which, part) in recipe.parts().items()
         },
+        conditions=varying,
         shards=shards,
     )
 
@@ -101,31 +133,43 @@ def write_dataset(
     *,
     units: Sequence[str] | None = None,
     time_unit: str = "1",
+    conditions: Conditions | None = None,
     shards: tuple[str, Sequence[int]] | None = None,
 ) -> None:
     """Write a dataset: attributes of its own, and states, times and trajectories of each group."""
     with create_hdf5(path, overwrite) as f:
-        write_header(f, FORMAT, FORMAT_VERSION, system, step)
+        version = _PLAIN if conditions is None else FORMAT_VERSION
+        write_header(f, FORMAT, version, system, step)
         f.attrs.update(attributes)
+        if conditions is not None:
+            f.attrs["varied"] = json.dumps(conditions.varied)
         for name, (states, times, numbers) in groups.items():
             group = f.create_group(name, track_order=True)
             write_states(group, states, times, system, numbers, units, time_unit)
+            if conditions is not None:
+                _write_conditions(group, conditions.varied, conditions.values[name], time_unit)
         write_overview(f, system)
         if shards is not None:
             _write_shards(f, *shards)
 
 
-def fingerprint(states: Mapping[str, np.ndarray], step: float) -> str:
+def fingerprint(
+    states: Mapping[str, np.ndarray], step: float, conditions: Conditions | None = None
+) -> str:
     """Hash of the step and all states, the same on every machine for the same numbers."""
-    return combined_fingerprint({name: digests(states[name]) for name in states}, step)
+    return combined_fingerprint({name: digests(states[name]) for name in states}, step, conditions)
 
 
-def combined_fingerprint(known: Mapping[str, bytes], step: float) -> str:
+def combined_fingerprint(
+    known: Mapping[str, bytes], step: float, conditions: Conditions | None = None
+) -> str:
     """The same from the digests of the trajectories of each group."""
     whole = hashlib.sha256(np.float64(step).astype("<f8").tobytes())
     for name in sorted(known):
         whole.update(name.encode())
         whole.update(known[name])
+        if conditions is not None:
+            whole.update(conditions.digest(name))
     return whole.hexdigest()
 
 
@@ -133,6 +177,32 @@ def digests(states: np.ndarray) -> bytes:
     """SHA-256 of each trajectory, 32 bytes each, so that those of parts can be put together."""
     rows = np.ascontiguousarray(states, dtype="<f8")
     return b"".join(hashlib.sha256(row.data).digest() for row in rows)
+
+
+def condition_variable(name: str) -> str:
+    """Name of the variable that holds what varies: ``step``, ``parameter_I1``."""
+    return name if name == STEP else f"parameter_{name}"
+
+
+def _write_conditions(
+    group: h5py.Group, names: Iterable[str], values: np.ndarray, time_unit: str
+) -> None:
+    """A variable of the trajectories for each thing that varies, named as coordinates of states."""
+    variables = []
+    for name, column in zip(names, values.T, strict=True):
+        variables.append(condition_variable(name))
+        dataset = group.create_dataset(variables[-1], data=np.asarray(column, dtype=np.float64))
+        dataset.attrs["units"] = printable(time_unit) if name == STEP else "1"
+        dataset.attrs["long_name"] = (
+            "time between two states of the trajectory"
+            if name == STEP
+            else f"parameter {printable(name)} of the trajectory"
+        )
+        dataset.dims[0].attach_scale(group["trajectory"])
+    group["state"].attrs["coordinates"] = " ".join(variables)
+    if STEP in names:
+        group["time"].attrs["long_name"] = "number of steps: the time is so many times the step"
+        group["time"].attrs["units"] = "1"
 
 
 def _write_shards(file: h5py.File, folder: str, sizes: Sequence[int]) -> None:

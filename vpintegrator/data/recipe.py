@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from vpintegrator.data.observation import Observation
 from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.values import is_number
+from vpintegrator.data.variation import Variation, check_variation
 from vpintegrator.dynamics import InitialConditions, System, load_system, solve
 from vpintegrator.dynamics.load import find_description, is_path
-from vpintegrator.dynamics.solve import check_solver
+from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver
+from vpintegrator.dynamics.varied import VariedEquations
+from vpintegrator.dynamics.varied_solve import ScaledFlow, solve_varied
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.toml import check_keys, read_toml, toml_text
 
@@ -37,7 +41,7 @@ class Recipe:
     system
         The system, with its parameters.
     step
-        Time between the states of a trajectory.
+        Time between the states of a trajectory, where that is the same for all.
     steps
         Number of steps; a trajectory has ``steps + 1`` states.
     trajectories
@@ -50,6 +54,8 @@ class Recipe:
         Whether every trajectory belongs to one group, or is cut in time.
     observation
         What is seen of the states: noise, and times without observation.
+    vary
+        What differs from trajectory to trajectory, the step or parameters; None for nothing.
     method, rtol, atol
         Solver and tolerances, see :func:`vpintegrator.dynamics.solve`.
     seed
@@ -74,6 +80,7 @@ class Recipe:
     stratified: Stratification | None = None
     split: Split = field(default_factory=Split)
     observation: Observation = field(default_factory=Observation)
+    vary: Variation | None = None
     method: str = "DOP853"
     rtol: float = 1e-12
     atol: float = 1e-12
@@ -102,6 +109,79 @@ class Recipe:
         _require_number(self.atol, f"{where}, [solver] atol", positive=True)
         check_solver(self.method, self.rtol, self.atol, f"{where}, [solver]: ")
         self._check_observation()
+        if self.vary is not None:
+            check_variation(self.vary, self.system, where)
+            if self.stratified is not None and self.vary.parameters:
+                raise InputError(
+                    f"{where}, [stratified]: the invariant would depend on "
+                    f"{', '.join(self.vary.parameters)}, which vary; leave one of both out"
+                )
+
+    @cached_property
+    def varied(self) -> VariedEquations | None:
+        """The equations with what varies left open; None where nothing varies."""
+        if self.vary is None:
+            return None
+        return VariedEquations(self.system, self.vary.parameters)
+
+    def conditions(self) -> np.ndarray:
+        """What varies, for all trajectories: (trajectory, what varies), in the order of its names.
+
+        The values of each group cover the ranges evenly.
+        """
+        if self.vary is None:
+            return np.empty((self.count, 0))
+        cut = self.split.by == "time"
+        counts = [self.count] if cut else [self.trajectories.get(group, 0) for group in GROUPS]
+        return self.vary.draw(counts, self.seed)
+
+    def solve(
+        self,
+        initial: np.ndarray,
+        conditions: np.ndarray,
+        counts: np.ndarray | None = None,
+        *,
+        method: str | None = None,
+        tighter: float = 1.0,
+        progress: Callable[[int], None] | None = None,
+    ) -> np.ndarray:
+        """Exact states (trajectory, time, dim) after ``counts`` steps, by default after each.
+
+        Parameters
+        ----------
+        initial, conditions
+            Where the trajectories start, and what varies of each.
+        counts
+            Increasing numbers of steps, 0 first.
+        method, tighter
+            The solver, by default the recipe's, and what the tolerances are divided by.
+        progress
+            Called now and then with the number of states found since the last call.
+        """
+        counts = np.arange(self.steps + 1) if counts is None else counts
+        rtol = max(self.rtol / tighter, SMALLEST_TOLERANCE)
+        options = method or self.method, rtol, self.atol / tighter, progress
+        if self.varied is None or self.vary is None:
+            return solve(self.system, initial, self.step * counts, *options)
+        steps, parameters = self.vary.split(conditions, self.step)
+        return solve_varied(self.varied, initial, steps, parameters, counts, *options)
+
+    def flow(self, conditions: np.ndarray) -> System:
+        """What is integrated for all of these trajectories together."""
+        if self.varied is None or self.vary is None:
+            return self.system
+        return ScaledFlow(self.varied, *self.vary.split(conditions, self.step))
+
+    @property
+    def duration(self) -> float:
+        """How long a trajectory is in the time of :meth:`flow`, in steps where something varies."""
+        return self.steps if self.vary is not None else self.step * self.steps
+
+    @property
+    def times(self) -> np.ndarray:
+        """Of the states of a trajectory, (time,); counted in steps where every one has its own."""
+        own = self.vary is not None and self.vary.of_step is not None
+        return (1.0 if own else self.step) * np.arange(self.steps + 1)
 
     @property
     def count(self) -> int:
@@ -133,9 +213,17 @@ class Recipe:
             If there are none, or fewer than are wanted.
         """
         generator = np.random.default_rng(self.seed)
+        table, source = self.initial_conditions, self.source
+        if self.vary is not None and self.varied is not None and self.vary.parameters:
+            # each state from the distribution of its own parameters
+            if not table:
+                table, source = self.system.initial_table, self.system.name
+            parameters = self.vary.split(self.conditions(), self.step)[1]
+            conditions = InitialConditions(self.varied, table, source)
+            return conditions.sample(self.count, generator, parameters)
         conditions = (
-            InitialConditions(self.system, self.initial_conditions, self.source)
-            if self.initial_conditions
+            InitialConditions(self.system, table, source)
+            if table
             else self.system.initial_conditions
         )
         if self.stratified is None:
@@ -159,9 +247,8 @@ class Recipe:
         """
         if not np.any(self.observation.relative_noise):
             return self.observation.standard_deviation(self.system.dim)
-        times = self.step * np.arange(self.steps + 1)
-        first = initial[:_SPREAD_SAMPLE]
-        states = solve(self.system, first, times, self.method, self.rtol, self.atol)
+        part = slice(0, _SPREAD_SAMPLE)
+        states = self.solve(initial[part], self.conditions()[part])
         return self.observation.standard_deviation(self.system.dim, states.std(axis=(0, 1)))
 
     def observe(self, states: np.ndarray, first: int, noise: np.ndarray) -> np.ndarray:
@@ -217,6 +304,7 @@ class Recipe:
             "stratified": self.stratified.table if self.stratified else {},
             "split": self.split.table,
             "observation": self.observation.table,
+            "vary": self.vary.table if self.vary else {},
             "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol},
         }
         return toml_text(values, tables)
@@ -242,8 +330,8 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
     **overrides
         ``step``, ``steps``, ``seed``, ``method``, ``rtol``, ``atol``, ``trajectories``,
         ``initial_conditions``: values that replace the recipe's; ``stratified``, ``split``,
-        ``observation``: the same, or dictionaries that replace some of their entries; ``count``:
-        trajectories in all; ``parameters``: a dictionary of the system's parameters.
+        ``observation``, ``vary``: the same, or dictionaries that replace some of their entries;
+        ``count``: trajectories in all; ``parameters``: a dictionary of the system's parameters.
 
     Raises
     ------
@@ -259,6 +347,8 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
     count = overrides.pop("count", None)
     parameters = overrides.pop("parameters", {})
     tables = {key: overrides.pop(key) for key in _TABLES if key in overrides}
+    if "step" not in overrides and (middle := _middle_step(tables.get("vary"), "recipe")):
+        overrides["step"] = middle
     if isinstance(source, Recipe):
         if parameters:
             system = System(
@@ -326,7 +416,7 @@ def _read(
         hint = nearest(name, list_systems()) or f"; there are {', '.join(list_systems())}"
         raise InputError(f"{label}, system: there is no system '{name}' in the catalogue{hint}")
     values = {
-        "step": system.defaults.get("step"),
+        "step": _middle_step(table.get("vary"), label) or system.defaults.get("step"),
         "steps": system.defaults.get("steps", 100),
         **{key: table[key] for key in plain if key in table},
         **solver,
@@ -340,7 +430,15 @@ _TABLES: dict[str, Any] = {
     "stratified": Stratification.from_table,
     "split": Split.from_table,
     "observation": Observation.from_table,
+    "vary": Variation.from_table,
 }
+
+
+def _middle_step(vary: Any, where: str) -> float | None:
+    """The middle of the steps, where they vary: the step that stands for all of them."""
+    if isinstance(vary, Mapping):
+        vary = Variation.from_table(vary, where)
+    return vary.of_step.middle if isinstance(vary, Variation) and vary.of_step else None
 
 
 def _with_tables(recipe: Recipe, tables: Mapping[str, Any]) -> Recipe:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.magnitude import size_of
-from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE
 
 _SAMPLE = 8  # trajectories of each part that are integrated a second time, more tightly
 _EVERY = 4  # of their output times, at which both are compared
@@ -49,24 +47,17 @@ class Accuracy:
         }
 
 
-def measure_accuracy(recipe: Recipe, states: np.ndarray) -> Accuracy:
+def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray) -> Accuracy:
     """Errors of states (trajectory, time, dim), from the invariants and a second integration.
 
     Nothing is shared with the run that is judged: the sample is a stack of its own, at a tolerance
     ten times tighter, whose steps end at other times, so that they differ even where the output
     times set the steps.
     """
-    change, largest = _invariants(recipe.system, states)
+    change, largest = _invariants(recipe, states, conditions)
     chosen = np.unique(np.linspace(0, len(states) - 1, _SAMPLE).astype(int))
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
-    again = solve(
-        recipe.system,
-        states[chosen, 0],
-        recipe.step * at,
-        "DOP853",
-        max(recipe.rtol / 10, SMALLEST_TOLERANCE),
-        recipe.atol / 10,
-    )
+    again = recipe.solve(states[chosen, 0], conditions[chosen], at, method="DOP853", tighter=10)
     difference = float(np.abs(again - states[np.ix_(chosen, at)]).max())
     return Accuracy(change, largest, difference, len(chosen))
 
@@ -82,13 +73,21 @@ def combine(parts: Iterable[Accuracy]) -> Accuracy:
     )
 
 
-def _invariants(system: System, states: np.ndarray) -> tuple[dict[str, float], dict[str, float]]:
-    change, largest = (dict.fromkeys(system.invariants, 0.0) for _ in range(2))
+def _invariants(
+    recipe: Recipe, states: np.ndarray, conditions: np.ndarray
+) -> tuple[dict[str, float], dict[str, float]]:
+    invariants: Mapping[str, Callable[..., np.ndarray]] = recipe.system.invariants
+    parameters = None
+    if recipe.varied is not None and recipe.vary is not None:
+        invariants = recipe.varied.invariants
+        parameters = recipe.vary.split(conditions, recipe.step)[1]
+    change, largest = (dict.fromkeys(invariants, 0.0) for _ in range(2))
     for start in range(0, len(states), _ROWS):
         part = states[start : start + _ROWS]
-        for name, invariant in system.invariants.items():
-            values = invariant(part)
+        own = None if parameters is None else parameters[start : start + _ROWS]
+        for name, invariant in invariants.items():
+            values = invariant(part) if own is None else invariant(part, own[:, None])
             change[name] = max(change[name], float(np.abs(values - values[:, :1]).max()))
-            size = size_of(invariant, part[:, 0])
+            size = size_of(invariant, part[:, 0], own)
             largest[name] = max(largest[name], float(np.abs(values).max()), size)
     return change, largest

@@ -76,8 +76,8 @@ def generate(
     progress
         Called with the numbers of states found and wanted.
     **overrides
-        ``count``, ``step``, ``steps``, ``seed``, ``parameters``, ``method``, ``rtol``, ``atol``,
-        ...: see :func:`load_recipe`.
+        ``count``, ``step``, ``steps``, ``seed``, ``parameters``, ``vary``, ``method``, ``rtol``,
+        ``atol``, ...: see :func:`load_recipe`.
 
     Returns
     -------
@@ -129,11 +129,11 @@ def generate(
 
     advance(0)
     if plan.shards == 1 and not folder_of(path).exists():
-        states = integrate(recipe, plan.initial, plan.varied, advance)
+        states = integrate(recipe, plan.initial, plan.conditions, plan.uneven, advance)
         seen = recipe.observe(states, 0, noise)
         groups = {group: seen[part] for group, part in recipe.parts().items()}
-        accuracy = measure_accuracy(recipe, states).summary()  # of the exact states
-        save_dataset(path, recipe, groups, accuracy, noise, overwrite)
+        accuracy = measure_accuracy(recipe, states, plan.conditions).summary()  # of exact states
+        save_dataset(path, recipe, groups, accuracy, noise, overwrite, conditions=plan.conditions)
         return Dataset(path)
     if single_file is None:
         single_file = found != "view" and size <= _LARGEST_SINGLE
@@ -163,15 +163,16 @@ def _run(
 
 def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:
     plan, folder = shards.plan, shards.folder.resolve()
-    for number, first, initial in plan:
+    for number, rows in plan:
         yield Task(
             recipe=shards.recipe,
             path=folder / shard_name(number),
             identity=shards.identity,
             number=number,
-            first=first,
-            initial=initial,
-            varied=plan.varied,
+            first=rows.start,
+            initial=plan.initial[rows],
+            conditions=plan.conditions[rows],
+            uneven=plan.uneven,
             noise=noise,
             versions=versions(),
             reuse=reuse,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpintegrator.data.generation.stacks import MEMORY, is_varied, stack_size
+from vpintegrator.data.generation.stacks import MEMORY, is_uneven, stack_size
 from vpintegrator.data.recipe import Recipe
 
 _STACKS = 64  # in a shard at most, so that slow integrations are saved often
@@ -24,30 +24,36 @@ class Plan:
     ----------
     initial
         Initial states of all trajectories, (trajectory, dim).
+    conditions
+        What varies of each, (trajectory, what varies).
     rows
         Trajectories of a shard.
-    varied
+    uneven
         Whether they are sorted by difficulty before they are stacked.
     """
 
     initial: np.ndarray
+    conditions: np.ndarray
     rows: int
-    varied: bool
+    uneven: bool
 
     @classmethod
     def of(cls, recipe: Recipe) -> Plan:
         """Draw the initial states and lay out the shards."""
-        initial, stack = recipe.initial_states(), stack_size(recipe)
+        initial, conditions = recipe.initial_states(), recipe.conditions()
+        stack = stack_size(recipe)
         trajectory = 8 * recipe.system.dim * (recipe.steps + 1)
         stacks = min(max(MEMORY // (stack * trajectory), 1), _STACKS)
-        return cls(initial, stack * stacks, is_varied(recipe, initial))
+        uneven = is_uneven(recipe, initial, conditions)
+        return cls(initial, conditions, stack * stacks, uneven)
 
     @property
     def shards(self) -> int:
         """Their number."""
         return -(-len(self.initial) // self.rows)
 
-    def __iter__(self) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Number, first trajectory and initial states of each shard."""
-        for number, first in enumerate(range(0, len(self.initial), self.rows)):
-            yield number, first, self.initial[first : first + self.rows]
+    def __iter__(self) -> Iterator[tuple[int, slice]]:
+        """Number and trajectories of each shard."""
+        total = len(self.initial)
+        for number, first in enumerate(range(0, total, self.rows)):
+            yield number, slice(first, min(first + self.rows, total))

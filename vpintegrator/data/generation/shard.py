@@ -47,7 +47,9 @@ class Task:
         Of the shard, and of its first trajectory.
     initial
         Initial states, (trajectory, dim).
-    varied
+    conditions
+        What varies of each trajectory.
+    uneven
         Whether to sort them by difficulty.
     noise
         Standard deviation of the observation's noise, (dim,).
@@ -63,7 +65,8 @@ class Task:
     number: int
     first: int
     initial: np.ndarray
-    varied: bool
+    conditions: np.ndarray
+    uneven: bool
     noise: np.ndarray
     versions: dict[str, str]
     reuse: bool
@@ -125,10 +128,10 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     if task.reuse and (found := find_shard(task)):
         return found
     recipe, count = task.recipe, len(task.initial)
-    states = integrate(recipe, task.initial, task.varied, progress)
-    accuracy = measure_accuracy(recipe, states)
+    states = integrate(recipe, task.initial, task.conditions, task.uneven, progress)
+    accuracy = measure_accuracy(recipe, states, task.conditions)
     seen = recipe.observe(states, task.first, task.noise)
-    times = recipe.step * np.arange(recipe.steps + 1)
+    times = recipe.times
     known = {}
     with h5py.File("shard", "w", driver="core", backing_store=False) as f:
         for name, (rows, part, _) in group_parts(recipe, task.first, count).items():

@@ -64,6 +64,9 @@ class Shards:
             "rows": plan.rows,
             **versions(),
         }
+        if recipe.vary is not None:
+            conditions = hashlib.sha256(plan.conditions.tobytes()).hexdigest()
+            self._identity["conditions"] = conditions
         self.identity = hashlib.sha256(json.dumps(self._identity).encode()).hexdigest()
 
     @contextmanager
@@ -160,6 +163,7 @@ class Shards:
             accuracy=accuracy,
             noise=noise,
             overwrite=True,
+            conditions=self.plan.conditions,
             known_digests=known,
         )
         if single:
@@ -187,8 +191,8 @@ class Shards:
         layouts = {}
         for name, (which, times) in self.recipe.parts().items():
             numbers, ends = [], []
-            for number, first, initial in self.plan:
-                parts = group_parts(self.recipe, first, len(initial))
+            for number, rows in self.plan:
+                parts = group_parts(self.recipe, rows.start, rows.stop - rows.start)
                 if name in parts:
                     numbers.append(number)
                     ends.append(parts[name][2].stop)

@@ -15,7 +15,6 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.dynamics import System, solve
 from vpintegrator.dynamics.solve import batch_size, stacked_field
 
 MEMORY = 24 * 2**20  # bytes of states that are held at a time
@@ -30,19 +29,20 @@ def stack_size(recipe: Recipe) -> int:
     return min(batch_size(recipe.method, recipe.rtol), max(MEMORY // trajectory, 1))
 
 
-def is_varied(recipe: Recipe, initial: np.ndarray) -> bool:
+def is_uneven(recipe: Recipe, initial: np.ndarray, conditions: np.ndarray) -> bool:
     """Whether sorting pays: more than one stack, and trajectories of very different difficulty."""
     stack = stack_size(recipe)
     if stack == 1 or len(initial) <= stack:
         return False
-    found = rates(recipe.system, initial[:_PILOT], recipe.step * recipe.steps)
+    found = rates(recipe, initial[:_PILOT], conditions[:_PILOT])
     return bool(found.max() > _WORTH_SORTING * np.median(found))
 
 
 def integrate(
     recipe: Recipe,
     initial: np.ndarray,
-    varied: bool = False,
+    conditions: np.ndarray,
+    uneven: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     """States (trajectory, time, dim) from initial states (trajectory, dim).
@@ -53,7 +53,9 @@ def integrate(
         System, times, solver and tolerances.
     initial
         Where the trajectories start.
-    varied
+    conditions
+        What varies of each, (trajectory, what varies).
+    uneven
         Whether to sort them by difficulty.
     progress
         Called now and then with the number of states found since the last call.
@@ -63,31 +65,30 @@ def integrate(
     InputError
         If a solution does not reach the last time.
     """
-    system, stack = recipe.system, stack_size(recipe)
-    times = recipe.step * np.arange(recipe.steps + 1)
+    stack = stack_size(recipe)
     order = np.arange(len(initial))
-    if varied:
+    if uneven:
         stack = max(stack // 2, 1)  # fewer are alike
-        parts = [initial[k : k + stack] for k in range(0, len(initial), stack)]
-        found = [rates(system, part, times[-1]) for part in parts]
+        parts = [slice(k, k + stack) for k in range(0, len(initial), stack)]
+        found = [rates(recipe, initial[part], conditions[part]) for part in parts]
         order = np.argsort(np.concatenate(found), kind="stable")
-    states = np.empty((len(initial), len(times), system.dim))
+    states = np.empty((len(initial), recipe.steps + 1, recipe.system.dim))
     for start in range(0, len(initial), stack):
         rows = order[start : start + stack]
-        states[rows] = solve(
-            system, initial[rows], times, recipe.method, recipe.rtol, recipe.atol, progress
-        )
+        states[rows] = recipe.solve(initial[rows], conditions[rows], progress=progress)
     return states
 
 
-def rates(system: System, initial: np.ndarray, time: float) -> np.ndarray:
-    """How fast the direction and speed of each trajectory change at most, 1/time, (trajectory,).
+def rates(recipe: Recipe, initial: np.ndarray, conditions: np.ndarray) -> np.ndarray:
+    """How fast the direction and speed of each trajectory change at most, (trajectory,).
 
-    A rough integration of all together finds max |df/dt| / |f|: its inverse is the time scale
-    that the steps of an accurate integration have to follow.
+    In the time that they share, counted in steps where each has its own. A rough integration of all
+    together finds max |df/dt| / |f|: its inverse is the time scale that the steps of an accurate
+    integration have to follow.
     """
-    shape = (system.dim, len(initial))
-    field = stacked_field(system, len(initial))
+    flow, time = recipe.flow(conditions), recipe.duration
+    shape = (flow.dim, len(initial))
+    field = stacked_field(flow, len(initial))
     largest = np.zeros(len(initial))
     tolerance = _PILOT_TOLERANCE
     with np.errstate(all="ignore"):  # what blows up is reported by the accurate integration

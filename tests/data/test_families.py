@@ -1,0 +1,330 @@
+"""Datasets in which every trajectory has its own step and parameters."""
+
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.data import Variation, generate, load_recipe, open_dataset
+from vpintegrator.data.dataset_file import Conditions, fingerprint
+from vpintegrator.data.generation.plan import Plan
+from vpintegrator.dynamics import solve
+from vpintegrator.errors import InputError
+
+VARY = {"step": [0.05, 0.4], "I1": [1.5, 2.5], "I2": {"low": 0.5, "high": 1.5, "log": True}}
+# an implicit method has stacks of one, so that few trajectories make several shards
+SHARDED = {"method": "LSODA", "count": 200, "steps": 2, "rtol": 1e-8, "atol": 1e-8, "vary": VARY}
+FOLLOWING = """
+state = ["z1", "z2", "z3"]
+[parameters]
+I1 = 2.0
+I2 = 1.0
+I3 = "2/3*I1"
+[vector_field]
+z1 = "(1/I3 - 1/I2)*z2*z3"
+z2 = "(1/I1 - 1/I3)*z3*z1"
+z3 = "(1/I2 - 1/I1)*z1*z2"
+[invariants]
+energy = "(z1**2/I1 + z2**2/I2 + z3**2/I3)/2"
+[initial_conditions]
+distribution = "sphere"
+radius = "I1"
+[defaults]
+step = 0.1
+"""
+DRIVEN = """
+time = "t"
+state = ["q", "p"]
+[parameters]
+a = 0.5
+[vector_field]
+q = "p"
+p = "-q + a*cos(t)"
+[initial_conditions]
+distribution = "uniform"
+low = -1
+high = "a"
+t = [0, "a"]
+"""
+STRETCHED = """
+state = { q = "n" , p = "n" }
+hamiltonian = "sum(p[i]**2/2 - cos(q[i]/l) for i in range(n))"
+[parameters]
+n = 2
+l = 1.0
+[periodic]
+q = "2*pi*l"
+[initial_conditions]
+distribution = "uniform"
+low = -1
+high = 1
+"""
+ROUND = """
+state = ["x", "y"]
+[parameters]
+a = 1.0
+[vector_field]
+x = "a*y"
+y = "-x"
+[invariants]
+radius = "x**2 + y**2"
+[initial_conditions]
+distribution = "points"
+points = [["a", 0]]
+"""
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory):
+    path = tmp_path_factory.mktemp("family") / "body.h5"
+    return generate("rigid-body", path, count=60, steps=5, vary=VARY)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    source=st.sampled_from(["rigid-body", "kepler", FOLLOWING, DRIVEN]),
+    low=st.floats(0.02, 0.1),
+    width=st.floats(0.01, 0.3),
+    seed=st.integers(0, 2**32),
+)
+def test_a_trajectory_is_that_of_its_step_and_parameters(
+    tmp_path_factory, source, low, width, seed
+):
+    parameter = {"kepler": "k", DRIVEN: "a"}.get(source, "I1")
+    vary = {"step": [low, low + width], parameter: [0.8, 1.2]}
+    path = tmp_path_factory.mktemp("one") / "a.h5"
+    dataset = generate(source, path, count=8, steps=4, vary=vary, seed=seed)
+    assert list(dataset.varied) == ["step", parameter]
+    for group in dataset.shapes:
+        conditions, states = dataset.conditions(group), dataset.states(group)
+        for (step, value), trajectory in zip(conditions, states, strict=True):
+            system = vp.load_system(source, **{parameter: value})
+            alone = solve(system, trajectory[:1], step * np.arange(5))[0]
+            np.testing.assert_allclose(trajectory, alone, rtol=1e-10, atol=1e-10)
+    assert max(dataset.accuracy["invariant_drift"].values(), default=0) < 1e-11
+    assert dataset.accuracy["estimated_error"] < 1e-10
+
+
+def test_the_dataset_says_what_varies(body):
+    assert body.is_family
+    assert body.varied == {"step": (0.05, 0.4), "I1": (1.5, 2.5), "I2": (0.5, 1.5)}
+    conditions = body.conditions("train")
+    assert conditions.shape == (46, 3) and conditions.dtype == np.float64
+    np.testing.assert_array_equal(body.conditions("train", slice(3, 9)), conditions[3:9])
+    for column, (low, high) in zip(conditions.T, body.varied.values(), strict=True):
+        assert low <= column.min() and column.max() <= high
+    with pytest.raises(InputError, match=r"own step, from 0\.05 to 0\.4: take"):
+        _ = body.step
+    assert "step 0.05 to 0.4, I1 1.5 to 2.5" in repr(body)
+    assert "5 steps of 0.05 to 0.4 each, I1" in body.description
+    np.testing.assert_array_equal(body.times("train"), np.arange(6))
+    assert body.system.parameters["I1"] == 2
+    with pytest.raises(InputError, match="no group"):
+        body.conditions("all")
+
+
+def test_where_only_parameters_vary_the_step_is_as_before(tmp_path):
+    dataset = generate("pendulum", tmp_path / "a.h5", count=12, steps=3, vary={"g": [0.5, 4]})
+    assert dataset.step == 0.2 and dataset.is_family
+    np.testing.assert_allclose(dataset.times("train"), 0.2 * np.arange(4))
+
+
+def test_without_variation_nothing_is_new(tmp_path):
+    dataset = generate("pendulum", tmp_path / "a.h5", count=12, steps=3)
+    assert dataset.varied == {} and not dataset.is_family
+    assert dataset.conditions("train").shape == (dataset.shapes["train"][0], 0)
+    assert dataset.attributes["format_version"] == 1
+    assert "varied" not in dataset.attributes
+
+
+def test_initial_states_belong_to_their_parameters(tmp_path):
+    dataset = generate("pendulum", tmp_path / "a.h5", count=40, steps=1, vary={"g": [0.2, 5]})
+    g, states = dataset.conditions("train")[:, 0], dataset.states("train")[:, 0]
+    energy = states[:, 1] ** 2 / 2 - g * np.cos(states[:, 0])
+    assert (energy <= 0.9 * g).all() and (np.abs(states[:, 1]) <= 2 * np.sqrt(g)).all()
+    assert (energy[g > 4] > 1).any()
+    dataset = generate(FOLLOWING, tmp_path / "b.h5", count=20, steps=1, vary={"I1": [1, 3]})
+    norms = np.linalg.norm(dataset.states("train")[:, 0], axis=1)
+    np.testing.assert_allclose(norms, dataset.conditions("train")[:, 0])
+    dataset = generate(DRIVEN, tmp_path / "c.h5", step=0.1, count=40, steps=1, vary={"a": [1, 9]})
+    a, states = dataset.conditions("train")[:, 0], dataset.states("train")[:, 0]
+    assert (states[:, :2] <= a[:, None]).all() and states[:, :2].max() > 2
+    assert (states[:, 2] <= a).all() and states[:, 2].max() > 2
+
+
+def test_every_group_covers_the_ranges_evenly(body):
+    for group in ("train", "test"):
+        conditions = body.conditions(group)
+        parts = (conditions[:, :2] - [0.05, 1.5]) / [0.35, 1.0]
+        logarithms = np.log(conditions[:, 2:] / 0.5) / np.log(3)
+        cells = np.floor(np.hstack([parts, logarithms]) * len(conditions)).astype(int)
+        assert all(sorted(column) == list(range(len(conditions))) for column in cells.T)
+
+
+@given(
+    low=st.floats(1e-6, 1e3), factor=st.floats(1.01, 1e4), log=st.booleans(), seed=st.integers(0)
+)
+def test_values_lie_in_their_range_and_follow_from_the_seed(low, factor, log, seed):
+    seed %= 2**63
+    table = {"a": {"low": low, "high": low * factor, "log": log}}
+    variation = Variation.from_table(table, "recipe")
+    values = variation.draw([7, 0, 3], seed)
+    assert values.shape == (10, 1)
+    assert (values >= low).all() and (values <= low * factor).all()
+    np.testing.assert_array_equal(values, variation.draw([7, 0, 3], seed))
+    median = np.sqrt(factor) * low if log else low * (1 + factor) / 2
+    assert (values[:7] < median).sum() in (3, 4)
+    assert Variation.from_table(variation.table, "recipe") == variation
+
+
+def test_the_recipe_makes_the_same_again(body, tmp_path):
+    again = generate(body.recipe, tmp_path / "again.h5")
+    assert again.fingerprint == body.fingerprint
+    assert load_recipe(body.recipe).text == body.recipe
+    other = generate("rigid-body", tmp_path / "b.h5", count=60, steps=5, vary=VARY, seed=9)
+    assert not np.array_equal(other.conditions("train"), body.conditions("train"))
+    groups = {group: body.states(group) for group in body.shapes}
+    values = {group: body.conditions(group) for group in body.shapes}
+    conditions = Conditions(body.varied, values)
+    assert fingerprint(groups, body.attributes["step"], conditions) == body.fingerprint
+    values["train"] = values["train"] + 1e-9
+    assert fingerprint(groups, body.attributes["step"], conditions) != body.fingerprint
+
+
+def test_xarray_has_coordinates(body):
+    with xarray.open_dataset(body.path, group="train", engine="h5netcdf") as data:
+        assert data.step.dims == data.parameter_I1.dims == ("trajectory",)
+        assert {"step", "parameter_I1", "parameter_I2"} <= set(data.coords)
+        np.testing.assert_array_equal(data.step.values, body.conditions("train")[:, 0])
+        assert "number of steps" in data.time.attrs["long_name"]
+        slow = data.where(data.step < 0.2, drop=True)
+        assert 0 < slow.sizes["trajectory"] < data.sizes["trajectory"]
+
+
+@pytest.mark.parametrize("split", ["trajectory", "time"])
+def test_shards_and_workers_change_nothing(split, tmp_path):
+    options = {**SHARDED, "split": {"by": split}, "observation": {"noise": 0.1, "missing": 0.2}}
+    options["steps"] = 5
+    assert Plan.of(load_recipe("rigid-body", **options)).shards > 2
+    one = generate("rigid-body", tmp_path / "one.h5", **options)
+    two = generate("rigid-body", tmp_path / "two.h5", workers=2, **options)
+    view = generate("rigid-body", tmp_path / "view.h5", single_file=False, **options)
+    assert one.path.read_bytes() == two.path.read_bytes()
+    assert view.fingerprint == one.fingerprint
+    for group in one.shapes:
+        np.testing.assert_array_equal(view.conditions(group), one.conditions(group))
+        assert view.states(group).tobytes() == one.states(group).tobytes()
+
+
+def test_what_was_interrupted_goes_on(tmp_path):
+    def interrupt(done, total):
+        if done > total / 2:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "a.h5"
+    with pytest.raises(KeyboardInterrupt):
+        generate("rigid-body", path, progress=interrupt, **SHARDED)
+    other = {**SHARDED, "vary": {**VARY, "I1": [1.5, 2.6]}}
+    with pytest.raises(InputError, match="belongs to another dataset"):
+        generate("rigid-body", path, resume=True, **other)
+    resumed = generate("rigid-body", path, resume=True, **SHARDED)
+    whole = generate("rigid-body", tmp_path / "b.h5", **SHARDED)
+    assert resumed.path.read_bytes() == whole.path.read_bytes()
+
+
+def test_relative_noise_is_that_of_the_family(tmp_path):
+    options = {"count": 12, "steps": 3, "vary": {"step": [0.1, 0.5], "g": [1, 4]}}
+    noise = {"observation": {"relative_noise": 0.1}}
+    dataset = generate("pendulum", tmp_path / "a.h5", **options, **noise)
+    exact = generate("pendulum", tmp_path / "b.h5", **options)
+    states = np.concatenate([exact.states(group) for group in exact.shapes])
+    np.testing.assert_allclose(dataset.noise, 0.1 * states.std(axis=(0, 1)))
+    np.testing.assert_array_equal(dataset.conditions("train"), exact.conditions("train"))
+    np.testing.assert_array_equal(dataset.states("test"), exact.states("test"))
+
+
+def test_trajectories_of_different_steps_are_stacked_by_difficulty(monkeypatch):
+    monkeypatch.setattr("vpintegrator.data.generation.stacks.stack_size", lambda _: 8)
+    vary = {"step": {"low": 0.001, "high": 1, "log": True}}
+    assert Plan.of(load_recipe("pendulum", count=40, steps=5, vary=vary)).uneven
+
+
+def test_a_recipe_travels_between_processes():
+    recipe = load_recipe("rigid-body", vary=VARY)
+    assert recipe.varied is not None
+    again = pickle.loads(pickle.dumps(recipe))
+    assert again.text == recipe.text
+    np.testing.assert_array_equal(again.conditions(), recipe.conditions())
+
+
+def test_the_step_that_stands_for_all_is_in_the_middle():
+    assert load_recipe(ROUND, vary={"step": [0.1, 0.3]}).step == pytest.approx(0.2)
+    recipe = "system = 'pendulum'\n[vary]\nstep = { low = 0.01, high = 1, log = true }\n"
+    assert load_recipe(recipe).step == pytest.approx(0.1)
+    with pytest.raises(InputError, match="suggests no step"):
+        load_recipe(ROUND, vary={"a": [0.1, 0.3]})
+
+
+@pytest.mark.parametrize(
+    ("source", "vary", "message"),
+    [
+        ("rigid-body", {"I1": 3}, r"\[vary\] I1: expected the least and the largest value"),
+        ("rigid-body", {"I1": [2, 1]}, r"the least value, 2, must be below the largest, 1"),
+        ("rigid-body", {"I1": {"low": -1, "high": 1, "log": True}}, "logarithm is positive"),
+        ("rigid-body", {"I1": {"low": 1, "high": 2, "log": 1}}, "expected true or false"),
+        ("rigid-body", {"step": [0, 1]}, "a step is positive"),
+        ("rigid-body", {"I4": [1, 2]}, "no parameter 'I4'"),
+        ("toda", {"n": [2, 9]}, "the parameter n of toda cannot vary"),
+        (STRETCHED, {"l": [0.5, 2]}, "the periods of .* cannot depend on l"),
+        (ROUND, {"a": [0.5, 2]}, "not constant along solutions.*with a = 0.5"),
+        ("outer-solar-system", {"m": [1, 2]}, "is a list of numbers"),
+    ],
+)
+def test_says_what_cannot_vary(source, vary, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        generate(source, tmp_path / "a.h5", step=0.1, vary=vary)
+    assert not list(tmp_path.iterdir())
+
+
+def test_states_of_a_list_cannot_depend_on_what_varies(tmp_path):
+    source = ROUND.replace('radius = "x**2 + y**2"', 'energy = "x**2 + a*y**2"')
+    with pytest.raises(InputError, match="points: this cannot depend on a, which varies"):
+        generate(source, tmp_path / "a.h5", step=0.1, vary={"a": [0.5, 2]})
+
+
+def test_an_invariant_that_varies_cannot_be_stratified(tmp_path):
+    options = {"stratified": {"strata": 5}, "count": 20}
+    with pytest.raises(InputError, match="would depend on g, which vary"):
+        generate("pendulum", tmp_path / "a.h5", vary={"g": [1, 2]}, **options)
+    generate("pendulum", tmp_path / "a.h5", vary={"step": [0.1, 0.2]}, steps=2, **options)
+
+
+def test_a_solution_that_ends_is_told_in_steps(tmp_path):
+    text = 'state = ["x"]\n[vector_field]\nx = "x**2"\n[initial_conditions]\n'
+    text += 'distribution = "uniform"\nlow = 1\nhigh = 2\n'
+    with pytest.raises(InputError, match="cannot be continued beyond t/step = "):
+        generate(text, tmp_path / "a.h5", steps=20, count=5, vary={"step": [0.1, 0.2]})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f["train/step"].__setitem__(0, np.nan), "the step of a trajectory is no posit"),
+        (lambda f: f["train/step"].__setitem__(0, -1.0), "the step of a trajectory is no positive"),
+        (lambda f: f.__delitem__("test/parameter_I1"), "there is no dataset 'parameter_I1'"),
+        (lambda f: f.attrs.__setitem__("varied", '{"step": [1, "a"]}'), "must hold two numbers"),
+        (lambda f: f.attrs.__setitem__("varied", '{"I1": [1, 2], "step": [1, 2]}'), "come first"),
+    ],
+)
+def test_a_damaged_file_is_told(body, tmp_path, change, message):
+    path = tmp_path / "a.h5"
+    path.write_bytes(body.path.read_bytes())
+    with h5py.File(path, "r+") as file:
+        change(file)
+    with pytest.raises(InputError, match=message):
+        open_dataset(path).conditions("train")

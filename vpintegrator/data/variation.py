@@ -1,0 +1,219 @@
+"""What differs from one trajectory of a dataset to another: the step, and parameters of the system.
+
+    [vary]
+    step = [0.05, 0.4]                              # uniform between the two
+    I1 = { low = 1.5, high = 2.5, log = true }      # the logarithm is uniform
+
+The values of a group are a Latin hypercube: each range is cut into as many intervals of equal
+probability as there are trajectories, and every interval has one of them. They are drawn with the
+recipe's seed, apart from the initial states.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.data.values import is_number
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.varied import VariedEquations
+from vpintegrator.errors import InputError
+
+STEP = "step"
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_STREAM = 2  # of random numbers, beside those of the initial states and of the observation
+
+
+@dataclass(frozen=True)
+class Range:
+    """Between which values something varies.
+
+    Attributes
+    ----------
+    low, high
+        The least and the largest value.
+    log
+        Whether the logarithm is uniform, instead of the value.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    @property
+    def table(self) -> Any:
+        """As a recipe writes it."""
+        if self.log:
+            return {"low": self.low, "high": self.high, "log": True}
+        return [self.low, self.high]
+
+    @property
+    def middle(self) -> float:
+        """The median."""
+        return float(self.at(0.5))
+
+    def at(self, part: Any) -> Any:
+        """Quantiles, for parts between 0 and 1."""
+        if self.log:
+            value = self.low * (self.high / self.low) ** np.asarray(part)
+        else:
+            value = self.low + (self.high - self.low) * np.asarray(part)
+        return np.clip(value, self.low, self.high)  # whatever rounding does
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What varies from trajectory to trajectory, and between which values.
+
+    Attributes
+    ----------
+    ranges
+        By name, ``step`` first where it varies, then parameters of the system in their order.
+
+    Examples
+    --------
+    >>> variation = vp.data.Variation.from_table({"I1": [1.5, 2.5], "step": [0.1, 0.4]}, "recipe")
+    >>> variation.bounds
+    {'step': (0.1, 0.4), 'I1': (1.5, 2.5)}
+    >>> variation.draw([4], seed=0).shape  # (trajectory, what varies)
+    (4, 2)
+    """
+
+    ranges: Mapping[str, Range]
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> Variation:
+        """Read the table ``[vary]`` of a recipe.
+
+        Raises
+        ------
+        InputError
+            If a range cannot be understood.
+        """
+        names = sorted(table, key=lambda name: name != STEP)  # the step first, else as they stand
+        return cls({name: _range(table[name], f"{where}, [vary] {name}") for name in names})
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The table that makes an equal variation; empty where nothing varies."""
+        return {name: entry.table for name, entry in self.ranges.items()}
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """The least and the largest value of each, by name."""
+        return {name: (entry.low, entry.high) for name, entry in self.ranges.items()}
+
+    @property
+    def of_step(self) -> Range | None:
+        """The range of the step, None where it does not vary."""
+        return self.ranges.get(STEP)
+
+    @property
+    def parameters(self) -> list[str]:
+        """Names of the parameters that vary."""
+        return [name for name in self.ranges if name != STEP]
+
+    def split(self, conditions: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+        """Steps (trajectory,) and parameters (trajectory, name) of conditions.
+
+        ``step`` is that of all trajectories, where it does not vary.
+        """
+        if self.of_step is None:
+            return np.full(len(conditions), step), conditions
+        return conditions[:, 0], conditions[:, 1:]
+
+    def draw(self, counts: Iterable[int], seed: int) -> np.ndarray:
+        """Values (trajectory, what varies) for groups of so many trajectories, one after another.
+
+        They depend on the seed and the counts alone.
+        """
+        generator = np.random.default_rng([seed, _STREAM])
+        groups = []
+        for count in counts:
+            columns = []
+            for entry in self.ranges.values():
+                place = generator.permutation(count) + generator.uniform(size=count)
+                columns.append(entry.at(place / max(count, 1)))
+            groups.append(np.stack(columns, axis=-1))
+        return np.concatenate(groups)
+
+
+def _range(entry: Any, where: str) -> Range:
+    given = entry
+    if isinstance(entry, list | tuple) and len(entry) == 2:
+        given = {"low": entry[0], "high": entry[1]}
+    if isinstance(entry, Range):
+        given = vars(entry)
+    known = isinstance(given, Mapping) and {"low", "high"} <= given.keys() <= {"low", "high", "log"}
+    if not known or not all(is_number(given[key]) for key in ("low", "high")):
+        raise InputError(
+            f"{where}: expected the least and the largest value, as in [1.5, 2.5] or "
+            f"{{ low = 0.1, high = 10, log = true }}, found {entry!r}"
+        )
+    low, high, log = float(given["low"]), float(given["high"]), given.get("log", False)
+    if not isinstance(log, bool):
+        raise InputError(f"{where} log: expected true or false, found {log!r}")
+    if not low < high or not math.isfinite(high - low):
+        raise InputError(f"{where}: the least value, {low:g}, must be below the largest, {high:g}")
+    if log and low <= 0:
+        raise InputError(f"{where}: what has a uniform logarithm is positive, but low = {low:g}")
+    if where.endswith(f" {STEP}") and low <= 0:
+        raise InputError(f"{where}: a step is positive, but low = {low:g}")
+    return Range(low, high, log)
+
+
+def check_variation(variation: Variation, system: System, where: str) -> None:
+    """Make sure that what varies can, and that what the system is stays so in the whole range.
+
+    The system is read with the least values, the largest, and others between: what its file claims
+    is then checked for them.
+
+    Raises
+    ------
+    InputError
+        If there is no such parameter, or the dimension, a period or a symmetry depends on it.
+    """
+    definitions = json.dumps(system.definitions)
+    ranges = tuple(variation.ranges.items())
+    _check(system.text, system.name, definitions, ranges, where)
+
+
+@lru_cache(64)  # a recipe is checked again with every change
+def _check(
+    text: str, name: str, definitions: str, ranges: tuple[tuple[str, Range], ...], where: str
+) -> None:
+    given = json.loads(definitions)
+    system = System(text, name, given)
+    parameters = {key: entry for key, entry in ranges if key != STEP}
+    try:
+        VariedEquations(system, list(parameters))
+    except InputError as error:
+        raise InputError(f"{where}, [vary]: {error}") from None
+    corners = [dict.fromkeys(parameters, 0.0), dict.fromkeys(parameters, 1.0)]
+    # and a point that nothing distinguishes
+    inside = {key: (k + 1) * _GOLDEN % 1 for k, key in enumerate(parameters)}
+    for parts in [*corners, inside] if parameters else []:
+        values = {key: float(entry.at(parts[key])) for key, entry in parameters.items()}
+        told = ", ".join(f"{key} = {value:.6g}" for key, value in values.items())
+        try:
+            member = System(text, name, {**given, **values})
+        except InputError as error:
+            raise InputError(f"{where}, [vary]: {error} (with {told})") from None
+        for what in ("periods", "reversing_symmetries", "bodies", "divergence_free"):
+            if not _same(getattr(member, what), getattr(system, what)):
+                raise InputError(
+                    f"{where}, [vary]: the {what.replace('_', ' ')} of {name} cannot depend on "
+                    f"{', '.join(parameters)}, but they change with {told}"
+                )
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(np.array_equal, one, other))
+    return bool(one == other)
