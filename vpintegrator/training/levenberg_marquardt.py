@@ -16,7 +16,7 @@ factor of its own: what dampings could share, a tridiagonal form of J^T J, costs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.func import jacrev, vmap
@@ -26,6 +26,9 @@ from vpintegrator.training import processes
 from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
 from vpintegrator.training.normal_matrix import InMachineCode, NormalMatrix, normal_matrix
 from vpintegrator.training.objective import Objective
+
+if TYPE_CHECKING:
+    from vpintegrator.compiled import CompiledResidual
 
 _JACOBIAN_BYTES = 1 << 23  # of a block of rows; a few times this is needed while it is computed
 _ROWS_PER_PARAMETER = 4  # to begin with
@@ -84,20 +87,23 @@ class LevenbergMarquardt(DampedLeastSquares):
 
     def normal_equations(self) -> tuple[NormalMatrix, torch.Tensor]:
         """J^T J, overwritten by the next one, and J^T r of the windows in use, of all processes."""
-        compiled = self.residuals.compiled is not None
+        machine = self.residuals.compiled  # asked once, as it may be ready at any moment
+        compiled = machine is not None
         if self._matrix is None or (compiled and not isinstance(self._matrix, InMachineCode)):
             self._matrix = None  # there may be no room for another
             self._matrix = normal_matrix(self.parameters, compiled)
         matrix, gradient = self._matrix, torch.zeros_like(self.parameters)
         matrix.clear()
-        for jacobian, residual in self._jacobians():
+        for jacobian, residual in self._jacobians(machine):
             matrix.add(jacobian, residual, gradient)
         matrix.total()
         return matrix, processes.total(gradient)
 
-    def _jacobians(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _jacobians(
+        self, compiled: CompiledResidual | None
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """J and r, block by block of windows, see ``NormalMatrix``."""
-        if (compiled := self.residuals.compiled) is not None:
+        if compiled is not None:
             arrays = (tensor.numpy() for tensor in (self.parameters, self.inputs, self.targets))
             for block in compiled.jacobians(*arrays):
                 yield torch.from_numpy(block[0]), torch.from_numpy(block[1])
