@@ -114,6 +114,16 @@ def second_bob(axes: Axes, system: System, states: np.ndarray) -> None:
     axes.set_aspect("equal", "datalim")
 
 
+def captured(axes: Axes, system: System, states: np.ndarray) -> None:
+    """Positions from rest in time, under torques below and above the threshold of capture."""
+    for epsilon, colour in ((0.03, ORBIT_COLOURS[1]), (0.1, ORBIT_COLOURS[0])):
+        times = np.linspace(-50, 60, 1101)
+        weaker = vp.load_system(system.name, epsilon=epsilon)
+        orbit = solve(weaker, np.array([[0.0, 0.0, -50.0]]), times)[0]
+        axes.plot(times, orbit[:, 0], color=colour, lw=0.8)
+    name_axes(axes, "t", "q")
+
+
 def sphere(count: int, factor: float = 1) -> Picture:
     """The components that the system file names, or all three, on their sphere."""
 
@@ -156,9 +166,12 @@ def section(count: int, factor: float, **choice: float) -> Picture:
         step = system.defaults["step"]
         times = step * np.arange(int(factor * system.defaults["steps"]))
         orbits = solve(system, initial, times, rtol=1e-9, atol=1e-9)
-        observer = SectionObserver(cut, value, direction, step)
+        period = system.period if cut == system.clock else None
+        observer = SectionObserver(cut, value, direction, step, period)
         observer.update(0, orbits)
         found = observer.section
+        for i, turn in system.periods.items():
+            found.points[:, i] -= turn * np.round(found.points[:, i] / turn)
         for k, colour in zip(range(count), itertools.cycle(ORBIT_COLOURS), strict=False):
             points = found.points[found.trajectory == k][:, pair]
             points = points[points[:, 0] > choice.get("beyond", -np.inf)]
@@ -239,10 +252,12 @@ PICTURES: dict[str, Picture] = {
     "abc-flow": periodic_section,
     "advection": space_time(slice(None), "point"),
     "charged-particle": plane(count=2, factor=4),
+    "chirped-pendulum": captured,
     "coupled-oscillators": plane(count=2),
     "double-pendulum": second_bob,
     "driven-pendulum": section(24, 30),
     "duffing": plane(count=12),
+    "forced-duffing": section(24, 60),
     "fput": space_time(slice(0, 15), "mass"),
     "harmonic-oscillator": plane(),
     "heavy-top": sphere(2, 0.5),
@@ -262,6 +277,7 @@ PICTURES: dict[str, Picture] = {
     "toda": space_time(slice(8, 16), "particle"),
     "tokamak": section(16, 30, beyond=0),
     "tokamak-islands": section(24, 40, beyond=0),
+    "two-waves": section(24, 60),
 }
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.linalg
+import scipy.special
 
 from vpintegrator.catalogue import recipe_summaries, system_summaries
 from vpintegrator.data import load_recipe
@@ -367,3 +368,46 @@ def test_heavy_top_steady_precession():
     initial = [rate * np.sin(tilt), 0, spin, np.sin(tilt), 0, np.cos(tilt)]
     states = orbit(system, initial, 10.0, 20)[0]
     np.testing.assert_allclose(states[:, 5], np.cos(tilt), atol=1e-10)
+
+
+# Forced
+
+
+def test_forced_duffing_is_the_equation_with_time():
+    system = load("forced-duffing")
+    solution = scipy.integrate.solve_ivp(
+        lambda t, z: [z[1], z[0] - z[0] ** 3 + 0.05 * np.cos(1.4 * t)],
+        (2, 9),
+        [0.3, 0.1],
+        "DOP853",
+        rtol=1e-12,
+        atol=1e-12,
+    )
+    states = orbit(system, [0.3, 0.1, 2], 7.0)[0, -1]
+    np.testing.assert_allclose(states, [*solution.y[:, -1], 9], atol=1e-10)
+
+
+def test_two_waves_have_islands_and_a_mirror():
+    """What one wave alone traps stays in its island; from each wave the other looks the same."""
+    system = load_system("two-waves", n=0)
+    initial = np.array([0.9 * np.pi, 0.0, 0.0])  # trapped by the first wave alone
+    width = 2 * np.sqrt(0.03)
+    alone = orbit(system, initial, 200.0, 400)[0]
+    assert np.abs(alone[:, 0]).max() < np.pi and np.abs(alone[:, 1]).max() < width
+    # waves that are alike change places where (q, p) becomes (t - q, 1 - p)
+    system = load("two-waves")
+    q, p, t = orbit(system, [0.4, 0.3, 0.0], 10.0)[0, -1]
+    image = orbit(system, [-0.4, 0.7, 0.0], 10.0)[0, -1]
+    np.testing.assert_allclose(image, [t - q, 1 - p, t], atol=1e-9)
+
+
+def test_chirped_pendulum_is_captured_above_a_threshold():
+    """Autoresonance: its frequency, pi/(2 K(sin(amplitude/2))), becomes that of the drive."""
+    for epsilon, captured in ((0.03, False), (0.1, True)):
+        system = load_system("chirped-pendulum", epsilon=epsilon)
+        states = orbit(system, [0, 0, -50], 110, 1100, rtol=1e-10)[0, -150:]
+        energy = states[:, 1] ** 2 / 2 - np.cos(states[:, 0])
+        amplitude = np.arccos(-energy)
+        frequency = np.pi / (2 * scipy.special.ellipk(np.sin(amplitude / 2) ** 2)).mean()
+        drive = (1 - 0.005 * states[:, 2]).mean()
+        assert (abs(frequency - drive) < 0.02) == captured

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
+from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.captions import by_method, divergence
 from vpintegrator.plotting.declaration import FigureDeclaration
@@ -56,10 +57,22 @@ def reference_section(scene: Scene) -> Section | None:
 
 
 def _sections(scene: Scene) -> dict[str, Section]:
-    """Of the reference and of every method, where there are points."""
+    """Of the reference and of every method, where there are points; angles within a turn."""
     found = {REFERENCE: reference_section(scene)}
     found |= scene.measured("section")
-    return {name: section for name, section in found.items() if section and len(section.points)}
+    return {
+        name: replace(section, points=_within_a_turn(scene.system, section.points))
+        for name, section in found.items()
+        if section and len(section.points)
+    }
+
+
+def _within_a_turn(system: System, points: np.ndarray) -> np.ndarray:
+    """States (crossing, dim) with their angles between minus half a period and half of one."""
+    points = points.copy()
+    for i, period in system.periods.items():
+        points[:, i] -= period * np.round(points[:, i] / period)
+    return points
 
 
 def section_title(scene: Scene) -> str:
