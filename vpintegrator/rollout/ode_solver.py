@@ -14,6 +14,7 @@ from scipy.interpolate import KroghInterpolator
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating
+from vpintegrator.rollout.start import find_system
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -59,6 +60,10 @@ def as_ode_solver(
       angular frequency w is below that of any model so far. Four states may mean that the model
       is asked for up to two steps more than those wanted.
 
+    Where the equations depend on time, a state of the model holds it as its last component. A state
+    ``y0`` without it is that at the solver's time, and ``fun(t, y)`` that of equations which depend
+    on time, as SciPy has them. With it the system is autonomous, and the solver's time its own.
+
     Where the time span is no whole number of steps, it ends by this interpolation within the last
     step. Back in time the model's inverse makes the steps, from a window that DOP853 finds on
     ``fun``, too.
@@ -82,7 +87,10 @@ def as_ode_solver(
     if not (math.isfinite(h) and h > 0):
         raise InputError(f"step = {known!r} must be a positive number")
     title = "".join(part.capitalize() for part in model.name.replace("_", "-").split("-"))
-    return type(f"{title or 'Model'}Solver", (ModelSolver,), {"model": model, "h": h})
+    known_system = "system" in model.metadata
+    timed = known_system and find_system({model.name: model}, None).clock is not None
+    members = {"model": model, "h": h, "has_time": timed}
+    return type(f"{title or 'Model'}Solver", (ModelSolver,), members)
 
 
 class ModelSolver(scipy.integrate.OdeSolver):
@@ -94,10 +102,13 @@ class ModelSolver(scipy.integrate.OdeSolver):
         The model.
     h
         Its time step.
+    has_time
+        Whether the last component of its states is the time.
     """
 
     model: Integrator
     h: float
+    has_time: bool = False
     y: np.ndarray
 
     def __init__(
@@ -116,9 +127,12 @@ class ModelSolver(scipy.integrate.OdeSolver):
             )
         super().__init__(fun, t0, y0, t_bound, vectorized)
         model = self.model
-        if self.n != model.dim:
+        self._without_time = self.has_time and self.n == model.dim - 1
+        if self.n != model.dim and not self._without_time:
+            what = ", or one less without the time" if self.has_time else ""
             raise InputError(
                 f"y0 has {self.n} components, but the model {model.name} has dim = {model.dim}"
+                f"{what}"
             )
         if self.direction < 0 and not model.invertible:
             raise InputError(
@@ -183,9 +197,9 @@ class ModelSolver(scipy.integrate.OdeSolver):
     def _forward(self) -> Iterator[np.ndarray]:
         window = [self.y, *self._first_window()]
         yield from window[1:]
-        cursor = LearnedCursor(self.model, as_windows(self.model, np.array(window)[None]))
+        cursor = LearnedCursor(self.model, as_windows(self.model, self._with_times(window)[None]))
         while True:
-            yield from cursor.advance(self.model.prediction_window)[0]
+            yield from cursor.advance(self.model.prediction_window)[0, :, : self.n]
 
     def _backward(self) -> Iterator[np.ndarray]:
         import torch
@@ -193,12 +207,20 @@ class ModelSolver(scipy.integrate.OdeSolver):
         model, new = self.model, self.model.prediction_window
         states = [self.y, *self._first_window()]
         yield from states[1:]
-        window = as_windows(model, np.array(states[::-1])[None])
+        window = as_windows(model, self._with_times(states)[None, ::-1].copy())
         while True:
             with evaluating(model), torch.inference_mode():
                 earlier = model.inverse(window)[:, :new]
                 window = torch.cat([earlier, window[:, : model.window - new]], dim=1)
-            yield from earlier[0].flip(0).double().cpu().numpy()
+            yield from earlier[0].flip(0).double().cpu().numpy()[:, : self.n]
+
+    def _with_times(self, window: list[np.ndarray]) -> np.ndarray:
+        """The first states as the model has them, (window, dim)."""
+        states = np.array(window)
+        if not self._without_time:
+            return states
+        times = [[self._time(number)] for number in range(len(states))]
+        return np.concatenate([states, times], axis=1)
 
     def _interpolation(self) -> Callable[[Any], np.ndarray]:
         """The polynomial through the states about the step last made, a function of time."""
