@@ -243,13 +243,17 @@ class Recipe:
     def noise(self, initial: np.ndarray) -> np.ndarray:
         """Standard deviation of the observation's noise in each component, (dim,).
 
-        The spread that it may be relative to is that of the first 256 trajectories.
+        The spread that it may be relative to is that of the first 256 trajectories. The time, where
+        it is a component, is known.
         """
-        if not np.any(self.observation.relative_noise):
-            return self.observation.standard_deviation(self.system.dim)
-        part = slice(0, _SPREAD_SAMPLE)
-        states = self.solve(initial[part], self.conditions()[part])
-        return self.observation.standard_deviation(self.system.dim, states.std(axis=(0, 1)))
+        spread = None
+        if np.any(self.observation.relative_noise):
+            part = slice(0, _SPREAD_SAMPLE)
+            spread = self.solve(initial[part], self.conditions()[part]).std(axis=(0, 1))
+        noise = np.array(self.observation.standard_deviation(self.system.dim, spread))
+        if self.system.clock is not None:
+            noise[self.system.clock] = 0.0
+        return noise
 
     def observe(self, states: np.ndarray, first: int, noise: np.ndarray) -> np.ndarray:
         """What is seen of whole trajectories (trajectory, time, dim), exact where that is wanted.
