@@ -10,13 +10,19 @@ from tests.nn.laws import (
     determinant_error,
     randomise,
     sample,
+    symplecticity_defect,
 )
 from vpintegrator import nn
 from vpintegrator.errors import InputError
+from vpintegrator.nn.canonical import canonical_blocks_beside
 from vpintegrator.nn.formulas import with_values
 
 FORMULAS = {"expressions": ["sigmoid(z[0] - z[4])", "sin(z[5])", "z[1]*z[4]"]}
 FLIPS = [torch.diag(torch.tensor([1.0, -1, -1, -1, -1, 1])).tolist()]
+# (q, p) -> (q, -p), and back in time: the form turns its sign, and so do potentials
+TURNED = torch.diag(torch.tensor([1.0, 1, -1, -1, -1, 1])).tolist()
+EXCHANGE = [*torch.eye(6)[[1, 0, 3, 2, 5, 4]].tolist()]
+SIGNED = canonical_blocks_beside(nn.generated_group([TURNED], 6), 2)[::-1]
 N, M = 4, 2  # components that move, and that stay
 
 
@@ -54,6 +60,23 @@ LAYERS = {
         components=[0, 1, 4, 5],
         expressions=["sin(z[0]*z[5])"],
     ),
+    "gradients of neurons": lambda: gradients(nn.NeuronPotential, 2, 5, conserved=2),
+    "gradients of symmetric neurons": lambda: nn.GradientCoupling(
+        *(nn.NeuronPotential(2, 5, conserved=2, group=group) for group in SIGNED)
+    ),
+    "gradients of symmetric polynomials": lambda: nn.GradientCoupling(
+        *(nn.BasisPotential(2, 3, conserved=2, group=group) for group in SIGNED)
+    ),
+    "neurons": lambda: nn.AdditiveCoupling(6, 5, conserved=2),
+    "neurons in blocks": lambda: nn.AdditiveCoupling(6, 5, split="halves", conserved=2),
+    "symmetric neurons": lambda: nn.AdditiveCoupling(6, 5, conserved=2, symmetries=FLIPS),
+    "symmetric neurons, mixed": lambda: nn.AdditiveCoupling(
+        6, 5, split="halves", conserved=2, symmetries=[EXCHANGE, TURNED]
+    ),
+    "any functions": lambda: nn.Coupling(
+        6, [torch.nn.Linear(5, 1).double() for _ in range(4)], conserved=2, symmetries=FLIPS
+    ),
+    "softmax attention": lambda: nn.AttentionCoupling(6, 3, width=4, heads=2, conserved=2),
     "reversible": lambda: reversible([1.0, 1, -1, -1, 1, 1]),
     "reversible in rates": lambda: reversible([1.0, 1, 1, 1, -1, -1]),
     "reversible in states and rates": lambda: reversible([1.0, 1, -1, -1, -1, 1]),
@@ -81,6 +104,8 @@ def test_what_is_conserved_stays_and_can_be_multiplied_out(name, seed, first, se
     assert torch.equal(y[:, N:], x[:, N:])  # bit by bit
     size = max(1.0, float(y.detach().abs().max()))
     assert_close(layer.inverse(y), x, 1e-10 * size)
+    if getattr(layer, "symplectic", False):
+        assert symplecticity_defect(lambda z: layer(torch.cat([z, k]))[:N], z[0]) <= 1e-12
     assert layer.volume_preserving
     assert determinant_error(layer, x) <= 1e-9 * size
     plain = layer.at(k)
@@ -140,3 +165,23 @@ def test_a_reversing_symmetry_of_rates_makes_inverses(seed):
     z, k = sample(5, N, seed=seed), sample(M, seed=seed + 1)
     assert_close(layer.at(-k)(layer.at(k)(z)), z, 1e-10)
     assert_close(layer.at(0 * k)(z), z, 1e-11)
+
+
+@pytest.mark.parametrize("name", ["neurons", "polynomials"])
+def test_potentials_turn_their_sign_with_the_form(name):
+    layer = made(f"gradients of symmetric {name}", 1)
+    S = torch.tensor(TURNED).double()
+    x = sample(5, N + M)
+    assert_close(layer(x @ S.mT), layer(x) @ S.mT, 1e-13)
+    assert (layer(x) - x).abs().max() > 1e-3
+
+
+def test_symmetries_beside_what_is_conserved():
+    mixing = torch.eye(3).double()
+    mixing[0, 2] = 1
+    with pytest.raises(InputError, match="mix what is conserved with states"):
+        canonical_blocks_beside(mixing[None], 1)
+    with pytest.raises(InputError, match="do not keep the symplectic form"):
+        canonical_blocks_beside(torch.diag(torch.tensor([1.0, -1, 1, 1, 1])).double()[None], 1)
+    with pytest.raises(InputError, match="mix positions and momenta"):
+        canonical_blocks_beside(torch.tensor([[[0.0, 1, 0], [1, 0, 0], [0, 0, 1]]]).double(), 1)

@@ -113,6 +113,17 @@ class ReversibleArguments(IntegratorArguments):
         names = ("cyclic", "conserved", "rates")
         return {n: value for n, value in super().stored().items() if n not in names or value}
 
+    @property
+    def constants(self) -> int:
+        """How many conserved components there are, the last ones.
+
+        Raises
+        ------
+        InputError
+            If they are not the last ones.
+        """
+        return last_components("conserved", self.conserved, self.dim)
+
     @cached_property
     def group(self) -> torch.Tensor:
         """The symmetries (element, dim, dim) that are products of two reversing ones."""
@@ -275,9 +286,19 @@ class CouplingArguments(FunctionArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.split, str):
-            from vpintegrator.nn.split import as_blocks
+            self._set("split", self.split_blocks)
 
-            self._set("split", as_blocks(self.split, self.dim))
+    @property
+    def split_blocks(self) -> list[list[int]]:
+        """All blocks, those of conserved components too."""
+        from vpintegrator.nn.split import as_blocks_beside
+
+        return as_blocks_beside(self.split, self.dim, self.conserved)
+
+    @property
+    def moving_blocks(self) -> list[list[int]]:
+        """The blocks of components that move."""
+        return [block for block in self.split_blocks if not {*block}.issubset(self.conserved)]
 
 
 # in the order in which vp-train lists their flags
@@ -310,6 +331,16 @@ def as_components(name: str, numbers: Any, dim: int) -> list[int]:
     if len({*found}) < len(found) or not all(0 <= number < dim for number in found):
         raise InputError(f"{name} must name components 0 ... {dim - 1}, each once, not {found}")
     return found
+
+
+def last_components(name: str, numbers: list[int], dim: int) -> int:
+    """How many components are named, which must be the last ones, and not all of them."""
+    count = len(numbers)
+    if sorted(numbers) != list(range(dim - count, dim)) or count == dim:
+        raise InputError(
+            f"{name} must name the last of {dim} components, and not all of them, not {numbers}"
+        )
+    return count
 
 
 def as_periods(periodic: Any, dim: int) -> dict[int, float]:

@@ -135,6 +135,7 @@ class Integrator(nn.Module):
                     "angles of the same period; leave out the symmetry, or periodic"
                 )
         self.bodies = getattr(a, "bodies", 0)
+        self.conserved: list[int] = list(getattr(a, "conserved", ()))
         self.rates: list[int] = list(getattr(a, "rates", ()))
         self.chart = _chart_of(a, self.periods)
         self.core = self.network(a) if psi is None else psi
@@ -197,7 +198,7 @@ class Integrator(nn.Module):
     def forward(self, window: torch.Tensor) -> torch.Tensor:
         """Windows (..., window, dim) to the windows ``prediction_window`` steps later."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        return self.denormalised(self.core(self.normalised(window)))
+        return self._kept(self.denormalised(self.core(self.normalised(window))), window)
 
     def inverse(self, window: torch.Tensor) -> torch.Tensor:
         """The windows (..., window, dim) that ``forward`` maps to ``window``.
@@ -210,7 +211,17 @@ class Integrator(nn.Module):
         if not self.invertible:
             raise InputError(f"{type(self).__name__} as built here has no explicit inverse")
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        return self.denormalised(self.core.inverse(self.normalised(window)))  # type: ignore[operator]
+        before = self.core.inverse(self.normalised(window))  # type: ignore[operator]
+        return self._kept(self.denormalised(before), window)
+
+    def _kept(self, images: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
+        """With what is conserved as it was, bit by bit: normalisation there and back rounds."""
+        if not self.conserved or self.chart is not None:
+            return images
+        moving = [index for index in range(self.dim) if index not in self.conserved]
+        if moving != list(range(len(moving))):
+            return images
+        return torch.cat([images[..., : len(moving)], window[..., len(moving) :]], -1)
 
     def predict(self, window: torch.Tensor) -> torch.Tensor:
         """The new states (..., prediction_window, dim) after windows (..., window, dim)."""
@@ -277,7 +288,7 @@ class Integrator(nn.Module):
         if self.bodies:
             shift_, scale_ = torch.zeros_like(shift_), halves_alike(scale_)
         if self._canonical:
-            scale_ = canonical_scale(scale_)
+            scale_ = canonical_scale(scale_, getattr(self.core, "conserved", 0))
         with torch.no_grad():
             self.shift.copy_(shift_)
             self.scale.copy_(scale_)

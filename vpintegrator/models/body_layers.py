@@ -87,6 +87,10 @@ class BodyArguments(FunctionArguments):
                 if getattr(self, name):
                     raise InputError(f"{name} is of bodies: say how many there are by bodies")
             return
+        if self.conserved:
+            raise InputError(
+                "functions of clusters of bodies read no conserved components; leave out bodies"
+            )
         if self.dim % (2 * self.bodies):
             raise InputError(
                 f"a state of {self.dim} components is not of {self.bodies} bodies with equally "

@@ -21,7 +21,7 @@ def couplings(a: Any) -> list[nn.Module]:
     One sweep over the blocks or, in several bases, over those of each; to and fro where sweeps are
     symmetric. A block at which a sweep turns is met once: two shears of it would be one.
     """
-    blocks = as_blocks(a.split, a.dim)
+    blocks = a.split_blocks
     back = a.sweep == "symmetric"
     there = [n for n, block in enumerate(blocks) if not {*block}.issubset(a.conserved)]
     if a.bases == 1:
@@ -55,7 +55,6 @@ def couplings(a: Any) -> list[nn.Module]:
 
 
 def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
-    common = {"split": blocks, "symmetries": a.group}
     if a.functions == "polynomial":
         return BasisCoupling(
             a.dim,
@@ -64,10 +63,11 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
             cyclic=a.cyclic,
             rates=a.rates,
             expressions=a.expressions,
+            split=blocks,
             sweep=sweep,
+            symmetries=a.group,
             initial_scale=a.initial_scale / 10,
             taper=a.taper,
-            **common,
         )
     if a.taper is not None:
         raise InputError("taper is for functions = polynomial; neurons do not run off")
@@ -78,7 +78,13 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
     if a.bases > 1 or a.sweep != "forward":
         raise InputError("bases and sweep are for functions = polynomial; neurons take neither")
     return AdditiveCoupling(
-        a.dim, a.width, activation=a.activation, initial_scale=a.initial_scale, **common
+        a.dim,
+        a.width,
+        split=a.moving_blocks,
+        conserved=a.constants,
+        symmetries=a.group,
+        activation=a.activation,
+        initial_scale=a.initial_scale,
     )
 
 
@@ -90,6 +96,10 @@ def feed_forward(a: Any) -> list[nn.Module]:
         raise InputError("taper is for couplings; triangular layers do not run off")
     if a.periods or a.expressions:
         raise InputError("periodic and expressions are for couplings; triangular layers take none")
+    if a.conserved:
+        raise InputError(
+            "conserved components are for couplings; triangular layers move all components"
+        )
     idle = idle_components(a.group, a.dim)
     if idle:
         warnings.warn(

@@ -12,7 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import FunctionArguments, argument
 from vpintegrator.models.body_layers import body_coupling
 from vpintegrator.nn.basis_potential import BasisPotential
-from vpintegrator.nn.canonical import canonical_blocks
+from vpintegrator.nn.canonical import SignedGroup, canonical_blocks, canonical_blocks_beside
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
@@ -47,7 +47,7 @@ class SymplecticArguments(FunctionArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dim % 2:
+        if (self.dim - self.constants) % 2:
             raise InputError(
                 f"states (q, p) have an even number of components, not dim = {self.dim}; take a "
                 "volume-preserving model, such as vpff"
@@ -63,33 +63,54 @@ class SymplecticArguments(FunctionArguments):
             )
 
     def expressions_of(self, half: int) -> list[str]:
-        """Those of positions (0) or momenta (1) alone."""
+        """Those of positions (0) or momenta (1), and of what is conserved, alone."""
         formulas, own = Formulas(self.expressions, self.dim), self.components_of(half)
+        read = {*own, *self.conserved}
         pairs = zip(formulas.texts, formulas.depends, strict=True)
-        return [text for text, depends in pairs if depends.issubset(own)]
+        return [text for text, of in pairs if of.issubset(read) and not of.isdisjoint(own)]
 
     def components_of(self, half: int) -> range:
         """The numbers of the positions (0) or the momenta (1)."""
-        return range(half * self.dim // 2, (half + 1) * self.dim // 2)
+        return range(half * self.freedoms, (half + 1) * self.freedoms)
+
+    @property
+    def freedoms(self) -> int:
+        """How many positions a state has, and momenta."""
+        return (self.dim - self.constants) // 2
 
 
-def potential(a: Any, half: int, group: torch.Tensor | None) -> nn.Module:
+def potential(a: Any, half: int, group: torch.Tensor | SignedGroup | None) -> nn.Module:
     """A function of the positions (0) or the momenta (1), by the functions asked for."""
-    size = a.dim // 2
+    size = a.freedoms
+    own = [*a.components_of(half), *a.conserved]
     if a.functions == "polynomial":
         return BasisPotential(
             size,
             a.degree,
             periodic=[] if half else list(a.periods),
-            cyclic=[i - half * size for i in a.cyclic if i in a.components_of(half)],
+            cyclic=[own.index(i) for i in a.cyclic if i in own],
             expressions=a.expressions_of(half),
-            components=a.components_of(half),
+            components=own,
             group=group,
+            conserved=a.constants,
+            rates=[own.index(i) for i in a.rates],
             initial_scale=a.initial_scale / 10,
         )
     return NeuronPotential(
-        size, a.width, group=group, activation=a.activation, initial_scale=a.initial_scale
+        size,
+        a.width,
+        group=group,
+        conserved=a.constants,
+        activation=a.activation,
+        initial_scale=a.initial_scale,
     )
+
+
+def blocks(a: Any) -> tuple[torch.Tensor | SignedGroup, torch.Tensor | SignedGroup]:
+    """What the symmetries do to positions and to momenta, and to what is conserved."""
+    if a.constants:
+        return canonical_blocks_beside(a.group, a.constants)
+    return canonical_blocks(a.group)
 
 
 def symplectic_layer(a: Any) -> nn.Module:
@@ -98,12 +119,14 @@ def symplectic_layer(a: Any) -> nn.Module:
         if a.layer != "gradient":
             raise InputError(f"layer = {a.layer} knows no bodies; take layer = gradient")
         return body_coupling(a)
-    of_positions, of_momenta = canonical_blocks(a.group)
-    size, angles = a.dim // 2, list(a.periods)
+    of_positions, of_momenta = blocks(a)
+    size, angles = a.freedoms, list(a.periods)
     if any(angle >= size for angle in angles):
         raise InputError("periodic: a momentum is no angle; angles are among the positions")
     if a.layer == "gradient":
         return GradientCoupling(potential(a, 1, of_momenta), potential(a, 0, of_positions))
+    if a.constants:
+        raise InputError(f"layer = {a.layer} reads no conserved components; take layer = gradient")
     if len(a.group) > 1 or angles or a.expressions:
         raise InputError(
             f"layer = {a.layer} respects no symmetries between degrees of freedom, and knows no "

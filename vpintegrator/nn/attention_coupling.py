@@ -86,7 +86,7 @@ class AttentionCoupling(Coupling):
         Components of a state, time steps of a window.
     width, heads : int
         Width of the attention, divisible by its heads.
-    split, symmetries
+    split, conserved, symmetries
         As for ``AdditiveCoupling``.
     stiefel, initial_scale
         As for ``WindowAttention``.
@@ -118,6 +118,7 @@ class AttentionCoupling(Coupling):
         width: int = 8,
         heads: int = 2,
         split: Blocks = "coordinates",
+        conserved: int = 0,
         symmetries: Any = (),
         stiefel: bool = False,
         initial_scale: float = 1e-2,
@@ -134,6 +135,8 @@ class AttentionCoupling(Coupling):
                 initial_scale=initial_scale,
                 dtype=dtype,
             )
-            for block in as_blocks(split, dim)
+            for block in as_blocks(split, dim - conserved)
         ]
-        super().__init__(dim, functions, split=split, symmetries=symmetries, dtype=dtype)
+        super().__init__(
+            dim, functions, split=split, conserved=conserved, symmetries=symmetries, dtype=dtype
+        )

@@ -19,6 +19,7 @@ from vpintegrator.nn.basis import (
     total_degrees,
 )
 from vpintegrator.nn.basis_folding import potential_at
+from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.univariate import Univariate, families
 
@@ -46,7 +47,7 @@ class BasisPotential(nn.Module):
         The numbers i of the components ``z[i]`` of a state that x holds; by default 0, 1, ...
     group : Tensor, (element, size, size), optional
         What V is invariant under, signed permutations of x: only the terms that it allows have
-        parameters.
+        parameters. Or these and a sign of each, for V(S x) = sign V(x).
     conserved : int
         How many components follow the ``size`` in x, the last of it.
     rates : sequence of int
@@ -89,7 +90,7 @@ class BasisPotential(nn.Module):
         cyclic: Sequence[int] = (),
         expressions: Sequence[str] = (),
         components: Sequence[int] | None = None,
-        group: torch.Tensor | None = None,
+        group: torch.Tensor | SignedGroup | None = None,
         conserved: int = 0,
         rates: Sequence[int] = (),
         involved: Sequence[Sequence[int]] = (),
@@ -105,7 +106,9 @@ class BasisPotential(nn.Module):
                 f"{[*rates]}"
             )
         self.components = list(range(read) if components is None else components)
-        group = torch.eye(read, dtype=torch.float64).unsqueeze(0) if group is None else group
+        if group is None:
+            group = torch.eye(read, dtype=torch.float64).unsqueeze(0)
+        group, turned = group if isinstance(group, tuple) else (group, torch.ones(len(group)))
         moves = moves_of_terms(group)
         self.formulas = Formulas((), max(self.components) + 1, self.components)
         if len(expressions):
@@ -118,7 +121,7 @@ class BasisPotential(nn.Module):
             if any(e[j] for j in self._moving())
             and all(any(e[j] for j in block) for block in involved)
         ]
-        value = torch.zeros(len(group), 1, dtype=torch.long), torch.ones(len(group), 1)
+        value = torch.zeros(len(group), 1, dtype=torch.long), turned.unsqueeze(1)
         sources, factors, count = equivariant_coefficients(indices, self.kinds, moves, value)
         used = (factors != 0).any(1)
         if not count:

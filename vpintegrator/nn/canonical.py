@@ -30,40 +30,90 @@ def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         If an element mixes q and p, or does not keep the form: S^T J S = J.
     """
     half = group.shape[-1] // 2
-    J = canonical_form(2 * half)
-    if not bool(((group.mT @ J @ group - J).abs() < TOLERANCE).all()):
-        raise InputError(
-            "the symmetries do not keep the symplectic form, dq with dp; a symplectic map cannot "
-            "respect them: give fewer symmetries"
-        )
+    if not bool((_signs_of_form(group) == 1).all()):
+        raise InputError(_OTHER_FORM)
+    _check_apart(group, half)
+    return group[:, :half, :half], group[:, half:, half:]
+
+
+SignedGroup = tuple[torch.Tensor, torch.Tensor]  # matrices (element, n, n), and the sign of each
+
+
+def canonical_blocks_beside(group: torch.Tensor, conserved: int) -> tuple[SignedGroup, SignedGroup]:
+    """What the elements S of a group (element, dim, dim) do to (q, k) and to (p, k).
+
+    Of states (q, p, k) with so many ``conserved`` components k. With an element that turns the sign
+    of the form, S^T J S = -J on (q, p), maps commute whose potentials turn theirs: as where a
+    reversing symmetry (q, p) -> (q, -p) is followed by that of rates, k -> -k.
+
+    Returns
+    -------
+    of_positions, of_momenta : SignedGroup
+        The matrices, and what V(S x) = sign V(x) has as its sign.
+
+    Raises
+    ------
+    InputError
+        If an element mixes q and p, or either with k, or changes the form but for its sign.
+    """
+    dim = group.shape[-1] - conserved
+    half, own = dim // 2, group[:, :dim, :dim]
+    signs = _signs_of_form(own)
+    if bool((signs == 0).any()):
+        raise InputError(_OTHER_FORM)
+    _check_apart(own, half)
+    mixed = (group[:, :dim, dim:].abs() > TOLERANCE).any()
+    if bool(mixed or (group[:, dim:, :dim].abs() > TOLERANCE).any()):
+        raise InputError("the symmetries mix what is conserved with states; give fewer symmetries")
+    found = []
+    for part in (range(half), range(half, dim)):
+        read = [*part, *range(dim, dim + conserved)]
+        found.append((group[:, read][:, :, read], signs))
+    return found[0], found[1]
+
+
+_OTHER_FORM = (
+    "the symmetries do not keep the symplectic form, dq with dp; a symplectic map cannot respect "
+    "them: give fewer symmetries"
+)
+
+
+def _signs_of_form(group: torch.Tensor) -> torch.Tensor:
+    """The sign of S^T J S = J or -J for each S (element, dim, dim), 0 where it is neither."""
+    J = canonical_form(group.shape[-1])
+    changed = group.mT @ J @ group
+    keeps, turns = (((changed - form).abs() < TOLERANCE).all(-1).all(-1) for form in (J, -J))
+    return keeps.double() - turns.double()
+
+
+def _check_apart(group: torch.Tensor, half: int) -> None:
     if bool((group[:, :half, half:].abs() > TOLERANCE).any()):
         raise InputError(
             "the symmetries mix positions and momenta, which gradient couplings move in turn; give "
             "fewer symmetries"
         )
-    return group[:, :half, :half], group[:, half:, half:]
 
 
-def is_canonical(matrix: torch.Tensor) -> bool:
+def is_canonical(matrix: torch.Tensor, conserved: int = 0) -> bool:
     """Whether a matrix S (dim, dim) keeps the form or turns its sign, S^T J S = J or -J.
 
-    As most reversing symmetries turn it, (q, p) -> (q, -p) for one.
+    As most reversing symmetries turn it, (q, p) -> (q, -p) for one. Of states (q, p, k) with so
+    many ``conserved`` components k: what it does to (q, p), if that does not depend on k.
     """
-    if len(matrix) % 2:
+    dim = len(matrix) - conserved
+    if dim % 2 or bool((matrix[:dim, dim:].abs() > TOLERANCE).any()):
         return False
-    J = canonical_form(len(matrix))
-    changed = matrix.double().mT @ J @ matrix.double()
-    return any(bool(((changed - form).abs() < TOLERANCE).all()) for form in (J, -J))
+    return bool(_signs_of_form(matrix[None, :dim, :dim].double()).all())
 
 
-def canonical_scale(scale: torch.Tensor) -> torch.Tensor:
+def canonical_scale(scale: torch.Tensor, conserved: int = 0) -> torch.Tensor:
     """Scales (dim,) with the products of those of a position and its momentum all the same.
 
     So normalisation changes the form by a factor only. The product is the median of what is there,
-    and powers of two stay powers of two.
+    and powers of two stay powers of two. The last ``conserved`` ones stay as they are.
     """
-    q, p = scale.chunk(2)
-    return torch.cat([q, (q * p).median() / q])
+    q, p = scale[: len(scale) - conserved].chunk(2)
+    return torch.cat([q, (q * p).median() / q, scale[len(scale) - conserved :]])
 
 
 def halves_alike(scale: torch.Tensor) -> torch.Tensor:

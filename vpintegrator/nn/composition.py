@@ -30,6 +30,11 @@ class Composition(nn.Sequential):
         """Whether every layer keeps the symplectic form of states (q, p) exactly."""
         return all(getattr(layer, "symplectic", False) for layer in self)
 
+    @property
+    def conserved(self) -> int:
+        """How many components at the end of states the layers that know of them leave alone."""
+        return max((getattr(layer, "conserved", 0) for layer in self), default=0)
+
     def at(self, values: torch.Tensor) -> Composition:
         """The composition of the layers of the other components, at values of the last ones."""
         return Composition(*(at(layer, values) for layer in self))

@@ -11,6 +11,7 @@ from torch import nn
 from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
+from vpintegrator.nn.folding import AtValues, given, remaining
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -31,6 +32,9 @@ class AdditiveCoupling(nn.Module):
         Hidden units per block.
     split : "coordinates", "halves" or blocks of indices
         Blocks in the order of the sweep; "halves" for (q, p).
+    conserved : int
+        How many components, the last ones, stay as they are. They are in no block, and every
+        function reads them.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate: with g_a the function above it adds the
         mean over S of S_aa^-1 g_a(S_bb z_b). The group costs no loop: it is folded into
@@ -70,6 +74,7 @@ class AdditiveCoupling(nn.Module):
         width: int = 16,
         *,
         split: Blocks = "coordinates",
+        conserved: int = 0,
         symmetries: Any = (),
         activation: str = "tanh",
         initial_scale: float = 1e-2,
@@ -78,12 +83,13 @@ class AdditiveCoupling(nn.Module):
         super().__init__()
         self.dim = whole("dim", dim)
         self.width = whole("width", width)
-        self.blocks = as_blocks(split, dim)
+        self.conserved = whole("conserved", conserved, 0)
+        self.blocks = as_blocks(split, dim - conserved)
         self.activation = activation
         self._activation = activation_of(activation)
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
-        check_compatible(self.blocks, group)
+        check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
         back = torch.linalg.inv(group).mT / len(group)
         if is_diagonal(group):
             group, back = (matrices.diagonal(dim1=-2, dim2=-1) for matrices in (group, back))
@@ -103,8 +109,9 @@ class AdditiveCoupling(nn.Module):
         self.register_buffer("place", (mask == 0).flatten().nonzero().squeeze(1), persistent=False)
         self.register_buffer("mask", mask, persistent=False)
         self.inner_bias = nn.Parameter(2 * torch.rand(len(self.blocks), width, dtype=dtype) - 1)
-        # every component is in one block, so one row each: the A_a below one another
-        self.outer_weight = nn.Parameter(initial_scale * torch.randn(dim, width, dtype=dtype))
+        # every component that moves is in one block, so one row each: the A_a below one another
+        outer = torch.randn(dim - conserved, width, dtype=dtype)
+        self.outer_weight = nn.Parameter(initial_scale * outer)
 
     def _matrices(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Inner (dim, hidden), bias (hidden,) and outer (hidden, dim) weights of each block.
@@ -113,7 +120,10 @@ class AdditiveCoupling(nn.Module):
         """
         empty = self.inner_weight.new_zeros(len(self.blocks) * self.dim, self.width)
         inner = empty.index_copy(0, self.place, self.inner_weight)
-        outer = self.mask * self.outer_weight
+        rows: torch.Tensor = self.outer_weight
+        if self.conserved:
+            rows = torch.cat([rows, rows.new_zeros(self.conserved, self.width)])
+        outer = self.mask * rows
         # unbind and not inner[a]: its derivative is one stack, not a sum of padded zeros; and only
         # then the group, which makes the matrices wider
         steps = zip(
@@ -135,6 +145,39 @@ class AdditiveCoupling(nn.Module):
         if group.ndim == 2:
             return (group.mT.unsqueeze(-1) * W.unsqueeze(1)).flatten(1)
         return (group.mT @ W).transpose(0, 1).flatten(1)
+
+    @torch.no_grad()
+    def at(self, values: torch.Tensor) -> AdditiveCoupling:
+        """The coupling of the other components where the conserved ones have these values.
+
+        They join the biases. Of the group those elements are left that leave all that is conserved
+        in place; others make the hidden layers wider.
+        """
+        values, n = given(values, self.conserved), self.dim - self.conserved
+        group = torch.eye(self.dim).unsqueeze(0) if self.group is None else self.group
+        of = remaining(torch.diag_embed(group) if group.ndim == 2 else group, values)
+        back = torch.linalg.inv(of.cosets) / len(of.cosets)
+        inner, bias, outer = [], [], torch.zeros(n, len(back) * self.width, dtype=torch.float64)
+        rows = self.inner_weight.cpu().double().split([self.dim - len(b) for b in self.blocks])
+        for a, (block, own) in enumerate(zip(self.blocks, rows, strict=True)):
+            rest, count = others(block, n), n - len(block)
+            there = of.cosets[:, rest][:, :, rest]
+            inner.append((there.mT @ own[:count]).transpose(0, 1).flatten(1))
+            bias.append((self.inner_bias[a].cpu().double() + of.images @ own[count:]).flatten())
+            moved = back[:, block][:, :, block] @ self.outer_weight[block].cpu().double()
+            outer[block] = moved.transpose(0, 1).flatten(1)
+        with torch.random.fork_rng(devices=[]):
+            found = AdditiveCoupling(
+                n,
+                len(bias[0]),
+                split=self.blocks,
+                symmetries=of.kept,
+                activation=self.activation,
+            )
+        found.inner_weight.copy_(torch.cat(inner))
+        found.inner_bias.copy_(torch.stack(bias))
+        found.outer_weight.copy_(outer)
+        return found.to(self.inner_weight)
 
     def _sweep(self, z: torch.Tensor, order: range, sign: int) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
@@ -168,7 +211,7 @@ class Coupling(nn.Module):
     functions : sequence of Module
         One per block, from (..., dim - size of the block) to (..., size of the block), for any
         number of leading axes.
-    split, symmetries
+    split, conserved, symmetries
         As for ``AdditiveCoupling``; the average over symmetries evaluates the functions once,
         with the elements of the group along a leading axis.
 
@@ -198,12 +241,14 @@ class Coupling(nn.Module):
         functions: Sequence[nn.Module],
         *,
         split: Blocks = "coordinates",
+        conserved: int = 0,
         symmetries: Any = (),
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.dim = whole("dim", dim)
-        self.blocks = as_blocks(split, dim)
+        self.conserved = whole("conserved", conserved, 0)
+        self.blocks = as_blocks(split, dim - conserved)
         if len(functions) != len(self.blocks):
             raise InputError(
                 f"functions must hold one module for each of the {len(self.blocks)} blocks of the "
@@ -212,7 +257,7 @@ class Coupling(nn.Module):
         self.functions = nn.ModuleList(functions)
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
-        check_compatible(self.blocks, group)
+        check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
         self.elements = len(group)
         inverses = torch.linalg.inv(group)
         for a, block in enumerate(self.blocks):
@@ -239,6 +284,10 @@ class Coupling(nn.Module):
         else:
             shift = function(rest)
         return shift @ self.get_buffer(f"placement_{a}")
+
+    def at(self, values: torch.Tensor) -> nn.Module:
+        """The coupling of the other components where the conserved ones have these values."""
+        return AtValues(self, given(values, self.conserved))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"dim": self.dim})

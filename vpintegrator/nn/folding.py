@@ -6,6 +6,8 @@ layer of such states has a method ``at``: with values of k it gives the layer of
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import nn
 
@@ -39,34 +41,43 @@ def given(values: torch.Tensor, count: int | None = None) -> torch.Tensor:
     return found
 
 
-def remaining(
-    group: torch.Tensor, values: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What values of the last components leave of a group (element, dim, dim).
+class Remaining(NamedTuple):
+    """What is left of a group where the last components have values.
 
-    Returns
-    -------
+    Attributes
+    ----------
     kept : Tensor, (element, n, n)
-        What those elements that leave the values as they are do to the other components, each
-        once.
+        What those elements that leave the last components in place, and have the sign 1, do to the
+        others, each once and the identity first.
     cosets : Tensor, (coset, n, n)
-        What elements t do to the others, of which each S of the group is t times one that leaves
-        the values as they are.
+        What elements t do to these, of which each S of the group is t times one of those.
     images : Tensor, (coset, m)
         The values as each t makes them.
+    signs : Tensor, (coset,)
+        Of each t.
     """
+
+    kept: torch.Tensor
+    cosets: torch.Tensor
+    images: torch.Tensor
+    signs: torch.Tensor
+
+
+def remaining(
+    group: torch.Tensor, values: torch.Tensor, signs: torch.Tensor | None = None
+) -> Remaining:
+    """What is left of a group (element, dim, dim), the identity first, with a sign of each."""
     n = group.shape[-1] - len(values)
-    moved = group[:, n:, n:].double().cpu() @ values
-    group = group.double().cpu()
-    fixed = ((moved - values).abs() <= TOLERANCE).all(1)
-    kept = group[fixed][:, :n, :n].unique(dim=0)
-    one = torch.eye(n, dtype=torch.float64)  # comes first
+    group = group.detach().cpu().double()
+    signs = torch.ones(len(group)).double() if signs is None else signs.detach().cpu().double()
+    last = group[:, n:, n:]
+    kinds = torch.cat([last.flatten(1), signs[:, None]], 1)  # of which cosets are made
+    same = ((kinds.unsqueeze(1) - kinds).abs() <= TOLERANCE).all(-1)
+    kept = group[same[0]][:, :n, :n].unique(dim=0)
+    one = torch.eye(n, dtype=torch.float64)
     kept = kept[((kept - one).abs().amax((1, 2)) > TOLERANCE).long().argsort(stable=True)]
-    known: list[int] = []
-    for number, image in enumerate(moved):
-        if not any(bool(((image - moved[i]).abs() <= TOLERANCE).all()) for i in known):
-            known.append(number)
-    return kept, group[known][:, :n, :n], moved[known]
+    first = same.long().argmax(1).unique()
+    return Remaining(kept, group[first][:, :n, :n], last[first] @ values, signs[first])
 
 
 class AtValues(nn.Module):

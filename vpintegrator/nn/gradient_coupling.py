@@ -15,18 +15,20 @@ class GradientCoupling(nn.Module):
 
     Each of the two is a shear with a symmetric derivative, so the map is symplectic, D^T J D = J:
     on states, and on windows with J at every time step. So volume is kept, and the inverse is
-    explicit.
+    explicit. Of potentials T(p, k) and V(q, k) it is a map of states (q, p, k) that leaves k as it
+    is, and is symplectic in (q, p) for every k.
 
     Parameters
     ----------
     kinetic, potential : Module
         T and V, with a method ``gradient`` for (..., size), or (..., window, size) where it mixes
-        the time steps, and ``size`` the components of each half of a state.
+        the time steps, and ``size`` the components of each half of a state. Where they read
+        constants of motion after these, an attribute ``conserved`` says how many.
 
     Raises
     ------
     InputError
-        If the two are not of the same size.
+        If the two are not of the same size, or do not read as many constants.
 
     References
     ----------
@@ -55,7 +57,7 @@ class GradientCoupling(nn.Module):
         self.kinetic, self.potential = kinetic, potential
         self.conserved: int = getattr(kinetic, "conserved", 0)
         if self.conserved != getattr(potential, "conserved", 0):
-            raise InputError("the potentials of momenta and positions read other conserved states")
+            raise InputError("both potentials must read the same constants of motion, or none")
         self.dim = 2 * _size(kinetic) + self.conserved
 
     @property
@@ -72,7 +74,7 @@ class GradientCoupling(nn.Module):
 
     def adapt(self, z: torch.Tensor) -> None:
         """Let potentials that see a range of their variables see that of states z (..., dim)."""
-        for potential, x in zip((self.potential, self.kinetic), z.chunk(2, -1), strict=True):
+        for potential, x in zip((self.potential, self.kinetic), self._halves(z)[:2], strict=True):
             if hasattr(potential, "adapt"):
                 potential.adapt(x)  # type: ignore[operator]
 

@@ -12,6 +12,8 @@ from torch import nn
 
 from vpintegrator.argument_values import whole
 from vpintegrator.nn.activations import activation as activation_of
+from vpintegrator.nn.canonical import SignedGroup
+from vpintegrator.nn.folding import given, remaining
 from vpintegrator.nn.tensor_arguments import as_dtype
 
 
@@ -24,11 +26,14 @@ class NeuronPotential(nn.Module):
     Parameters
     ----------
     size : int
-        Components of x.
+        Components of the gradient, and of x where none are conserved.
     width : int
         Hidden units.
     group : Tensor, (element, size, size), optional
-        What V is invariant under; a group, as ``generated_group`` gives it.
+        What V is invariant under; a group, as ``generated_group`` gives it, of matrices for x. Or
+        these and a sign of each, for V(S x) = sign V(x).
+    conserved : int
+        How many constants of motion k follow in x, V = V(x, k).
     activation : str
     initial_scale : float
         Size of the initial a.
@@ -45,13 +50,15 @@ class NeuronPotential(nn.Module):
     """
 
     group: torch.Tensor | None
+    signs: torch.Tensor | None
 
     def __init__(
         self,
         size: int,
         width: int = 16,
         *,
-        group: torch.Tensor | None = None,
+        group: torch.Tensor | SignedGroup | None = None,
+        conserved: int = 0,
         activation: str = "tanh",
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
@@ -59,16 +66,24 @@ class NeuronPotential(nn.Module):
         super().__init__()
         dtype = as_dtype(dtype)
         self.size, self.width = whole("size", size), whole("width", width)
+        self.conserved, self.activation = whole("conserved", conserved, 0), activation
         self._activation = activation_of(activation)
-        self.inner_weight = nn.Parameter(torch.randn(size, width, dtype=dtype) / size**0.5)
+        read = size + conserved
+        self.inner_weight = nn.Parameter(torch.randn(read, width, dtype=dtype) / read**0.5)
         self.inner_bias = nn.Parameter(2 * torch.rand(width, dtype=dtype) - 1)
         self.outer_weight = nn.Parameter(initial_scale * torch.randn(width, dtype=dtype))
-        if group is not None:
-            group = group.to(dtype) if len(group) > 1 else None
-        self.register_buffer("group", group, persistent=False)
+        matrices, signs = group if isinstance(group, tuple) else (group, None)
+        if matrices is not None and len(matrices) == 1:
+            matrices = signs = None
+        if signs is not None and bool((signs == 1).all()):
+            signs = None
+        for name, value in (("group", matrices), ("signs", signs)):
+            self.register_buffer(
+                name, value if value is None else value.to(dtype), persistent=False
+            )
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V at x (..., size)."""
+        """grad V (..., size) at x (..., size), or (..., size + conserved)."""
         W: torch.Tensor = self.inner_weight
         b: torch.Tensor = self.inner_bias
         a: torch.Tensor = self.outer_weight
@@ -76,7 +91,35 @@ class NeuronPotential(nn.Module):
             count = len(self.group)
             W = (self.group.mT @ W).transpose(0, 1).flatten(1)
             b, a = b.repeat(count), a.repeat(count) / count
-        return (self._activation(x @ W + b) * a) @ W.mT
+            if self.signs is not None:
+                a = a * self.signs.repeat_interleave(self.width)
+        outer = W[: self.size] if self.conserved else W
+        return (self._activation(x @ W + b) * a) @ outer.mT
+
+    @torch.no_grad()
+    def at(self, values: torch.Tensor) -> NeuronPotential:
+        """The potential of x where the constants have these values, which join the biases.
+
+        Of the group those elements are left that leave the values as they are. Others make the
+        hidden layer wider.
+        """
+        values = given(values, self.conserved)
+        W, b = self.inner_weight.cpu().double(), self.inner_bias.cpu().double()
+        one = torch.eye(len(W), dtype=torch.float64).unsqueeze(0)
+        group = one if self.group is None else self.group
+        of = remaining(group, values, self.signs)
+        inner = (of.cosets.mT @ W[: self.size]).transpose(0, 1).flatten(1)
+        bias = (b + of.images @ W[self.size :]).flatten()
+        outer = of.signs[:, None] * self.outer_weight.cpu().double() / len(of.signs)
+        with torch.random.fork_rng(devices=[]):
+            found = NeuronPotential(self.size, len(bias), group=of.kept, activation=self.activation)
+        for own, value in (
+            (found.inner_weight, inner),
+            (found.inner_bias, bias),
+            (found.outer_weight, outer.flatten()),
+        ):
+            own.copy_(value)
+        return found.to(self.inner_weight)
 
     def extra_repr(self) -> str:
         return f"size={self.size}, width={self.width}"

@@ -172,7 +172,13 @@ class Reversible(nn.Module):
     @property
     def symplectic(self) -> bool:
         """Whether psi is symplectic, and so is R but for the sign of the form."""
-        return bool(getattr(self.psi, "symplectic", False)) and self.reflection.canonical
+        keeps = is_canonical(self.reflection.symmetry, self.conserved)
+        return bool(getattr(self.psi, "symplectic", False)) and keeps
+
+    @property
+    def conserved(self) -> int:
+        """How many components at the end of states psi leaves alone, as far as it knows of them."""
+        return int(getattr(self.psi, "conserved", 0))
 
     def at(self, values: torch.Tensor) -> Reversible | Composition:
         """The map of the other components at values k of the last ones.

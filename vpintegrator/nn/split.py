@@ -48,6 +48,41 @@ def as_blocks(split: Blocks, dim: int) -> list[list[int]]:
     return blocks
 
 
+def as_blocks_beside(split: Blocks, dim: int, conserved: Sequence[int]) -> list[list[int]]:
+    """Blocks as ``as_blocks`` gives them, where some components stay as they are.
+
+    "halves" are those of the other components. Blocks that are given may leave out the conserved
+    ones, which then follow, a block each.
+
+    Raises
+    ------
+    InputError
+        As ``as_blocks``; and if a block holds components of both kinds.
+    """
+    if not conserved or split == "coordinates":
+        return as_blocks(split, dim)
+    moving = others(list(conserved), dim)
+    alone = [[index] for index in conserved]
+    blocks: list[list[int]]
+    if split == "halves":
+        if len(moving) % 2:
+            raise InputError('split = "halves" needs an even number of components that move')
+        half = len(moving) // 2
+        blocks = [moving[:half], moving[half:], *alone]
+    elif isinstance(split, str):
+        blocks = as_blocks(split, dim)
+    else:
+        named = [index for block in split for index in block]
+        blocks = as_blocks([*split, *(b for b in alone if b[0] not in named)], dim)
+    for block in blocks:
+        if not {*block}.isdisjoint(conserved) and not {*block}.issubset(conserved):
+            raise InputError(
+                f"split: the block {block} holds conserved components, {list(conserved)}, and "
+                "others; leave out the conserved ones"
+            )
+    return blocks
+
+
 def parse_split(text: str) -> Blocks:
     """A split written as text: its name, or blocks of indices such as ``0,1|2`` or ``0-30|31-61``.
 

@@ -46,7 +46,7 @@ class FittedShear:
 
     part: int
     groups: list[list[nn.Parameter]]
-    components: slice | list[int]
+    components: list[int]
     move: partial[torch.Tensor]
     share: slice = field(default_factory=lambda: slice(None))
     rotation: torch.Tensor | None = None
@@ -120,10 +120,11 @@ def _place(rotation: torch.Tensor | None, known: list[torch.Tensor | None]) -> i
 def _shears(layer: nn.Module) -> list[tuple[int, FittedShear]]:
     """Those of a layer, each with the number of its block."""
     if isinstance(layer, GradientCoupling):
-        n = layer.dim // 2
+        n = (layer.dim - layer.conserved) // 2
+        q, p, k = range(n), range(n, 2 * n), range(2 * n, layer.dim)
         return [
-            (0, _of_potential(layer.kinetic, slice(0, n), slice(n, None), 1.0)),
-            (1, _of_potential(layer.potential, slice(n, None), slice(0, n), -1.0)),
+            (0, _of_potential(layer.kinetic, [*q], [*p, *k], 1.0)),
+            (1, _of_potential(layer.potential, [*p], [*q, *k], -1.0)),
         ]
     assert isinstance(layer, BasisCoupling)
     own = layer.coefficients
@@ -137,14 +138,16 @@ def _moved(layer: BasisCoupling, number: int, z: torch.Tensor) -> torch.Tensor:
     return layer.move(z, number)
 
 
-def _of_potential(potential: nn.Module, moved: slice, seen: slice, sign: float) -> FittedShear:
+def _of_potential(
+    potential: nn.Module, moved: list[int], seen: list[int], sign: float
+) -> FittedShear:
     parts = potential.potentials if isinstance(potential, PotentialSum) else [potential]
     groups = [list(part.parameters()) for part in parts]
     return FittedShear(0, groups, moved, partial(_kicked, potential, moved, seen, sign))
 
 
 def _kicked(
-    potential: nn.Module, moved: slice, seen: slice, sign: float, z: torch.Tensor
+    potential: nn.Module, moved: list[int], seen: list[int], sign: float, z: torch.Tensor
 ) -> torch.Tensor:
     found = torch.zeros_like(z)
     found[..., moved] = sign * gradient(potential, z[..., seen])
