@@ -34,6 +34,16 @@ def test_generate(run, tmp_path):
     assert dataset.parameters["I1"] == 3
 
 
+def test_each_trajectory_has_its_own_step_and_parameters(run):
+    vary = ["--vary", "step=0.05:0.4", "--vary", "I1=1.5:2.5:log"]
+    result = run(main, "rigid-body", "--count", "30", "--steps", "5", *vary)
+    assert result.exit_code == 0, result.output
+    assert "5 steps of 0.05 to 0.4 each, I1 1.5 to 2.5" in result.output
+    dataset = open_dataset("rigid-body.h5")
+    assert dataset.varied == {"step": (0.05, 0.4), "I1": (1.5, 2.5)}
+    assert "log = true" in dataset.recipe
+
+
 def test_a_file_of_ones_own(run, tmp_path):
     (tmp_path / "duffing.toml").write_text(SYSTEM)
     result = run(main, "duffing.toml", "--count", "20", "-o", "a.h5")
@@ -84,6 +94,12 @@ def test_show(run):
         (["rigid-body", "-p", "I1"], "NAME=VALUE"),
         (["rigid-body", "-p", "I9=1"], "no parameter 'I9'"),
         (["rigid-body", "--step", "-1"], "step: expected a positive number"),
+        (["rigid-body", "--vary", "I1=3"], "expected NAME=LOW:HIGH, such as step=0.05:0.4"),
+        (["rigid-body", "--vary", "I1=1:2:lin"], "expected NAME=LOW:HIGH"),
+        (["rigid-body", "--vary", "I9=1:2"], "no parameter 'I9' that could vary"),
+        (["rigid-body", "--vary", "I1=1:2", "--vary", "I1=1:2"], "I1 varies already"),
+        (["rigid-body", "--vary", "I1=1:2", "-p", "I1=3"], "leave -p I1=... out"),
+        (["rigid-body", "--vary", "step=1:2", "--step", "1"], "leave --step out"),
         (["rigid-body", "--rtol", "1e-20"], "limit of double precision"),
         (["rigid-body", "--method", "RK4"], "there is no solver 'RK4'"),
         (["rigid-body", "--steps", "0"], "0 is not in the range"),

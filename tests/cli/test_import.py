@@ -60,6 +60,23 @@ def test_measured_data_go_all_the_way(run, lab, tmp_path):
     assert not (tmp_path / "b.h5").exists()
 
 
+def test_columns_that_are_parameters_and_irregular_times(run, tmp_path):
+    lines = ["run,t,l,q,p"]
+    for k in range(8):
+        times = np.cumsum(np.random.default_rng(k).uniform(0.05, 0.3, 20))
+        lines += [f"{k},{t:.9f},{1 + k / 7},{np.cos(t):.9f},{-np.sin(t):.9f}" for t in times]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    columns = ["--from", "a.csv", "--parameter-columns", "l"]
+    result = run(main, *columns)
+    assert result.exit_code == 0, result.output
+    assert "each pair of neighbours is a trajectory of two states" in result.output
+    assert "114 train, 19 validation, 19 test; a step of" in result.output
+    assert list(open_dataset("a.h5").varied) == ["step", "l"]
+    resampled = run(main, *columns, "--irregular", "resample", "--step", "0.1", "-o", "b.h5")
+    assert resampled.exit_code == 0, resampled.output
+    assert open_dataset("b.h5").step == 0.1 and list(open_dataset("b.h5").varied) == ["l"]
+
+
 def test_a_system_behind_the_data(run, lab):
     result = run(main, "--from", lab, "--system", "harmonic-oscillator", "-o", "a.h5")
     assert result.exit_code == 0, result.output
@@ -159,6 +176,10 @@ def test_inspect_other_files(run):
         (["--from", "lab.csv", "--noise", "0.1"], "--noise is not for --from"),
         (["--from", "lab.csv", "--workers", "2"], "not for --from"),
         (["--from", "lab.csv", "--step", "0.3"], "steps are not equal"),
+        (["--from", "lab.csv", "--vary", "l=1:2"], "--vary is not for --from"),
+        (["--from", "lab.csv", "--parameter-columns", "l"], "no column 'l' (it has: trajectory"),
+        (["--from", "lab.csv", "--longest-step", "1"], "longest_step is for pairs"),
+        (["pendulum", "--irregular", "pairs"], "--irregular is an option of --from"),
         (["--from", "lab.csv", "--step", "-1"], "must be a positive number"),
         (["--from", "lab.csv", "--variable", "r"], "no column 'r' (it has: trajectory, time"),
         (["--from", "lab.csv", "--system", "rigid-body"], "rigid-body has 3 components"),

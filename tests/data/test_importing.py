@@ -240,7 +240,7 @@ def test_dealing_out_is_random_and_repeatable(tmp_path):
         ([[1.0], [2.0, 3.0]], {"step": 1.0}, "cannot be read as an array"),
         (np.full((3, 4, 1), np.inf), {"step": 1.0, "missing": True}, "is infinite .*12 such"),
         (STATES, {"times": TIMES[:5]}, r"times of shape \(5,\) do not fit"),
-        (STATES, {"times": TIMES**2}, "steps are not equal, 0.0625 after t = 0"),
+        (STATES, {"times": TIMES**2, "step": 0.1}, "steps are not equal, 0.0625 after t = 0"),
         (STATES, {"times": TIMES[::-1]}, "times must increase, but 1.75 comes after 2"),
         (STATES, {"times": TIMES * np.nan}, "the time of row 0 in trajectory 0 is not a number"),
         (STATES, {"step": 1.0, "system": "rigid-body"}, "has 3 components .* states of 2"),

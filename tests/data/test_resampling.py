@@ -13,8 +13,8 @@ STATES = np.stack([np.cos(TIMES), -np.sin(TIMES)], axis=-1)
 
 
 def test_irregular_times_are_resampled_on_demand_and_the_error_is_told(tmp_path):
-    with pytest.raises(InputError, match="--resample"):
-        import_dataset(STATES, tmp_path / "a.h5", times=TIMES)
+    with pytest.raises(InputError, match="--irregular resample"):
+        import_dataset(STATES, tmp_path / "a.h5", times=TIMES, step=0.1)
     dataset = import_dataset(STATES, tmp_path / "a.h5", times=TIMES, resample=True, step=0.1)
     states = np.concatenate([dataset.states(group)[0] for group in dataset.shapes])
     times = np.concatenate([dataset.times(group) for group in dataset.shapes])

@@ -25,10 +25,22 @@ OPTIONS = Options(
     ),
     click.option("--missing", is_flag=True, help="With --from: states may be missing (NaN, gaps)."),
     click.option(
-        "--resample",
-        is_flag=True,
-        help="With --from: bring irregular times to equal steps by cubic splines, and say the "
-        "error.",
+        "--irregular",
+        type=click.Choice(["pairs", "resample"]),
+        help="With --from: take each pair of neighbours with a step of its own, or bring irregular "
+        "times to equal steps by cubic splines, and say the error.  [default: pairs where steps "
+        "differ by more than a tenth]",
+    ),
+    click.option("--resample", is_flag=True, help="With --from: as --irregular resample."),
+    click.option(
+        "--longest-step",
+        type=float,
+        help="With --from: the longest step of a pair.  [default: 10 times the median]",
+    ),
+    click.option(
+        "--parameter-columns",
+        metavar="NAME,...",
+        help="With --from: columns or arrays that are parameters, or inputs held over a step.",
     ),
     click.option(
         "--decimal",
@@ -70,7 +82,7 @@ def import_file(
         if "system" not in options:
             raise InputError("--noise is not for --from without --system: states stay as they are")
         options = {**options, "noise": read_numbers(options["noise"], "noise")}
-    for key in ("columns", "fit"):
+    for key in ("columns", "fit", "parameter_columns"):
         if key in options:
             options = {**options, key: [name.strip() for name in options[key].split(",")]}
     # never the name of the file itself

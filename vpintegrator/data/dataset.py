@@ -164,6 +164,27 @@ class Dataset:
                     )
         return values[trajectories]
 
+    def origins(self, group: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of imported pairs of neighbours, which of them follow one another.
+
+        Returns
+        -------
+        origin, start
+            The number of the trajectory that each pair was taken from, int64, and the time of its
+            first state, both (trajectory,); None where trajectories are no such pairs.
+
+        Raises
+        ------
+        InputError
+            If there is no such group, or the file is damaged.
+        """
+        self._check(group)
+        with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
+            stored, count = f.group(group), self.shapes[group][:1]
+            if "origin" not in stored:
+                return None
+            return stored.array("origin", count, "i"), stored.array("start", count)
+
     @property
     def is_observed(self) -> bool:
         """Whether states are what was seen of a flow: measured, with noise, or with gaps."""
@@ -191,7 +212,10 @@ class Dataset:
     def description(self) -> str:
         """How many trajectories there are, and how they are shared out."""
         lengths = {shape[1] for shape in self.shapes.values() if shape[0] and shape[1]}
-        steps = f"{max(lengths) - 1:,} steps of {self.step_text} each{self._varied_text}"
+        count = max(lengths) - 1
+        steps = f"{count:,} steps of {self.step_text} each{self._varied_text}"
+        if count == 1:
+            steps = f"a step of {self.step_text} each{self._varied_text}"
         if len(lengths) == 1:
             counts = ", ".join(f"{shape[0]:,} {name}" for name, shape in self.shapes.items())
             return f"{counts}; {steps}"

@@ -40,10 +40,14 @@ class Conditions:
         Names, ``step`` first where it varies, and between which values.
     values
         (trajectory, what varies) for each group.
+    origins
+        Where trajectories are pairs of neighbours: the number of the trajectory that each comes
+        from, and the time of its first state, (trajectory,) both, for each group.
     """
 
     varied: Mapping[str, tuple[float, float]]
     values: Mapping[str, np.ndarray]
+    origins: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
 
     def digest(self, group: str) -> bytes:
         """SHA-256 of the values of a group."""
@@ -138,16 +142,18 @@ def write_dataset(
 ) -> None:
     """Write a dataset: attributes of its own, and states, times and trajectories of each group."""
     with create_hdf5(path, overwrite) as f:
-        version = _PLAIN if conditions is None else FORMAT_VERSION
+        version = FORMAT_VERSION if conditions is not None and conditions.varied else _PLAIN
         write_header(f, FORMAT, version, system, step)
         f.attrs.update(attributes)
-        if conditions is not None:
+        if conditions is not None and conditions.varied:
             f.attrs["varied"] = json.dumps(conditions.varied)
         for name, (states, times, numbers) in groups.items():
             group = f.create_group(name, track_order=True)
             write_states(group, states, times, system, numbers, units, time_unit)
             if conditions is not None:
                 _write_conditions(group, conditions.varied, conditions.values[name], time_unit)
+                if conditions.origins is not None:
+                    _write_origins(group, *conditions.origins[name], time_unit)
         write_overview(f, system)
         if shards is not None:
             _write_shards(f, *shards)
@@ -168,7 +174,7 @@ def combined_fingerprint(
     for name in sorted(known):
         whole.update(name.encode())
         whole.update(known[name])
-        if conditions is not None:
+        if conditions is not None and conditions.varied:
             whole.update(conditions.digest(name))
     return whole.hexdigest()
 
@@ -199,10 +205,25 @@ def _write_conditions(
             else f"parameter {printable(name)} of the trajectory"
         )
         dataset.dims[0].attach_scale(group["trajectory"])
-    group["state"].attrs["coordinates"] = " ".join(variables)
+    if variables:
+        group["state"].attrs["coordinates"] = " ".join(variables)
     if STEP in names:
         group["time"].attrs["long_name"] = "number of steps: the time is so many times the step"
         group["time"].attrs["units"] = "1"
+
+
+def _write_origins(
+    group: h5py.Group, origin: np.ndarray, start: np.ndarray, time_unit: str
+) -> None:
+    """Of pairs of neighbours, where each comes from."""
+    for name, values, unit, title in (
+        ("origin", origin.astype(np.int64), "1", "number of the trajectory that the pair is of"),
+        ("start", start.astype(np.float64), time_unit, "time of the pair's first state"),
+    ):
+        dataset = group.create_dataset(name, data=values)
+        dataset.attrs["units"] = printable(unit)
+        dataset.attrs["long_name"] = title
+        dataset.dims[0].attach_scale(group["trajectory"])
 
 
 def _write_shards(file: h5py.File, folder: str, sizes: Sequence[int]) -> None:

@@ -66,7 +66,6 @@ class VariedEquations:
     """
 
     def __init__(self, system: System, names: Sequence[str]) -> None:
-        system.require_equations("varying parameters")
         self.system, self.names = system, tuple(names)
         self._check_names()
         try:
@@ -144,6 +143,7 @@ class VariedEquations:
     @cached_property
     def _scaled(self) -> tuple[ComponentFunction, ComponentFunction, ComponentFunction]:
         """The field but for factors, the coefficients in both, and these factors."""
+        self.system.require_equations("the vector field")
         algebra = self.equations.algebra
         algebra.allow_derivatives()
         step = algebra.symbol("step", varies=False)
@@ -160,6 +160,7 @@ class VariedEquations:
 
     @cached_property
     def _field(self) -> ComponentFunction:
+        self.system.require_equations("the vector field")
         return self.function(self.equations.vector_field)
 
     @property

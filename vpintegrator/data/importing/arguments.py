@@ -13,6 +13,7 @@ from vpintegrator.data.split import Split, consecutive
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 
+_IRREGULAR = ("pairs", "resample")
 _FEW = 5  # trajectories from which on whole ones are dealt out, and not cut in time
 
 
@@ -38,14 +39,24 @@ class Reading:
     missing
         Whether states may be missing: NaN, or times left out. No window that lacks a state is used.
         Trajectories of a table may differ in length in any case.
+    irregular
+        What becomes of states at irregular times. ``"pairs"``: each pair of neighbours is a
+        trajectory of two states with its own step. ``"resample"``: they are brought to equal steps
+        by cubic splines; what that changes is estimated, and told in ``guessed`` of the recipe. By
+        default pairs where steps differ by more than a tenth, if neither ``step`` nor ``missing``
+        is given; times that are regular but for gaps or rounding are refused then.
     resample
-        Whether states at irregular times are brought to equal steps by cubic splines; what that
-        changes is estimated, and told in ``guessed`` of the recipe.
+        The same as ``irregular="resample"``.
+    longest_step
+        The longest step of a pair; longer ones are left out. By default 10 times the median.
+    parameter_columns
+        Names of columns or arrays that are no components of the state but parameters, or inputs
+        held from one time to the next. Where one changes along a trajectory, pairs are taken.
 
     Raises
     ------
     InputError
-        If the step is not a positive number.
+        If a step is not a positive number, or options contradict one another.
     """
 
     step: float | None = None
@@ -55,11 +66,31 @@ class Reading:
     decimal: str | None = None
     columns: Sequence[str] | None = None
     missing: bool = False
+    irregular: str | None = None
     resample: bool = False
+    longest_step: float | None = None
+    parameter_columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.step is not None and not (np.isfinite(self.step) and self.step > 0):
-            raise InputError(f"step = {self.step!r} must be a positive number")
+        for name in ("step", "longest_step"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise InputError(f"{name} = {value!r} must be a positive number")
+        if self.irregular not in (None, *_IRREGULAR):
+            raise InputError(
+                f"irregular = {self.irregular!r}: expected one of {', '.join(_IRREGULAR)}"
+            )
+        if self.resample and self.irregular == "pairs":
+            raise InputError("irregular times become pairs or are resampled, not both")
+        if self.irregular == "pairs" and self.step is not None:
+            raise InputError("pairs have their own steps, as their times say; leave step out")
+        if isinstance(self.parameter_columns, str):
+            raise InputError("parameter_columns is a list of names")
+
+    @property
+    def interpolated(self) -> bool:
+        """Whether states are brought to equal steps."""
+        return self.resample or self.irregular == "resample"
 
 
 @dataclass(frozen=True)

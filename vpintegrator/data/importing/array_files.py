@@ -31,6 +31,7 @@ def read_arrays(
     decimal: str | None = None,
     columns: Sequence[str] | None = None,
     step: float | None = None,
+    parameters: Sequence[str] = (),
 ) -> Arrays:
     """Read the states in a file, by the ending of its name.
 
@@ -44,6 +45,8 @@ def read_arrays(
         columns of a table) that are the components.
     decimal, columns, step
         Of a text file, see :func:`vpintegrator.data.importing.tables.read_table`.
+    parameters
+        Names of arrays or columns that are parameters.
 
     Raises
     ------
@@ -53,7 +56,7 @@ def read_arrays(
     path = Path(path)
     with reading(str(path)):
         check_input(path, "a file of arrays")
-    readers: dict[str, Callable[[Path, str | None], Arrays]] = {
+    readers: dict[str, Callable[[Path, str | None, Sequence[str]], Arrays]] = {
         ".npz": _read_numpy,
         ".npy": _read_numpy,
         ".h5": read_hdf5,
@@ -66,7 +69,7 @@ def read_arrays(
     }
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     if inner.suffix.lower() in (".csv", ".tsv", ".txt", ".dat"):
-        return read_table(path, variable, decimal, columns, step)
+        return read_table(path, variable, decimal, columns, step, parameters)
     for option, value in (("decimal", decimal), ("columns", columns)):
         if value is not None:
             raise InputError(
@@ -77,10 +80,10 @@ def read_arrays(
         raise InputError(
             f"{path}: cannot tell what a file '{path.suffix}' is; give .npz, .npy, .csv, .h5 or .nc"
         )
-    return reader(path, variable)
+    return reader(path, variable, parameters)
 
 
-def _read_numpy(path: Path, variable: str | None) -> Arrays:
+def _read_numpy(path: Path, variable: str | None, parameters: Sequence[str]) -> Arrays:
     with _reading(path, "NumPy arrays"), path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             file.seek(0)
@@ -94,7 +97,8 @@ def _read_numpy(path: Path, variable: str | None) -> Arrays:
             # with pickles a file could execute anything
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
-    return choose(arrays, str(path), variable if len(arrays) > 1 else None)
+    variable = variable if len(arrays) > 1 else None
+    return choose(arrays, str(path), variable, parameters=parameters)
 
 
 def _check_archive(file: IO[bytes], path: Path) -> None:
@@ -131,10 +135,10 @@ def _reading(path: Path, what: str) -> AbstractContextManager[None]:
     return reading(str(path), said=f"cannot be read as {what}, it may be damaged")
 
 
-def _read_netcdf(path: Path, variable: str | None) -> Arrays:
+def _read_netcdf(path: Path, variable: str | None, parameters: Sequence[str]) -> Arrays:
     """netCDF-4 is HDF5; the classic format is read by SciPy."""
     if h5py.is_hdf5(path):
-        return read_hdf5(path, variable)
+        return read_hdf5(path, variable, parameters)
     from scipy.io import netcdf_file
 
     with (
@@ -153,7 +157,7 @@ def _read_netcdf(path: Path, variable: str | None) -> Arrays:
             for key, value in file._attributes.items()
             if np.size(value) == 1 and np.asarray(value).dtype.kind in "fiu"
         }
-    return with_step(choose(arrays, str(path), variable, axes.get), attributes)
+    return with_step(choose(arrays, str(path), variable, axes.get, parameters), attributes)
 
 
 class _Clamped(io.BufferedReader):

@@ -39,6 +39,8 @@ class Arrays:
         Of the components and of time, empty where they are not known.
     guessed
         What was found out about the file and might be wrong, a sentence each.
+    parameters
+        Columns that are parameters: (trajectory, time, name), or by name as they stand there.
     """
 
     states: np.ndarray
@@ -50,6 +52,7 @@ class Arrays:
     units: tuple[str, ...] = ()
     time_unit: str = ""
     guessed: tuple[str, ...] = ()
+    parameters: np.ndarray | Mapping[str, np.ndarray] | None = None
 
 
 def choose(
@@ -57,6 +60,7 @@ def choose(
     where: str,
     variable: str | None,
     axes: Callable[[str], tuple[str, ...] | None] = lambda name: None,
+    parameters: Sequence[str] = (),
 ) -> Arrays:
     """Find states, times and step among named arrays.
 
@@ -70,6 +74,9 @@ def choose(
         As in :func:`read_arrays`.
     axes
         The names of an array's dimensions, where they are known.
+    parameters
+        Names of arrays that are parameters: a number, one for each trajectory, or one for each
+        state.
 
     Raises
     ------
@@ -78,6 +85,9 @@ def choose(
     """
     shapes = {name: np.shape(value) for name, value in arrays.items()}
     names = None
+    held = {name: _named(arrays, name, where) for name in parameters}
+    arrays = {name: value for name, value in arrays.items() if name not in parameters}
+    shapes = {name: shape for name, shape in shapes.items() if name not in parameters}
     if variable is not None:
         chosen = [name.strip() for name in variable.split(",")]
         for name in chosen:
@@ -115,7 +125,42 @@ def choose(
         None if length is None or length.size != 1 else float(length.reshape(())),
         names,
         variable=",".join(chosen),
+        parameters=held or None,
     )
+
+
+def _named(arrays: Mapping[str, Any], name: str, where: str) -> np.ndarray:
+    """The numbers of the array of this name."""
+    if name not in arrays:
+        hint = nearest(name, arrays) or f" (it has: {', '.join(arrays) or 'none'})"
+        raise InputError(f"{where} has no variable '{name}'{hint}")
+    return numbers(arrays[name], f"{where}, {name}")
+
+
+def each_state(
+    parameters: Mapping[str, np.ndarray], count: int, length: int, where: str
+) -> np.ndarray:
+    """Parameters (trajectory, time, name) of arrays that hold a number for all, each or any.
+
+    Raises
+    ------
+    InputError
+        If the shape of an array is none of (), (trajectory,), (trajectory, time), or (time,) of a
+        single trajectory.
+    """
+    columns = []
+    for name, given in parameters.items():
+        values = _without_unit_axis(given) if given.ndim == 2 and count > 1 else given
+        shapes = {(): (1, 1), (count,): (count, 1), (count, length): (count, length)}
+        if count == 1:
+            shapes |= {(length,): (1, length), (length, 1): (1, length)}
+        if values.shape not in shapes:
+            raise InputError(
+                f"{where}, {name}: a parameter is one number, one for each of {count} trajectories "
+                f"or one for each of {length} times too, not an array of shape {given.shape}"
+            )
+        columns.append(np.broadcast_to(values.reshape(shapes[values.shape]), (count, length)))
+    return np.stack(columns, axis=-1)
 
 
 def padded(rows: Sequence[np.ndarray]) -> np.ndarray:

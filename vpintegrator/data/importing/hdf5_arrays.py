@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ _MOST_ARRAYS = 10_000
 _OCTAVE = ("OCTAVE_NEW_FORMAT", "OCTAVE_GLOBAL")
 
 
-def read_hdf5(path: Path, variable: str | None) -> Arrays:
+def read_hdf5(path: Path, variable: str | None, parameters: Sequence[str] = ()) -> Arrays:
     """States, times and step in an HDF5 file, found by names, dimension scales and attributes.
 
     Raises
@@ -33,7 +33,8 @@ def read_hdf5(path: Path, variable: str | None) -> Arrays:
         )
     with open_any(path) as file:
         arrays = _find_arrays(file, path)
-        found = with_step(choose(arrays, str(path), variable, _names_of(arrays)), _attributes(file))
+        found = choose(arrays, str(path), variable, _names_of(arrays), parameters)
+        found = with_step(found, _attributes(file))
         first = arrays[found.variable.split(",")[0]]
         with reading(f"{path}, {first.name}"):
             axes = _axes(first.dataset)

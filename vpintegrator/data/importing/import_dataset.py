@@ -18,11 +18,11 @@ from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import fingerprint, write_dataset
 from vpintegrator.data.importing.arguments import Identification, Reading, Sharing
 from vpintegrator.data.importing.array_files import read_arrays
-from vpintegrator.data.importing.arrays import Arrays, choose, numbers
+from vpintegrator.data.importing.arrays import Arrays, choose, each_state, numbers
 from vpintegrator.data.importing.cells import plain_name
+from vpintegrator.data.importing.family_identification import judge_family
 from vpintegrator.data.importing.identification import judge
-from vpintegrator.data.importing.resampling import resample
-from vpintegrator.data.importing.times import place_on_grid
+from vpintegrator.data.importing.samples import Samples, arrange
 from vpintegrator.data.split import GROUPS
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.angles import unwrapped
@@ -60,8 +60,8 @@ def import_dataset(
         :class:`~vpintegrator.data.importing.arguments.Identification` and
         :class:`~vpintegrator.data.importing.arguments.Sharing` are given as keywords: ``step``,
         ``times``, ``components``, ``variable``, ``decimal``, ``columns``, ``missing``,
-        ``resample``; ``system``, ``parameters``, ``fit``, ``noise``; ``split``, ``fractions``,
-        ``seed``.
+        ``irregular``, ``resample``, ``longest_step``, ``parameter_columns``; ``system``,
+        ``parameters``, ``fit``, ``noise``; ``split``, ``fractions``, ``seed``.
     title
         By default the system's, or the file's name.
     overwrite
@@ -88,21 +88,27 @@ def import_dataset(
     where = str(source) if isinstance(source, str | os.PathLike) else "the array given"
     arrays = _shaped(_arrays(source, reading), reading.missing, where)
     known, order = _system(identification, arrays, title, where)
+    names = [plain_name(name) for name in reading.parameter_columns]
     states, continued = unwrapped(arrays.states[..., order], known.periods)
-    states, step, first, told = _regular(replace(arrays, states=states), reading, where)
+    samples = arrange(replace(arrays, states=states), names, reading, sharing, where)
+    states, step, told = samples.states, samples.step, samples.told
     if continued:
-        names = ", ".join(known.components[k] for k in continued)
-        told.append(f"angles that jumped by their period are continued over it: {names}")
-    split, groups = sharing.deal(len(states), states.shape[1])
-    parts = {name: states[which][:, span] for name, (which, span) in groups.items()}
-    known, judged = _judged(known, identification, states, parts["train"], step)
+        angles = ", ".join(known.components[k] for k in continued)
+        told.append(f"angles that jumped by their period are continued over it: {angles}")
+    known = _with_constants(known, samples, told)
+    parts = {name: states[which][:, span] for name, (which, span) in samples.groups.items()}
+    if samples.varied:
+        known, judged = judge_family(known, identification, samples)
+    else:
+        known, judged = _judged(known, identification, states, parts["train"], step)
     units = [arrays.units[k] for k in order] if any(arrays.units) else []
-    axis = 0 if split.by == "trajectory" else 1
+    axis = 0 if samples.split.by == "trajectory" or samples.origins is not None else 1
     tables: dict[str, Mapping[str, Any]] = {
         "imported": {
             "source": Path(source).name if isinstance(source, str | os.PathLike) else "arrays",
             "variable": arrays.variable,
             "columns": [] if arrays.names is None else [arrays.names[k] for k in order],
+            "parameter_columns": names,
             "units": units,
             "time_unit": arrays.time_unit,
             "guessed": [*arrays.guessed, *told],
@@ -110,11 +116,10 @@ def import_dataset(
             "seed": sharing.seed,
             "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
         },
-        "split": {"by": split.by, **{name: parts[name].shape[axis] for name in GROUPS}},
+        "split": {"by": samples.split.by, **{n: parts[n].shape[axis] for n in GROUPS}},
         "equations": judged,
     }
-    title = title or known.title
-    times = first + step * np.arange(states.shape[1])
+    title, conditions = title or known.title, samples.as_stored
     write_dataset(
         path,
         overwrite,
@@ -125,16 +130,27 @@ def import_dataset(
             "recipe": toml_text({"title": title}, tables),
             "seed": sharing.seed,
             "accuracy": json.dumps({}),
-            "fingerprint": fingerprint(parts, step),
+            "fingerprint": fingerprint(parts, step, conditions),
             "complete": int(np.isfinite(states).all()),
         },
-        {name: (parts[name], times[span], which) for name, (which, span) in groups.items()},
+        {n: (parts[n], samples.times[span], which) for n, (which, span) in samples.groups.items()},
         units=units or None,
         time_unit=arrays.time_unit or "1",
+        conditions=conditions,
     )
     if judged.get("fits") == "no":
         warnings.warn(f"the equations of {known.name}: {judged['said']}", stacklevel=3)
     return Dataset(path)
+
+
+def _with_constants(system: System, samples: Samples, told: list[str]) -> System:
+    """The system with parameters that were read, and are the same everywhere."""
+    for name, value in samples.constant.items():
+        told.append(f"{name} is {value:g} everywhere, so it is nothing that varies")
+    own = {name: v for name, v in samples.constant.items() if name in system.parameters}
+    if not own:
+        return system
+    return System(system.text, system.name, {**system.definitions, **own})
 
 
 def _judged(
@@ -170,19 +186,35 @@ def _arrays(source: Any, given: Reading) -> Arrays:
     if isinstance(source, str | os.PathLike):
         if given.times is not None or given.components is not None:
             raise InputError("times and components are for arrays; a file holds its own")
-        return read_arrays(source, given.variable, given.decimal, given.columns, given.step)
+        return read_arrays(
+            source,
+            given.variable,
+            given.decimal,
+            given.columns,
+            given.step,
+            given.parameter_columns,
+        )
     if given.decimal is not None or given.columns is not None:
         raise InputError("decimal and columns are for text files; components names those of arrays")
     if isinstance(source, Mapping):
         if given.times is not None:
             source = {**source, "time": given.times}
-        found = choose(source, "the dictionary given", given.variable)
+        held = given.parameter_columns
+        found = choose(source, "the dictionary given", given.variable, parameters=held)
     else:
+        if given.parameter_columns:
+            raise InputError(
+                "parameter_columns names columns of a file, or arrays of a dictionary; give a "
+                'dictionary, as in {"states": ..., "time": ..., "g": ...}'
+            )
         times = None if given.times is None else numbers(given.times, "times")
         found = Arrays(numbers(source, "the array given"), times)
     if given.components is None:
         return found
-    return Arrays(found.states, found.times, found.step, tuple(given.components))
+    return replace(
+        Arrays(found.states, found.times, found.step, tuple(given.components)),
+        parameters=found.parameters,
+    )
 
 
 def _shaped(arrays: Arrays, missing: bool, where: str) -> Arrays:
@@ -200,40 +232,23 @@ def _shaped(arrays: Arrays, missing: bool, where: str) -> Arrays:
         raise InputError(f"{where}: a trajectory needs two times or more, but these have {length}")
     lengths = np.full(count, length) if arrays.lengths is None else arrays.lengths
     _check_values(states, lengths, missing, where)
-    return replace(arrays, states=states, lengths=lengths)
+    parameters = _parameters(arrays.parameters, lengths, states.shape, where)
+    return replace(arrays, states=states, lengths=lengths, parameters=parameters)
 
 
-def _regular(
-    arrays: Arrays, given: Reading, where: str
-) -> tuple[np.ndarray, float, float, list[str]]:
-    """States (trajectory, time, dim) at equal steps, the step, the first time, what was done."""
-    states, lengths = arrays.states, arrays.lengths
-    assert lengths is not None
-    count, length, _ = states.shape
-    if arrays.times is None:
-        if given.resample:
-            raise InputError(f"{where}: resample needs times, and none are known")
-        step = arrays.step if given.step is None else given.step
-        if step is None:
-            raise InputError(
-                f"{where} does not say the time between two states; give it with --step "
-                "(step=... in Python), or add a column or an array named time"
-            )
-        if not (np.isfinite(step) and step > 0):
-            raise InputError(f"{where}: the step {step!r} is not a positive number")
-        return states, float(step), 0.0, []
-    times = arrays.times
-    if times.shape not in ((length,), (count, length)):
-        raise InputError(
-            f"{where}: times of shape {times.shape} do not fit states of shape {states.shape}; "
-            f"expected ({length},)"
-        )
-    times = np.broadcast_to(times, (count, length))
-    told = []
-    if given.resample:
-        states, times, lengths, said = resample(states, times, lengths, given.step, where)
-        told.append(said)
-    return *place_on_grid(states, times, lengths, given.step, given.missing, where), told
+def _parameters(given: Any, lengths: np.ndarray, shape: tuple[int, ...], where: str) -> np.ndarray:
+    """Parameters (trajectory, time, name), whose values are checked."""
+    count, length, _ = shape
+    if given is None:
+        return np.empty((count, length, 0))
+    values = each_state(given, count, length, where) if isinstance(given, Mapping) else given
+    known = np.arange(length) < lengths[:, None]
+    bad = np.argwhere(~np.isfinite(values) & known[..., None])
+    if len(bad):
+        row, time, _ = (int(k) for k in bad[0])
+        trajectory = f" of trajectory {row}" if count > 1 else ""
+        raise InputError(f"{where}: a parameter at time {time}{trajectory} is no finite number")
+    return values
 
 
 def _check_values(states: np.ndarray, lengths: np.ndarray, missing: bool, where: str) -> None:

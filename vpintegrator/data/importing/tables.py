@@ -26,8 +26,9 @@ def read_table(
     decimal: str | None = None,
     columns: Sequence[str] | None = None,
     step: float | None = None,
+    parameters: Sequence[str] = (),
 ) -> Arrays:
-    """Columns: components, and if there are any, time and trajectory.
+    """Columns: components, and if there are any, time, trajectory and parameters.
 
     Rows of one trajectory may stand anywhere, and are put in the order of their times.
 
@@ -43,6 +44,8 @@ def read_table(
         Names of the columns of a file without a header.
     step
         Where it is known: without a header, a first column of other steps is no time.
+    parameters
+        The columns that are parameters.
 
     Raises
     ------
@@ -54,7 +57,7 @@ def read_table(
     with open_text(path, guessed) as file:
         try:
             layout = find_layout(file, str(path), columns)
-            roles = _Roles(layout, variable, str(path))
+            roles = _Roles(layout, variable, parameters, str(path))
             table = _read_rows(layout, roles, numbers, str(path))
         except csv.Error as error:
             raise InputError(f"{path} cannot be read as a table: {error}") from None
@@ -69,8 +72,11 @@ def read_table(
 class _Roles:
     """Which columns are components, which time and trajectory, and which are left out."""
 
-    def __init__(self, layout: Layout, variable: str | None, where: str) -> None:
+    def __init__(
+        self, layout: Layout, variable: str | None, parameters: Sequence[str], where: str
+    ) -> None:
         names, kinds = layout.names, layout.kinds
+        self.parameters = [self._find(layout, name, where) for name in parameters]
         plain = [plain_name(name).lower() for name in names]
         self.time = next((k for k, name in enumerate(plain) if name in TIMES), None)
         if self.time is None:
@@ -81,7 +87,7 @@ class _Roles:
         self.left_out: list[int] = []
         if variable is None:
             for k, kind in enumerate(kinds):
-                if k in (self.time, self.trajectory):
+                if k in (self.time, self.trajectory, *self.parameters):
                     continue
                 nothing = kind == "empty" and not names[k]
                 (self.left_out if kind in ("text", "date") or nothing else self.columns).append(k)
@@ -92,19 +98,26 @@ class _Roles:
                     shown = f": column {names[k] or k + 1} holds text such as '{layout.first[k]}'"
                 raise InputError(f"{where} has no column for the states{shown}")
         else:
-            known = layout.names if any(names) else [f"z{k + 1}" for k in range(len(names))]
-            for name in (part.strip() for part in variable.split(",")):
-                found = [k for k, other in enumerate(known) if name in (other, plain_name(other))]
-                bare = plain_name(name)
-                found = found or [k for k, other in enumerate(known) if bare and bare == other]
-                if not found:
-                    hint = nearest(name, known) or f" (it has: {', '.join(known)})"
-                    raise InputError(f"{where} has no column '{name}'{hint}")
-                self.columns.append(found[0])
+            wanted = (part.strip() for part in variable.split(","))
+            self.columns += [self._find(layout, name, where) for name in wanted]
             if self.time in self.columns:
                 self.time = None
         keys = (self.time, self.trajectory)
-        self.used = sorted({*self.columns, *(k for k in keys if k is not None)})
+        kept = (*self.columns, *self.parameters)
+        self.used = sorted({*kept, *(k for k in keys if k is not None)})
+
+    @staticmethod
+    def _find(layout: Layout, name: str, where: str) -> int:
+        """The column of a name."""
+        named = any(layout.names)
+        known = layout.names if named else [f"z{k + 1}" for k in range(len(layout.names))]
+        found = [k for k, other in enumerate(known) if name in (other, plain_name(other))]
+        bare = plain_name(name)
+        found = found or [k for k, other in enumerate(known) if bare and bare == other]
+        if not found:
+            hint = nearest(name, known) or f" (it has: {', '.join(known)})"
+            raise InputError(f"{where} has no column '{name}'{hint}")
+        return found[0]
 
     def settle(self, table: np.ndarray, step: float | None, guessed: list[str]) -> None:
         """Decide what the numbers tell: time without a name, and a column that counts rows."""
@@ -180,7 +193,7 @@ def _arrange(
 ) -> Arrays:
     """Rows as trajectories, each in the order of its times."""
     place = {column: k for k, column in enumerate(roles.used)}
-    chosen = [place[k] for k in roles.columns]
+    chosen, held = ([place[k] for k in part] for part in (roles.columns, roles.parameters))
     names = tuple(layout.names[k] or f"z{number + 1}" for number, k in enumerate(roles.columns))
     units = [layout.units[k] for k in roles.columns]
     found = [np.arange(len(table))]
@@ -211,6 +224,7 @@ def _arrange(
         units=tuple(units),
         time_unit=time_unit,
         guessed=tuple(guessed),
+        parameters=padded([table[rows][:, held] for rows in found]) if held else None,
     )
 
 

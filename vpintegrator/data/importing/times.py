@@ -6,6 +6,10 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 
+_ADVICE = (
+    "--irregular pairs (irregular='pairs' in Python) takes each pair of neighbours with its own "
+    "step, --irregular resample interpolates to equal steps"
+)
 _TOLERANCE = 1e-3  # of a step: how far times may lie beside the grid
 _SMALL = 1_000_000  # times of all trajectories together that nobody minds
 _MOST_GAPS = 1000  # beyond these, how many may be missing for each that is there
@@ -49,7 +53,7 @@ def place_on_grid(
         If times do not increase, or steps are not equal.
     """
     known = np.arange(times.shape[1]) < lengths[:, None]
-    _check_increase(times, known, where)
+    check_increase(times, known, where)
     known_steps = known[:, 1:]
     differences = np.diff(times, axis=1)
     if step is None and not known_steps.any():
@@ -80,10 +84,9 @@ def place_on_grid(
         advice = (
             "allow missing states with --missing (missing=True in Python)"
             if not (known_steps & off).any()
-            else "--resample (resample=True in Python) interpolates to equal steps"
+            else _ADVICE
             if step is not None
-            else "--resample (resample=True in Python) interpolates to equal steps, or give --step "
-            "if times are rounded as they were written"
+            else f"{_ADVICE}, or give --step if times are rounded as they were written"
         )
         raise InputError(
             f"{where}: steps are not equal, {odd:.6g} after t = {times[row, k]:g}"
@@ -97,7 +100,12 @@ def place_on_grid(
     return placed, found, first
 
 
-def _check_increase(times: np.ndarray, known: np.ndarray, where: str) -> None:
+def step_between(steps: np.ndarray) -> float:
+    """The step that equal ones have but for rounding: 0.05, not 0.04999999999999999."""
+    return float(f"{steps.mean():.12g}")
+
+
+def check_increase(times: np.ndarray, known: np.ndarray, where: str) -> None:
     """Raise InputError where a known time is no number, or not after the one before."""
     bad = np.argwhere(known & ~np.isfinite(times))
     if len(bad):
