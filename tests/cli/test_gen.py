@@ -1,5 +1,6 @@
 """vp-gen."""
 
+import json
 import subprocess
 import sys
 
@@ -42,6 +43,12 @@ def test_each_trajectory_has_its_own_step_and_parameters(run):
     dataset = open_dataset("rigid-body.h5")
     assert dataset.varied == {"step": (0.05, 0.4), "I1": (1.5, 2.5)}
     assert "log = true" in dataset.recipe
+    result = run(main, "--inspect", "rigid-body.h5")
+    assert result.exit_code == 0, result.output
+    for text in ("step           0.05 to 0.4", "I1 from 1.5 to 2.5", "t/step = 0 to 5"):
+        assert text in result.output
+    result = run(main, "--inspect", "rigid-body.h5", "--overwrite", "--json")
+    assert json.loads(result.stdout)["varied"] == {"step": [0.05, 0.4], "I1": [1.5, 2.5]}
 
 
 def test_a_file_of_ones_own(run, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from vpintegrator.data import generate, import_dataset
 from vpintegrator.data.inspection import inspect_dataset
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.preview import draw_preview
+from vpintegrator.plotting.preview import _first, draw_preview
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +74,29 @@ def test_preview_of_anything(shape, options, tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 10_000
     with pytest.raises(InputError, match=r"written to a file \.png"):
         draw_preview(dataset, tmp_path / "a.gif")
+
+
+def test_each_trajectory_is_judged_with_its_own_parameters(tmp_path):
+    vary = {"step": {"low": 0.01, "high": 0.5, "log": True}, "I1": [1.5, 2.5], "I2": [0.8, 1.2]}
+    dataset = generate("rigid-body", tmp_path / "a.h5", count=40, steps=10, vary=vary)
+    groups = inspect_dataset(dataset)
+    for name, group in groups.items():
+        assert group.changes["energy"] < 1e-12
+        low, high = group.conditions["I1"]
+        assert 1.5 <= low < high <= 2.5
+        assert low == dataset.conditions(name)[:, 1].min()
+    draw_preview(dataset, tmp_path / "a.png", groups=groups)
+    assert (tmp_path / "a.png").stat().st_size > 10_000
+
+
+def test_pairs_of_neighbours_are_drawn_as_what_they_come_from(tmp_path):
+    times = np.cumsum(np.random.default_rng(0).uniform(0.05, 0.3, (6, 20)), axis=1)
+    states = np.stack([np.cos(times), -np.sin(times)], axis=-1)
+    dataset = import_dataset(states, tmp_path / "a.h5", times=times)
+    found, known = _first(dataset, "train")
+    seen = np.isfinite(known).all(axis=1)
+    assert seen.sum() == 2 * 19 and np.ptp(found[seen]) == pytest.approx(np.ptp(times[0]), rel=0.5)
+    np.testing.assert_allclose(known[seen][:, 0], np.cos(found[seen]))
+    assert inspect_dataset(dataset)["train"].conditions["step"][1] < 0.3
+    draw_preview(dataset, tmp_path / "a.png")
+    assert (tmp_path / "a.png").exists()

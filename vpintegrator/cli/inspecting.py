@@ -65,12 +65,11 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     if bodies := dataset.system.bodies:
         say("symmetries", f"{told_of_bodies(bodies)}: {', '.join(bodies.symmetries) or 'none'}")
     say("step", dataset.step_text)
-    for name, (low, high) in dataset.varied.items():
-        if name != "step":
-            say("varies", f"{name} from {low:g} to {high:g}")
+    _varied(dataset)
+    unit = "t/step" if "step" in dataset.varied else "t"
     for name, group in groups.items():
         count, length, _ = group.shape
-        span = f"t = {group.times[0]:g} to {group.times[1]:g}" if length else "no times"
+        span = f"{unit} = {group.times[0]:g} to {group.times[1]:g}" if length else "no times"
         say(name, f"{_number(count, 'trajectory')}, {_number(length, 'time')}; {span}")
     _origin(dataset)
     say("states", ", ".join(_unusual(groups)) or "all observed and finite")
@@ -81,6 +80,15 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
         draw_preview(dataset, target, overwrite, groups=groups)
     say("preview", left_out or str(target))
     write_json(lambda: dataset_results(dataset))
+
+
+def _varied(dataset: Dataset) -> None:
+    """What differs from trajectory to trajectory, beside the step."""
+    ranges = [(name, bounds) for name, bounds in dataset.varied.items() if name != "step"]
+    for k, (name, (low, high)) in enumerate(ranges):
+        say("varies" if k == 0 else "", f"{_plain(name)} from {low:.6g} to {high:.6g}")
+    if dataset.origins("train") is not None:
+        say("pairs", "each trajectory is a pair of neighbouring measurements")
 
 
 def _number(count: int, what: str) -> str:
@@ -121,7 +129,7 @@ def _origin(dataset: Dataset) -> None:
             f"error about {_short(accuracy['estimated_error'], '.1e')} "
             f"({accuracy.get('sample', '?')} trajectories integrated again, more tightly)",
         )
-    for key in ("split", "stratified", "initial_conditions", "observation"):
+    for key in ("split", "stratified", "initial_conditions", "observation", "vary"):
         if isinstance(recipe.get(key), dict):
             table = ", ".join(f"{k} {_plain(v)}" for k, v in recipe[key].items())
             say(key.replace("_", " "), table)

@@ -6,12 +6,16 @@ Everything is computed from the states as they stand in the file, a part at a ti
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from vpintegrator.data.dataset import Dataset, open_dataset
+from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics.magnitude import size_of
+from vpintegrator.dynamics.varied import VariedEquations
 
 _PART_BYTES = 1 << 24  # of states looked at together
 _SERIES = 4096  # times at which the change of an invariant is kept
@@ -26,11 +30,14 @@ class Group:
     shape
         (trajectory, time, dim).
     times
-        First and last time.
+        First and last time, counted in steps where every trajectory has its own.
     low, high
         Range of each component over the states observed, (dim,); NaN if there are none.
     missing, infinite
         Numbers of states that were not observed (NaN), and that are infinite.
+    conditions
+        What varies from trajectory to trajectory: least and largest value in the group, by name;
+        empty where there are no trajectories.
     changes
         For each invariant its largest change along a trajectory since the first state observed,
         divided by the largest value of the invariant in the group.
@@ -44,6 +51,7 @@ class Group:
     high: np.ndarray
     missing: int
     infinite: int
+    conditions: dict[str, tuple[float, float]]
     changes: dict[str, float]
     change_times: np.ndarray
     change_in_time: dict[str, np.ndarray]
@@ -61,12 +69,22 @@ def inspect_dataset(dataset: Dataset | str | os.PathLike[str]) -> dict[str, Grou
     return {name: _look_through(dataset, name) for name in dataset.shapes}
 
 
+def _invariants(dataset: Dataset) -> tuple[Mapping[str, Callable[..., Any]], list[int]]:
+    """Invariants, and which of the conditions they take beside states: the system's parameters."""
+    system = dataset.system
+    known = [name for name in dataset.varied if name != STEP and name in system.parameters]
+    if not known:
+        return system.invariants, []
+    return VariedEquations(system, known).invariants, [[*dataset.varied].index(n) for n in known]
+
+
 def _look_through(dataset: Dataset, name: str) -> Group:
     count, length, dim = shape = dataset.shapes[name]
     times = dataset.times(name)
     low, high = np.full(dim, np.inf), np.full(dim, -np.inf)
     missing = infinite = 0
-    invariants = dataset.system.invariants
+    invariants, chosen = _invariants(dataset)
+    conditions = dataset.conditions(name)
     change = {key: np.zeros(length) for key in invariants}
     largest = dict.fromkeys(invariants, 0.0)
     part = max(1, _PART_BYTES // (8 * dim * max(length, 1)))
@@ -79,12 +97,13 @@ def _look_through(dataset: Dataset, name: str) -> Group:
         low = np.minimum(low, np.where(finite, states, np.inf).min(axis=(0, 1)))
         high = np.maximum(high, np.where(finite, states, -np.inf).max(axis=(0, 1)))
         begin = np.argmin(unseen, axis=1)  # the first that was observed
+        own = conditions[first : first + part, chosen] if chosen else None
         for key, invariant in invariants.items():
             with np.errstate(all="ignore"):
-                values = np.asarray(invariant(states))
+                values = np.asarray(invariant(states, *(() if own is None else (own[:, None],))))
                 since = np.abs(values - values[np.arange(len(values)), begin][:, None])
             change[key] = np.fmax(change[key], np.fmax.reduce(since, axis=0))
-            size = max(largest[key], size_of(invariant, states[:, 0]))
+            size = max(largest[key], size_of(invariant, states[:, 0], own))
             largest[key] = float(np.fmax(size, np.fmax.reduce(np.abs(values), axis=None)))
     growth = {
         key: np.maximum.accumulate(np.nan_to_num(values, posinf=np.inf)) / (largest[key] or 1.0)
@@ -99,6 +118,11 @@ def _look_through(dataset: Dataset, name: str) -> Group:
         high=np.where(empty, np.nan, high),
         missing=missing,
         infinite=infinite,
+        conditions={
+            key: (float(column.min()), float(column.max()))
+            for key, column in zip(dataset.varied, conditions.T, strict=True)
+            if count
+        },
         changes={key: float(values[-1]) if length else 0.0 for key, values in growth.items()},
         change_times=times[kept],
         change_in_time={key: values[kept] for key, values in growth.items()},

@@ -29,6 +29,9 @@ _COLOURS = {"train": "#0072B2", "validation": "#E69F00", "test": "#D55E00"}
 _LINES = ("-", "--", ":", "-.")
 _COMPONENTS = 6
 _TIMES = 300  # of a component's curve, so that its oscillations can be told apart
+_PAIRS = 2000  # of neighbours, where a dataset holds these
+_BINS, _BESIDE, _POINTS = 30, 4, 3000
+_DECADES = 20  # ratio of the largest to the least value from which on a scale is logarithmic
 _FORMATS = (".png", ".pdf", ".svg")
 
 
@@ -78,10 +81,11 @@ def _figure(
     invariants = list(dataset.system.invariants)[: len(_LINES)]
     above = max(6.5 * len(components), 21)
     below = 17 if invariants else 0
+    beside = 17 if dataset.is_family else 0
     figure = matplotlib.figure.Figure(
-        figsize=(style.wide, style.em * (above + below + 6)), layout="constrained"
+        figsize=(style.wide, style.em * (above + below + beside + 6)), layout="constrained"
     )
-    rows = [above, below] if invariants else [above]
+    rows = [height for height in (above, below, beside) if height]
     grid = figure.add_gridspec(len(rows), 1, height_ratios=rows)
     portraits = [1] if moving > 1 else []
     upper = grid[0].subgridspec(1, len(portraits) + 1, width_ratios=[*portraits, 1.25])
@@ -98,7 +102,11 @@ def _figure(
     if first is not None:
         first.set_xlabel("time $t$")
     if invariants:
-        _invariants(figure.add_subplot(grid[1]), drawn, invariants, style)
+        axes = figure.add_subplot(grid[1])
+        _invariants(axes, drawn, invariants, style)
+        axes.set_xlabel("steps" if "step" in dataset.varied else "time $t$")
+    if beside:
+        _conditions(figure, grid[len(rows) - 1], dataset, list(drawn), style)
     figure.suptitle(
         f"{plain(dataset.title)}\n{plain(dataset.description)}", fontsize=1.1 * style.letters
     )
@@ -111,7 +119,8 @@ def _figure(
 def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     """Orbits of the training group, as dots where they were observed with noise or gaps."""
     system = dataset.system
-    states = dataset.states("train", slice(ORBITS))[..., : system.phase_dim]
+    count = ORBITS if dataset.origins("train") is None else _PAIRS
+    states = dataset.states("train", slice(count))[..., : system.phase_dim]
     components = system.components[: system.phase_dim]
     dots = dataset.is_observed
     look = style.adapt(Look(_COLOURS["train"], "-", ""))
@@ -139,8 +148,8 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
 
 def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Style) -> None:
     """One component of the first trajectory of a group."""
-    values = dataset.states(group, 0, slice(_TIMES))[:, component]
-    times = dataset.times(group)[:_TIMES]
+    times, states = _first(dataset, group)
+    values = states[:, component]
     dots = dataset.is_observed
     axes.plot(
         times,
@@ -152,6 +161,57 @@ def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Styl
         mew=0,
         lw=style.line,
     )
+
+
+def _first(dataset: Dataset, group: str) -> tuple[np.ndarray, np.ndarray]:
+    """Times and states of the first trajectory of a group; of pairs, of the first that they are of.
+
+    Pairs are parted by NaN, so that lines lead from state to state only where these are neighbours.
+    """
+    steps = dataset.conditions(group)[:, 0] if "step" in dataset.varied else None
+    origins = dataset.origins(group)
+    if origins is None:
+        times = dataset.times(group)[:_TIMES] * (1.0 if steps is None else steps[0])
+        return times, dataset.states(group, 0, slice(_TIMES))
+    origin, start = origins
+    mine = np.flatnonzero(origin == origin[0])[: _TIMES // 2]
+    pairs = dataset.states(group, mine)
+    own = np.full(len(mine), dataset.step) if steps is None else steps[mine]
+    times = np.stack([start[mine], start[mine] + own], axis=1)
+    gaps = np.full((len(mine), 1, pairs.shape[2]), np.nan)
+    states = np.concatenate([pairs, gaps], axis=1).reshape(-1, pairs.shape[2])
+    return np.concatenate([times, times[:, 1:]], axis=1).ravel(), states
+
+
+def _conditions(figure: Any, place: Any, dataset: Dataset, groups: list[str], style: Style) -> None:
+    """What varies: how often each value occurs, or the first beside each of the others."""
+    names = list(dataset.varied)
+    if len(names) == 1:
+        axes = figure.add_subplot(place)
+        for group in groups:
+            colour = style.adapt(Look(_COLOURS[group], "-", "")).colour
+            values = dataset.conditions(group)[:, 0]
+            axes.hist(values, bins=_BINS, range=dataset.varied[names[0]], color=colour, alpha=0.7)
+        axes.set(xlabel=_spoken(names[0]), ylabel="trajectories", title="what varies")
+        return
+    parts = place.subgridspec(1, min(len(names) - 1, _BESIDE))
+    for k, name in enumerate(names[1 : _BESIDE + 1]):
+        axes = figure.add_subplot(parts[k])
+        for group in groups:
+            colour = style.adapt(Look(_COLOURS[group], "-", "")).colour
+            values = dataset.conditions(group, slice(_POINTS))
+            axes.plot(values[:, 0], values[:, k + 1], ".", color=colour, ms=3, mew=0)
+        axes.set(xlabel=_spoken(names[0]), ylabel=mathtext(name))
+        axes.set(xscale=_scale(dataset, names[0]), yscale=_scale(dataset, name))
+
+
+def _scale(dataset: Dataset, name: str) -> str:
+    low, high = dataset.varied[name]
+    return "log" if low > 0 and high > _DECADES * low else "linear"
+
+
+def _spoken(name: str) -> str:
+    return "step $h$" if name == "step" else mathtext(name)
 
 
 def _invariants(
