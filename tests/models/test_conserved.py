@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from tests.nn.laws import assert_close, determinant_error, randomise, sample, symplecticity_defect
 from vpintegrator.compiled import compile_model
+from vpintegrator.errors import InputError
+from vpintegrator.models import ARCHITECTURES
 
 
 def diagonal(*signs):
@@ -16,14 +18,23 @@ def diagonal(*signs):
 
 FLIP, BACK = diagonal(1.0, 1, -1, -1, 1, 1), diagonal(1.0, 1, 1, 1, -1, 1)
 POLYNOMIAL = {"functions": "polynomial", "degree": 3}
+SMALL = {"attention_width": 2, "heads": 1, "window": 2, "prediction_window": 1}
 N, M = 4, 2  # components that move, and that stay; of these the first is a rate
 # name, arguments, whether it can be reversible for both symmetries
 MODELS = {
     "vpff, polynomials": ("vpff", POLYNOMIAL | {"rates": [4]}),
     "vpff, to and fro": ("vpff", POLYNOMIAL | {"sweep": "symmetric", "split": "halves"}),
     "vpff, neurons": ("vpff", {"width": 5}),
-    "vpmt, neurons": ("vpmt", {"width": 5, "attention_width": 4, "prediction_window": 1}),
-    "vpmt, polynomials": ("vpmt", POLYNOMIAL | {"attention_width": 4}),
+    "vpmt, neurons": ("vpmt", SMALL | {"width": 3}),
+    "vpmt, polynomials": ("vpmt", SMALL | POLYNOMIAL | {"degree": 2}),
+    "vpt, skew": ("vpt", {"width": 5, "reversing_symmetries": [BACK]}),
+    "vpt, skew, time mixing": (
+        "vpt",
+        {"width": 5, "reversing_symmetries": [FLIP], "time_mixing": True},
+    ),
+    "vpt, coupled": ("vpt", POLYNOMIAL | {"weighting": "coupled", "rates": [4]}),
+    "spt, polynomials": ("spt", POLYNOMIAL | {"rates": [4]}),
+    "spt, neurons": ("spt", {"width": 5}),
     "spff, polynomials": ("spff", POLYNOMIAL | {"rates": [4]}),
     "spff, formulas": ("spff", POLYNOMIAL | {"expressions": ["sin(z[0]*z[5])"]}),
     "spff, neurons": ("spff", {"width": 5}),
@@ -41,7 +52,7 @@ def built(name, seed=1, **others):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.integers(0, 10**6))
 def test_what_models_keep(name, seed):
     """Volume, form, inverse and reversibility at every k, and k itself bit by bit."""
@@ -80,3 +91,50 @@ def test_single_precision_machine_code_and_files(name, tmp_path):
     assert_close(again(x), model(x), 0)
     single = built(name, dtype="float32")
     assert_close(single(x.float()).double(), model(x), 1e-4)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_leaves_constants_as_they_are(name):
+    """And those without structure read them all the same; at given values the map is one of z."""
+    torch.manual_seed(0)
+    declared = ARCHITECTURES[name].Arguments.declared()
+    windows = {"window": 3} if ARCHITECTURES[name].attention_mixes_alone else {}
+    model = ARCHITECTURES[name](dim=6, conserved=[4, 5], depth=1, **windows).eval()
+    assert model.arguments["conserved"] == [4, 5] and "conserved" in declared
+    assert "conserved" not in ARCHITECTURES[name](dim=4).arguments
+    randomise(model.core, 0.3, 1)
+    model.set_normalisation(0.1, [1, 1.1, 0.9, 0.7, 0.6, 1.3])
+    k = torch.tensor([0.3, -0.7], dtype=torch.float64)
+    z = sample(5, model.window, N)
+    x = torch.cat([z, k.expand(5, model.window, M)], -1)
+    y = model(x)
+    assert torch.equal(y[..., N:], x[..., N:])
+    assert (model(torch.cat([z, -x[..., N:]], -1)) - y)[..., :N].abs().max() > 1e-6
+    values = (k - model.shift[N:]) / model.scale[N:]
+    plain = model.core.at(values)(model.normalised(x)[..., :N])
+    assert_close(plain * model.scale[:N] + model.shift[:N], y[..., :N], 1e-12)
+    if not model.volume_preserving:  # the others are compiled above
+        states, _ = compile_model(model, 5).advance(x.numpy(), 1)
+        assert_close(torch.from_numpy(states), model.predict(x).detach(), 1e-11)
+
+
+REFUSED = {
+    ("vpff", "triangular layers move all components"): {"feed_forward": "triangular"},
+    ("spff", "layer = henon reads no conserved components"): {"layer": "henon"},
+    ("spff", "layer = linear-activation reads no"): {"layer": "linear-activation"},
+    ("spff", "clusters of bodies read no conserved components"): {"bodies": 2, "layout": "pairs"},
+    ("spt", "attention = softmax reads no conserved components"): {"attention": "softmax"},
+    ("spt", "attention = linear reads no conserved components"): {"attention": "linear"},
+    ("vpt", "time_mixing is there whatever the rates are"): {"time_mixing": True, "rates": [4]},
+    ("vpff", "must name the last of 6 components"): {"conserved": [0]},
+    ("resnet", "must name the last of 6 components"): {"conserved": [0, 1]},
+    ("spff", "even number of components"): {"conserved": [5]},
+    ("vpff", r"the block \[3, 4\] holds conserved components"): {"split": [[0, 1, 2], [3, 4], [5]]},
+}
+
+
+@pytest.mark.parametrize(("name", "message"), REFUSED)
+def test_what_does_not_go_together(name, message):
+    given_ = {"dim": 6, "conserved": [4, 5]} | REFUSED[name, message]
+    with pytest.raises(InputError, match=message):
+        ARCHITECTURES[name](**given_)

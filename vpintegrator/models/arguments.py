@@ -68,7 +68,38 @@ class IntegratorArguments(Arguments):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReversibleArguments(IntegratorArguments):
+class ConservedArguments(IntegratorArguments):
+    """Of models of states some of whose components are constants of motion."""
+
+    conserved: Any = argument(
+        (),
+        "Components that stay as they are, bit by bit, and that the others depend on: the last "
+        "ones, or any where couplings are by polynomials.",
+        kind="sequence of int",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("conserved", as_components("conserved", self.conserved, self.dim))
+
+    def stored(self) -> dict[str, Any]:
+        """Conserved components only where there are some."""
+        return {n: v for n, v in super().stored().items() if n != "conserved" or v}
+
+    @property
+    def constants(self) -> int:
+        """How many conserved components there are, the last ones.
+
+        Raises
+        ------
+        InputError
+            If they are not the last ones.
+        """
+        return last_components("conserved", self.conserved, self.dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReversibleArguments(ConservedArguments):
     """Of models that symmetries can be built into, and that know which components are angles."""
 
     reversing_symmetries: Any = argument(
@@ -87,21 +118,17 @@ class ReversibleArguments(IntegratorArguments):
     cyclic: Any = argument(
         (), "Components, by number, that polynomials do not depend on.", kind="sequence of int"
     )
-    conserved: Any = argument(
-        (),
-        "Components that stay as they are, where couplings are by polynomials.",
-        kind="sequence of int",
-    )
     rates: Any = argument(
         (),
-        "Conserved components without which nothing moves, as a step is: every term of polynomials "
-        "vanishes with them, so that where all of them are zero the map is the identity.",
+        "Conserved components without which nothing moves, as a step is: terms of polynomials and "
+        "weightings of attention vanish with them, so that where all of them are zero a map made "
+        "of these is the identity. Neurons do not know of them.",
         kind="sequence of int",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("cyclic", "conserved", "rates"):
+        for name in ("cyclic", "rates"):
             self._set(name, as_components(name, getattr(self, name), self.dim))
         if not {*self.rates}.issubset(self.conserved):
             raise InputError(
@@ -109,20 +136,9 @@ class ReversibleArguments(IntegratorArguments):
             )
 
     def stored(self) -> dict[str, Any]:
-        """Cyclic and conserved components, and rates, only where there are some."""
-        names = ("cyclic", "conserved", "rates")
+        """Cyclic components and rates only where there are some."""
+        names = ("cyclic", "rates")
         return {n: value for n, value in super().stored().items() if n not in names or value}
-
-    @property
-    def constants(self) -> int:
-        """How many conserved components there are, the last ones.
-
-        Raises
-        ------
-        InputError
-            If they are not the last ones.
-        """
-        return last_components("conserved", self.conserved, self.dim)
 
     @cached_property
     def group(self) -> torch.Tensor:

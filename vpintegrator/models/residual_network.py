@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vpintegrator.models.arguments import StackArguments
+from vpintegrator.models.arguments import ConservedArguments, StackArguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.feed_forward import ResidualLayer
+from vpintegrator.nn.folding import KeepsLast
 
 
 class ResidualNetwork(Integrator):
@@ -37,7 +38,7 @@ class ResidualNetwork(Integrator):
     description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(StackArguments):
+    class Arguments(StackArguments, ConservedArguments):
         """See the class."""
 
         depth: int = argument(4, "Number of nonlinear layers.", least=1)
@@ -54,4 +55,5 @@ class ResidualNetwork(Integrator):
         layers = [ResidualLayer(size, a.width, activation=a.activation) for _ in range(a.depth)]
         if a.width is None:
             layers.append(ResidualLayer(size, activation="identity"))
-        return Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (a.window, a.dim)))
+        whole = Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (a.window, a.dim)))
+        return KeepsLast(whole, a.constants) if a.constants else whole

@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import StackArguments
+from vpintegrator.models.arguments import ConservedArguments, StackArguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
+from vpintegrator.nn.folding import KeepsLast
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 
@@ -62,7 +63,7 @@ class StandardTransformer(Integrator):
     description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(StackArguments):
+    class Arguments(StackArguments, ConservedArguments):
         """See the class; ``norm`` becomes the one that "auto" stands for."""
 
         window: int = argument(3, "Time steps read.", least=1)
@@ -139,7 +140,8 @@ class StandardTransformer(Integrator):
             layers += _encoder(a, inside) if a.block == "encoder" else _residual(a, inside)
         if inside != a.dim:
             layers.append(nn.Linear(inside, a.dim, dtype=torch.float64))
-        return Composition(*layers)
+        whole = Composition(*layers)
+        return KeepsLast(whole, a.constants) if a.constants else whole
 
 
 def _attention(a: Any, inside: int, residual: bool) -> nn.Module:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from vpintegrator.nn.cayley import (
     skew_correlations,
     skew_matrix,
 )
+from vpintegrator.nn.folding import AtValues, given, remaining
+from vpintegrator.nn.linear_functions import LinearFunctions, as_weighting
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -45,6 +48,11 @@ class VolumePreservingAttention(nn.Module):
     scale : float, optional
         Factor of the correlations; by default 1. GeometricMachineLearning.jl takes 1/sqrt(dim) with
         the arbitrary weighting and 1 with the skew one.
+    conserved : int
+        How many components, the last ones, stay as they are. They are not mixed in time; the
+        weighting of the others is a linear function of them, A = A_0 + sum_j k_j A_j.
+    rates : sequence of int
+        Of these components, those with which the weighting vanishes: A = sum_j k_j A_j over them.
     symmetries : sequence of (dim, dim), optional
         Matrices S; A is kept invariant under the group they generate, A = S^T A S, so that the
         layer commutes with every S.
@@ -84,18 +92,30 @@ class VolumePreservingAttention(nn.Module):
         weighting: str = "skew",
         *,
         scale: float | None = None,
+        conserved: int = 0,
+        rates: Sequence[int] = (),
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.weighting = one_of("weighting", weighting, ["skew", "arbitrary"])
-        self.dim = whole("dim", dim, 2 if weighting == "skew" else 1)
+        self.conserved = whole("conserved", conserved, 0)
+        self.mixed = whole("dim", dim - conserved, 2 if weighting == "skew" else 1)
+        self.dim = dim
         self.scale = 1.0 if scale is None else float(scale)
         group = generated_group(symmetries, dim)
-        self.weight = InvariantWeight(
-            dim, weighting, group, initial_scale=initial_scale, dtype=dtype
-        )
+        self.kept = remaining(group, torch.zeros(conserved).double()).kept if conserved else group
+        self.weight: InvariantWeight | LinearFunctions
+        if conserved:
+            own = [index - self.mixed for index in rates]
+            start = {"initial_scale": initial_scale, "dtype": dtype}
+            self.weight = as_weighting(group, conserved, weighting, own, **start)
+            check_weighting(self.weight, weighting, self.mixed)
+        else:
+            self.weight = InvariantWeight(
+                dim, weighting, group, initial_scale=initial_scale, dtype=dtype
+            )
 
     @property
     def volume_preserving(self) -> bool:
@@ -105,11 +125,29 @@ class VolumePreservingAttention(nn.Module):
     @property
     def _rank(self) -> int | None:
         """A bound on the rank of C: that of X A X^T is at most dim, however long the window."""
-        return self.dim if self.weighting == "skew" else None
+        return self.mixed if self.weighting == "skew" else None
+
+    def _weighting(self, X: torch.Tensor) -> torch.Tensor:
+        """A, or A(k) (..., dim, dim) of windows (..., window, dim); k is one in all of a window."""
+        if not self.conserved:
+            return self.weight()
+        k = X[..., self.mixed :].mean(-2)
+        return self.weight(k).unflatten(-1, (self.mixed, self.mixed))
+
+    def at(self, values: torch.Tensor) -> VolumePreservingAttention:
+        """The attention of the other components where the conserved ones have these values."""
+        values = given(values, self.conserved)
+        found = VolumePreservingAttention(
+            self.mixed, self.weighting, scale=self.scale, symmetries=self.kept
+        )
+        assert isinstance(found.weight, InvariantWeight)
+        with torch.no_grad():
+            found.weight.set(self.weight(values.to(self.weight.entries)))
+        return found.to(self.weight.entries)
 
     def correlations(self, X: torch.Tensor) -> torch.Tensor:
         """The skew-symmetric C (..., window, window) of windows X (..., window, dim)."""
-        A = self.scale * self.weight()
+        A, X = self.scale * self._weighting(X), X[..., : self.mixed]
         if self.weighting == "skew":
             return X @ A @ X.mT
         return skew_correlations(X, A)
@@ -123,7 +161,13 @@ class VolumePreservingAttention(nn.Module):
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"dim": self.dim})
-        return X + cayley_increment(self.correlations(X), X, self._rank)
+        return self._moved(X, self.correlations(X))
+
+    def _moved(self, X: torch.Tensor, C: torch.Tensor) -> torch.Tensor:
+        if not self.conserved:
+            return X + cayley_increment(C, X, self._rank)
+        Z = X[..., : self.mixed]
+        return torch.cat([Z + cayley_increment(C, Z, self._rank), X[..., self.mixed :]], -1)
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
         """The windows that ``forward`` maps to Y; for the skew weighting only."""
@@ -132,10 +176,19 @@ class VolumePreservingAttention(nn.Module):
                 "attention with the arbitrary weighting has no explicit inverse; use "
                 'weighting="skew", or CoupledAttention'
             )
-        return Y + cayley_increment(-self.correlations(Y), Y, self._rank)
+        return self._moved(Y, -self.correlations(Y))
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, weighting={self.weighting!r}, scale={self.scale:g}"
+
+
+def check_weighting(weight: LinearFunctions, kind: str, dim: int) -> None:
+    """InputError if zero is the only weighting that symmetries leave."""
+    if not len(weight.entries):
+        raise InputError(
+            f"no {kind} weighting of dim = {dim} other than zero is invariant under the "
+            "symmetries; use CoupledAttention, whose weighting survives them"
+        )
 
 
 class CoupledAttention(nn.Module):
@@ -159,6 +212,11 @@ class CoupledAttention(nn.Module):
     features : int
         0 for the components themselves.
     split : "coordinates", "halves" or blocks of indices
+    conserved : int
+        How many components, the last ones, stay as they are; they are in no block.
+    rates : sequence of int
+        Of these, those with which C_a vanishes: from C_a its value without them is taken away, and
+        there is no B_a.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate: C_a is averaged over it.
     initial_scale : float
@@ -186,6 +244,7 @@ class CoupledAttention(nn.Module):
     identity_at_zero = True
     attention_part = "block"  # what figures of its weights call their parts
     places: torch.Tensor
+    still: torch.Tensor | None
 
     def __init__(
         self,
@@ -194,6 +253,8 @@ class CoupledAttention(nn.Module):
         *,
         features: int = 0,
         split: Blocks = "coordinates",
+        conserved: int = 0,
+        rates: Sequence[int] = (),
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
@@ -202,14 +263,19 @@ class CoupledAttention(nn.Module):
         self.dim = whole("dim", dim)
         self.window = whole("window", window, 2)
         self.features = whole("features", features, 0)
-        self.blocks = as_blocks(split, dim)
+        self.conserved = whole("conserved", conserved, 0)
+        self.blocks = as_blocks(split, dim - conserved)
         group = generated_group(symmetries, dim)
-        check_compatible(self.blocks, group)
+        check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
         dtype = as_dtype(dtype)
         self.register_buffer("places", lower_places(window), persistent=False)
         angles = window * (window - 1) // 2
+        still = torch.ones(dim, dtype=dtype)
+        still[list(rates)] = 0
+        self.register_buffer("still", still if len(rates) else None, persistent=False)
+        count = 0 if len(rates) else angles
         self.constants = nn.Parameter(
-            initial_scale * torch.randn(len(self.blocks), angles, dtype=dtype)
+            initial_scale * torch.randn(len(self.blocks), count, dtype=dtype)
         )
         self.weights = nn.ModuleList()
         self.inner_weights = nn.ParameterList()
@@ -238,10 +304,22 @@ class CoupledAttention(nn.Module):
                 )
             self.weights.append(weight)
 
+    def at(self, values: torch.Tensor) -> nn.Module:
+        """The attention of the other components where the conserved ones have these values."""
+        return AtValues(self, given(values, self.conserved))
+
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
+        if self.still is None:
+            constant = skew_matrix(self.constants[index], self.window, self.places)
+            return self._read(X, index, constant)
+        return self._read(X, index) - self._read(X * self.still, index)
+
+    def _read(
+        self, X: torch.Tensor, index: int, constant: torch.Tensor | float = 0.0
+    ) -> torch.Tensor:
+        """Correlations of the other components than those of a block, and a constant."""
         rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
         A = self.weights[index]()
-        constant = skew_matrix(self.constants[index], self.window, self.places)
         if not self.features:
             return constant + skew_correlations(rest, A)
         # one wide layer for the whole group: features of S z for every S, side by side

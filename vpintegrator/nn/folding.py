@@ -126,3 +126,37 @@ class AtValues(nn.Module):
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """The states that ``forward`` maps to z."""
         return self.layer.inverse(self._extended(z))[..., : z.shape[-1]]  # type: ignore[operator]
+
+
+class KeepsLast(nn.Module):
+    """What a network makes of states (z, k), but for k, which stays as it is.
+
+    Parameters
+    ----------
+    layer : Module
+        Of states (..., n + m).
+    conserved : int
+        m.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.folding import KeepsLast
+    >>> layer = KeepsLast(vp.nn.ResidualLayer(3), 1)
+    >>> x = torch.rand(5, 3, dtype=torch.float64)
+    >>> bool(torch.equal(layer(x)[:, 2:], x[:, 2:]))
+    True
+    """
+
+    volume_preserving = False
+
+    def __init__(self, layer: nn.Module, conserved: int) -> None:
+        super().__init__()
+        self.layer, self.conserved = layer, conserved
+
+    def at(self, values: torch.Tensor) -> AtValues:
+        """The network of z where k has these values."""
+        return AtValues(self.layer, given(values, self.conserved))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[-1] - self.conserved
+        return torch.cat([self.layer(x)[..., :n], x[..., n:]], -1)

@@ -85,9 +85,12 @@ class GradientCoupling(nn.Module):
                 own.adapt_like(theirs)  # type: ignore[operator]
 
     def take(self, smaller: GradientCoupling) -> None:
-        """Become the map of a coupling by polynomials of no higher degree."""
-        self.kinetic.take(smaller.kinetic)  # type: ignore[operator]
-        self.potential.take(smaller.potential)  # type: ignore[operator]
+        """Become the map of a coupling by polynomials of no higher degree, or of equal sizes."""
+        for own, theirs in ((self.kinetic, smaller.kinetic), (self.potential, smaller.potential)):
+            if hasattr(own, "take"):
+                own.take(theirs)  # type: ignore[operator]
+            else:
+                own.load_state_dict(theirs.state_dict())
 
     def at(self, values: torch.Tensor) -> GradientCoupling:
         """The coupling of (q, p) where the conserved components have these values."""

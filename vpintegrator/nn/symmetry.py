@@ -252,6 +252,16 @@ class InvariantWeight(nn.Module):
             return skew_matrix(self.entries, self.dim, self.places)
         return self.entries.view(self.dim, self.dim)
 
+    @torch.no_grad()
+    def set(self, entries: torch.Tensor) -> None:
+        """Become a matrix that is invariant, from its entries (dim * dim,), row by row."""
+        columns = []
+        for n in range(len(self.entries)):
+            self.entries.zero_()[n] = 1
+            columns.append(self().flatten().double())
+        basis = torch.stack(columns, 1)
+        self.entries.copy_(torch.linalg.lstsq(basis, entries.to(basis)[:, None]).solution[:, 0])
+
     def extra_repr(self) -> str:
         return f"dim={self.dim}, kind={self.kind!r}, parameters={self.entries.numel()}"
 
