@@ -256,3 +256,22 @@ def test_arrays_of_files_are_parameters_too(tmp_path, ending):
     origin, _, conditions, _ = all_pairs(dataset)
     assert list(dataset.varied) == ["step", "g"]
     np.testing.assert_array_equal(conditions[:, 1], gravity[origin])
+
+
+@pytest.mark.parametrize("vary", [{}, {"step": [0.05, 0.2]}, {"gamma": [0.2, 0.4]}])
+def test_the_time_of_forced_systems_is_known(tmp_path, vary):
+    exact = generate("forced-duffing", tmp_path / "a.h5", count=12, steps=6, vary=vary)
+    states, conditions = exact.states("train"), exact.conditions("train")
+    arrays = {"x": states[..., :2], "time": states[..., 2]}
+    options = {"system": "forced-duffing", "missing": True}
+    if "step" in vary:
+        options["irregular"] = "pairs"
+    if "gamma" in vary:
+        arrays["gamma"], options["parameter_columns"] = conditions[:, 0], ["gamma"]
+    dataset = import_dataset(arrays, tmp_path / "b.h5", **options)
+    equations = tomllib.loads(dataset.recipe)["equations"]
+    assert list(dataset.varied) == list(vary) and dataset.dim == 3
+    assert equations["relative_residual"] < 1e-6
+    found = np.concatenate([dataset.states(group) for group in dataset.shapes]).reshape(-1, 3)
+    known = {tuple(state) for state in states.reshape(-1, 3).round(9).tolist()}
+    assert {tuple(state) for state in found.round(9).tolist()} == known

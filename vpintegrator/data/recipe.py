@@ -109,6 +109,8 @@ class Recipe:
         _require_number(self.atol, f"{where}, [solver] atol", positive=True)
         check_solver(self.method, self.rtol, self.atol, f"{where}, [solver]: ")
         self._check_observation()
+        if self.vary is not None and not self.vary.ranges:
+            object.__setattr__(self, "vary", None)
         if self.vary is not None:
             check_variation(self.vary, self.system, where)
             if self.stratified is not None and self.vary.parameters:

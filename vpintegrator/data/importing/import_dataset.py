@@ -22,7 +22,7 @@ from vpintegrator.data.importing.arrays import Arrays, choose, each_state, numbe
 from vpintegrator.data.importing.cells import plain_name
 from vpintegrator.data.importing.family_identification import judge_family
 from vpintegrator.data.importing.identification import judge
-from vpintegrator.data.importing.samples import Samples, arrange
+from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
 from vpintegrator.data.split import GROUPS
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.angles import unwrapped
@@ -89,7 +89,8 @@ def import_dataset(
     arrays = _shaped(_arrays(source, reading), reading.missing, where)
     known, order = _system(identification, arrays, title, where)
     names = [plain_name(name) for name in reading.parameter_columns]
-    states, continued = unwrapped(arrays.states[..., order], known.periods)
+    arrays = _ordered(arrays, known, order, reading, where)
+    states, continued = unwrapped(arrays.states, known.periods)
     samples = arrange(replace(arrays, states=states), names, reading, sharing, where)
     states, step, told = samples.states, samples.step, samples.told
     if continued:
@@ -101,13 +102,13 @@ def import_dataset(
         known, judged = judge_family(known, identification, samples)
     else:
         known, judged = _judged(known, identification, states, parts["train"], step)
-    units = [arrays.units[k] for k in order] if any(arrays.units) else []
+    units = list(arrays.units) if any(arrays.units) else []
     axis = 0 if samples.split.by == "trajectory" or samples.origins is not None else 1
     tables: dict[str, Mapping[str, Any]] = {
         "imported": {
             "source": Path(source).name if isinstance(source, str | os.PathLike) else "arrays",
             "variable": arrays.variable,
-            "columns": [] if arrays.names is None else [arrays.names[k] for k in order],
+            "columns": list(arrays.names or ()),
             "parameter_columns": names,
             "units": units,
             "time_unit": arrays.time_unit,
@@ -270,7 +271,10 @@ def _check_values(states: np.ndarray, lengths: np.ndarray, missing: bool, where:
 def _system(
     given: Identification, arrays: Arrays, title: str | None, where: str
 ) -> tuple[System, list[int]]:
-    """The system, or one without equations, and the order of columns that fits its state."""
+    """The system, or one without equations, and the order of columns that fits its state.
+
+    Where its equations depend on time, the states need not hold it: it is known.
+    """
     system, names, dim = given.system, arrays.names, arrays.states.shape[2]
     if system is None:
         if given.parameters:
@@ -280,7 +284,8 @@ def _system(
         return System(text + json.dumps(_valid(names, dim)) + "\n", _short(title)), list(range(dim))
     if not isinstance(system, System):
         system = load_system(system, **(given.parameters or {}))
-    if system.dim != dim:
+    components = system.components[: min(dim, system.dim)]
+    if dim not in (system.dim, system.phase_dim):
         raise InputError(
             f"{system.name} has {system.dim} components ({', '.join(system.components)}), but "
             f"{where} holds states of {dim}"
@@ -288,9 +293,28 @@ def _system(
         )
     plain = [] if names is None else [plain_name(name) for name in names]
     for written in ([] if names is None else list(names), plain):
-        if sorted(written) == sorted(system.components):
-            return system, [written.index(name) for name in system.components]
+        if sorted(written) == sorted(components):
+            return system, [written.index(name) for name in components]
     return system, list(range(dim))
+
+
+def _ordered(
+    arrays: Arrays, system: System, order: list[int], given: Reading, where: str
+) -> Arrays:
+    """The arrays with components in the order of the system's, and the time if it is one."""
+    states = arrays.states[..., order]
+    names = arrays.names and tuple(arrays.names[k] for k in order)
+    units = tuple(arrays.units[k] for k in order) if arrays.units else ()
+    if system.clock is not None and len(order) < system.dim:
+        count, length, _ = states.shape
+        times = times_of(arrays, given, where)
+        if times is None:
+            times = np.broadcast_to(step_of(arrays, given, where) * np.arange(length), (1, length))
+        times = np.broadcast_to(times, (count, length))
+        states = np.concatenate([states, times[..., None]], axis=-1)
+        names = names and (*names, system.components[system.clock])
+        units = (*units, arrays.time_unit) if units else ()
+    return replace(arrays, states=states, names=names, units=units)
 
 
 def _valid(names: Sequence[str] | None, dim: int) -> list[str]:

@@ -82,7 +82,7 @@ def arrange(
     states, lengths = arrays.states, arrays.lengths
     assert lengths is not None
     count, length, _ = states.shape
-    times = _times(arrays, given, where)
+    times = times_of(arrays, given, where)
     parameters = arrays.parameters
     assert isinstance(parameters, np.ndarray)
     change = _change(parameters, lengths)
@@ -93,13 +93,13 @@ def arrange(
         )
     if given.irregular == "pairs" or change or _as_pairs(times, lengths, given):
         if times is None:
-            step = _step(arrays, given, where)
+            step = step_of(arrays, given, where)
             times = np.broadcast_to(step * np.arange(length), (count, length))
         pairs = pair_up(states, times, lengths, parameters, given.longest_step, where)
         return _of_pairs(pairs, names, sharing, _reason(names, change, given))
     told = []
     if times is None:
-        step, first = _step(arrays, given, where), 0.0
+        step, first = step_of(arrays, given, where), 0.0
     else:
         if given.interpolated:
             states, times, lengths, said = resample(states, times, lengths, given.step, where)
@@ -165,7 +165,7 @@ def _as_pairs(times: np.ndarray | None, lengths: np.ndarray, given: Reading) -> 
     return are_irregular(times, lengths)
 
 
-def _step(arrays: Arrays, given: Reading, where: str) -> float:
+def step_of(arrays: Arrays, given: Reading, where: str) -> float:
     """The step, where no times are known."""
     step = arrays.step if given.step is None else given.step
     if step is None:
@@ -178,7 +178,7 @@ def _step(arrays: Arrays, given: Reading, where: str) -> float:
     return float(step)
 
 
-def _times(arrays: Arrays, given: Reading, where: str) -> np.ndarray | None:
+def times_of(arrays: Arrays, given: Reading, where: str) -> np.ndarray | None:
     """Times (trajectory, time), where they are known."""
     times, (count, length, _) = arrays.times, arrays.states.shape
     if times is None:
