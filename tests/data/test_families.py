@@ -319,6 +319,7 @@ def test_a_solution_that_ends_is_told_in_steps(tmp_path):
         (lambda f: f.__delitem__("test/parameter_I1"), "there is no dataset 'parameter_I1'"),
         (lambda f: f.attrs.__setitem__("varied", '{"step": [1, "a"]}'), "must hold two numbers"),
         (lambda f: f.attrs.__setitem__("varied", '{"I1": [1, 2], "step": [1, 2]}'), "come first"),
+        (lambda f: f.attrs.__setitem__("varied", '{"$I1": [1, 2]}'), "'[$]I1' is no valid name"),
     ],
 )
 def test_a_damaged_file_is_told(body, tmp_path, change, message):

@@ -235,6 +235,16 @@ def test_equations_are_judged_with_the_parameters_of_each(tmp_path):
             "a parameter at time 0 of trajectory 0 is no finite number",
         ),
         (STATES, {"times": TIMES[:, ::-1]}, "times must increase"),
+        (
+            {"x": STATES, "step": np.ones(8)},
+            {"step": 0.1, "parameter_columns": ["step"]},
+            "two things that vary would be named 'step'",
+        ),
+        (
+            {"x": STATES, "1st": np.ones(8)},
+            {"step": 0.1, "parameter_columns": ["1st"]},
+            "column 1st: '1st' is no valid name",
+        ),
     ],
 )
 def test_mistakes_are_told(source, options, message, tmp_path):

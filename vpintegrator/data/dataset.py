@@ -18,6 +18,7 @@ from vpintegrator.data.values import is_number
 from vpintegrator.data.variation import STEP
 from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError, printable
 from vpintegrator.reading import Guarded, StoredGroup, open_hdf5
 
@@ -401,11 +402,13 @@ def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
     """What varies, by name, and between which values."""
     table = file.json("varied", default={})
     for name, bounds in table.items():
+        if name != STEP:
+            check_name(name, f"{file}: the attribute 'varied'")
         numbers = isinstance(bounds, list) and len(bounds) == 2 and all(map(is_number, bounds))
         if not numbers or not bounds[0] <= bounds[1] or (name == STEP and bounds[0] <= 0):
             raise InputError(
                 f"{file}: the attribute 'varied' must hold two numbers for each name, the least "
-                f"and the largest, not {printable(repr(bounds))[:40]} for {printable(name)}"
+                f"and the largest, not {printable(repr(bounds))[:40]} for {name}"
             )
     if STEP in table and next(iter(table)) != STEP:
         raise InputError(f"{file}: in the attribute 'varied' the step must come first")

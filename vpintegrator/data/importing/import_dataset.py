@@ -24,10 +24,11 @@ from vpintegrator.data.importing.family_identification import judge_family
 from vpintegrator.data.importing.identification import judge
 from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
 from vpintegrator.data.split import GROUPS
+from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.angles import unwrapped
 from vpintegrator.dynamics.expression import check_name
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, printable
 from vpintegrator.files import check_output
 from vpintegrator.toml import toml_text
 
@@ -88,7 +89,7 @@ def import_dataset(
     where = str(source) if isinstance(source, str | os.PathLike) else "the array given"
     arrays = _shaped(_arrays(source, reading), reading.missing, where)
     known, order = _system(identification, arrays, title, where)
-    names = [plain_name(name) for name in reading.parameter_columns]
+    names = _parameter_names(reading.parameter_columns, where)
     arrays = _ordered(arrays, known, order, reading, where)
     states, continued = unwrapped(arrays.states, known.periods)
     samples = arrange(replace(arrays, states=states), names, reading, sharing, where)
@@ -235,6 +236,15 @@ def _shaped(arrays: Arrays, missing: bool, where: str) -> Arrays:
     _check_values(states, lengths, missing, where)
     parameters = _parameters(arrays.parameters, lengths, states.shape, where)
     return replace(arrays, states=states, lengths=lengths, parameters=parameters)
+
+
+def _parameter_names(columns: Sequence[str], where: str) -> list[str]:
+    """What parameters are called that stand in these columns."""
+    names = [plain_name(column) for column in columns]
+    for k, (name, column) in enumerate(zip(names, columns, strict=True)):
+        if check_name(name, f"{where}, column {printable(column)}") in (STEP, *names[:k]):
+            raise InputError(f"{where}: two things that vary would be named '{name}'; rename one")
+    return names
 
 
 def _parameters(given: Any, lengths: np.ndarray, shape: tuple[int, ...], where: str) -> np.ndarray:
