@@ -24,7 +24,7 @@ N, M = 4, 2  # components that move, and that stay; of these the first is a rate
 MODELS = {
     "vpff, polynomials": ("vpff", POLYNOMIAL | {"rates": [4]}),
     "vpff, to and fro": ("vpff", POLYNOMIAL | {"sweep": "symmetric", "split": "halves"}),
-    "vpff, neurons": ("vpff", {"width": 5}),
+    "vpff, neurons": ("vpff", {"width": 5, "rates": [4]}),
     "vpmt, neurons": ("vpmt", SMALL | {"width": 3}),
     "vpmt, polynomials": ("vpmt", SMALL | POLYNOMIAL | {"degree": 2}),
     "vpt, skew": ("vpt", {"width": 5, "reversing_symmetries": [BACK]}),
@@ -37,7 +37,7 @@ MODELS = {
     "spt, neurons": ("spt", {"width": 5}),
     "spff, polynomials": ("spff", POLYNOMIAL | {"rates": [4]}),
     "spff, formulas": ("spff", POLYNOMIAL | {"expressions": ["sin(z[0]*z[5])"]}),
-    "spff, neurons": ("spff", {"width": 5}),
+    "spff, neurons": ("spff", {"width": 5, "rates": [4]}),
 }
 
 
@@ -74,6 +74,9 @@ def test_what_models_keep(name, seed):
     assert model.symplectic == model.name.startswith("sp")
     if model.symplectic:  # up to the factor that normalisation brings
         assert symplecticity_defect(lambda z: model(extended(z, k))[..., :N], window) <= 1e-12
+    if model.arguments.get("rates"):
+        still = x * torch.tensor([1.0] * N + [0.0, 1.0])
+        assert_close(model(still), still, 1e-15)
     for rho in model.reversing_symmetries:
         image = model((y.flip(-2)) @ rho.mT).flip(-2) @ rho.mT
         assert_close(image, x, 1e-11)

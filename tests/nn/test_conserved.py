@@ -69,6 +69,16 @@ LAYERS = {
         *(nn.BasisPotential(2, 3, conserved=2, group=group) for group in SIGNED)
     ),
     "neurons": lambda: nn.AdditiveCoupling(6, 5, conserved=2),
+    "neurons, rates": lambda: nn.AdditiveCoupling(6, 5, conserved=2, rates=[5]),
+    "symmetric neurons, rates": lambda: nn.AdditiveCoupling(
+        6, 5, conserved=2, rates=[4], symmetries=[TURNED]
+    ),
+    "gradients of neurons, rates": lambda: nn.GradientCoupling(
+        *(nn.NeuronPotential(2, 5, conserved=2, rates=[2], group=group) for group in SIGNED)
+    ),
+    "softmax attention, rates": lambda: nn.AttentionCoupling(
+        6, 3, width=4, heads=2, conserved=2, rates=[4]
+    ),
     "neurons in blocks": lambda: nn.AdditiveCoupling(6, 5, split="halves", conserved=2),
     "symmetric neurons": lambda: nn.AdditiveCoupling(6, 5, conserved=2, symmetries=FLIPS),
     "symmetric neurons, mixed": lambda: nn.AdditiveCoupling(
@@ -162,6 +172,24 @@ def test_rates_are_zero_bit_by_bit_in_plain_layers_too():
     layer = randomise(nn.BasisCoupling(6, 3, sweep=[0, 1, 2, 3], rates=[4, 5]), 0.3, 1)
     z = sample(5, N)
     assert torch.equal(layer.at(torch.zeros(2))(z), z)
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if "rates" in name])
+def test_where_rates_are_zero_nothing_moves(name):
+    if name.startswith("reversible"):
+        return  # psi R psi^-1 R has none
+    layer, x = made(name, 1), sample(3, N + M)
+    x[:, N:] = 0
+    assert torch.equal(layer(x), x) and torch.equal(layer.inverse(x), x)
+    assert_close(layer.at(torch.zeros(M))(x[:, :N]), x[:, :N], 1e-14)
+
+
+@pytest.mark.parametrize("name", ["coupled attention", "softmax attention"])
+def test_attention_at_rest_is_at_rest_in_plain_layers(name):
+    layer = randomise(LAYERS[name](), 0.0, 1)
+    plain = layer.at(torch.zeros(M))
+    assert type(plain) is type(layer) and plain.dim == N
+    assert torch.equal(plain(sample(3, N)), sample(3, N))
 
 
 def test_formulas_with_values():

@@ -120,9 +120,9 @@ class ReversibleArguments(ConservedArguments):
     )
     rates: Any = argument(
         (),
-        "Conserved components without which nothing moves, as a step is: terms of polynomials and "
-        "weightings of attention vanish with them, so that where all of them are zero a map made "
-        "of these is the identity. Neurons do not know of them.",
+        "Conserved components without which nothing moves, as a step is: terms of polynomials, "
+        "functions of neurons and weightings of attention vanish with them, so that where all of "
+        "them are zero the map is the identity.",
         kind="sequence of int",
     )
 

@@ -82,6 +82,7 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
         a.width,
         split=a.moving_blocks,
         conserved=a.constants,
+        rates=a.rates,
         symmetries=a.group,
         activation=a.activation,
         initial_scale=a.initial_scale,

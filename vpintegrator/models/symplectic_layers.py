@@ -101,6 +101,7 @@ def potential(a: Any, half: int, group: torch.Tensor | SignedGroup | None) -> nn
         a.width,
         group=group,
         conserved=a.constants,
+        rates=[own.index(i) for i in a.rates],
         activation=a.activation,
         initial_scale=a.initial_scale,
     )

@@ -69,6 +69,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
                 heads=a.heads,
                 split=a.moving_blocks,
                 conserved=a.constants,
+                rates=a.rates,
                 symmetries=a.group,
                 stiefel=a.stiefel,
                 initial_scale=a.initial_scale,

@@ -17,7 +17,7 @@ from vpintegrator.nn.cayley import (
     skew_correlations,
     skew_matrix,
 )
-from vpintegrator.nn.folding import AtValues, given, remaining
+from vpintegrator.nn.folding import AtValues, at_rest, given, remaining, still_without
 from vpintegrator.nn.linear_functions import LinearFunctions, as_weighting
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
@@ -270,9 +270,8 @@ class CoupledAttention(nn.Module):
         dtype = as_dtype(dtype)
         self.register_buffer("places", lower_places(window), persistent=False)
         angles = window * (window - 1) // 2
-        still = torch.ones(dim, dtype=dtype)
-        still[list(rates)] = 0
-        self.register_buffer("still", still if len(rates) else None, persistent=False)
+        still = still_without(rates, dim - conserved, dim)
+        self.register_buffer("still", still if still is None else still.to(dtype), persistent=False)
         count = 0 if len(rates) else angles
         self.constants = nn.Parameter(
             initial_scale * torch.randn(len(self.blocks), count, dtype=dtype)
@@ -305,8 +304,16 @@ class CoupledAttention(nn.Module):
             self.weights.append(weight)
 
     def at(self, values: torch.Tensor) -> nn.Module:
-        """The attention of the other components where the conserved ones have these values."""
-        return AtValues(self, given(values, self.conserved))
+        """The attention of the other components where the conserved ones have these values.
+
+        Where it is at rest, all its parameters zero, so it is here.
+        """
+        values, n = given(values, self.conserved), self.dim - self.conserved
+        if any(bool(parameter.any()) for parameter in self.parameters()):
+            return AtValues(self, values)
+        with torch.random.fork_rng(devices=[]):
+            found = CoupledAttention(n, self.window, features=self.features, split=self.blocks)
+        return at_rest(found).to(self.constants)
 
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
         if self.still is None:

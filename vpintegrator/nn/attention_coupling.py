@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 
 from vpintegrator.argument_values import whole
 from vpintegrator.nn.couplings import Coupling
+from vpintegrator.nn.folding import at_rest
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.split import Blocks, as_blocks
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -86,7 +88,7 @@ class AttentionCoupling(Coupling):
         Components of a state, time steps of a window.
     width, heads : int
         Width of the attention, divisible by its heads.
-    split, conserved, symmetries
+    split, conserved, rates, symmetries
         As for ``AdditiveCoupling``.
     stiefel, initial_scale
         As for ``WindowAttention``.
@@ -119,6 +121,7 @@ class AttentionCoupling(Coupling):
         heads: int = 2,
         split: Blocks = "coordinates",
         conserved: int = 0,
+        rates: Sequence[int] = (),
         symmetries: Any = (),
         stiefel: bool = False,
         initial_scale: float = 1e-2,
@@ -138,5 +141,25 @@ class AttentionCoupling(Coupling):
             for block in as_blocks(split, dim - conserved)
         ]
         super().__init__(
-            dim, functions, split=split, conserved=conserved, symmetries=symmetries, dtype=dtype
+            dim,
+            functions,
+            split=split,
+            conserved=conserved,
+            rates=rates,
+            symmetries=symmetries,
+            dtype=dtype,
         )
+        self.sizes: dict[str, Any] = {"width": width, "heads": heads, "stiefel": stiefel}
+        self.window = window
+
+    def at(self, values: torch.Tensor) -> nn.Module:
+        """The coupling of the other components where the conserved ones have these values.
+
+        Where attention is at rest, all its parameters zero, so it is here.
+        """
+        n = self.dim - self.conserved
+        if any(bool(parameter.any()) for parameter in self.parameters()):
+            return super().at(values)
+        with torch.random.fork_rng(devices=[]):
+            found = AttentionCoupling(n, self.window, split=self.blocks, **self.sizes)
+        return at_rest(found).to(next(self.parameters()))

@@ -11,7 +11,7 @@ from torch import nn
 from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.folding import AtValues, given, remaining
+from vpintegrator.nn.folding import AtValues, given, remaining, still_without, without
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -35,6 +35,9 @@ class AdditiveCoupling(nn.Module):
     conserved : int
         How many components, the last ones, stay as they are. They are in no block, and every
         function reads them.
+    rates : sequence of int
+        Of these, those without which nothing moves: from each function what it is where they are
+        zero is taken away.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate: with g_a the function above it adds the
         mean over S of S_aa^-1 g_a(S_bb z_b). The group costs no loop: it is folded into
@@ -66,6 +69,7 @@ class AdditiveCoupling(nn.Module):
     place: torch.Tensor
     mask: torch.Tensor
     group: torch.Tensor | None
+    still: torch.Tensor | None
     back: torch.Tensor
 
     def __init__(
@@ -75,6 +79,7 @@ class AdditiveCoupling(nn.Module):
         *,
         split: Blocks = "coordinates",
         conserved: int = 0,
+        rates: Sequence[int] = (),
         symmetries: Any = (),
         activation: str = "tanh",
         initial_scale: float = 1e-2,
@@ -85,11 +90,13 @@ class AdditiveCoupling(nn.Module):
         self.width = whole("width", width)
         self.conserved = whole("conserved", conserved, 0)
         self.blocks = as_blocks(split, dim - conserved)
+        still = still_without(rates, dim - conserved, dim)
         self.activation = activation
         self._activation = activation_of(activation)
         dtype = as_dtype(dtype)
         group = generated_group(symmetries, dim)
         check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
+        self.register_buffer("still", still if still is None else still.to(dtype), persistent=False)
         back = torch.linalg.inv(group).mT / len(group)
         if is_diagonal(group):
             group, back = (matrices.diagonal(dim1=-2, dim2=-1) for matrices in (group, back))
@@ -156,14 +163,16 @@ class AdditiveCoupling(nn.Module):
         values, n = given(values, self.conserved), self.dim - self.conserved
         group = torch.eye(self.dim).unsqueeze(0) if self.group is None else self.group
         of = remaining(torch.diag_embed(group) if group.ndim == 2 else group, values)
-        back = torch.linalg.inv(of.cosets) / len(of.cosets)
+        count = len(of.cosets)
+        of = without(of, None if self.still is None else self.still[n:])
+        back = of.signs[:, None, None] * torch.linalg.inv(of.cosets) / count
         inner, bias, outer = [], [], torch.zeros(n, len(back) * self.width, dtype=torch.float64)
         rows = self.inner_weight.cpu().double().split([self.dim - len(b) for b in self.blocks])
         for a, (block, own) in enumerate(zip(self.blocks, rows, strict=True)):
-            rest, count = others(block, n), n - len(block)
+            rest, read = others(block, n), n - len(block)
             there = of.cosets[:, rest][:, :, rest]
-            inner.append((there.mT @ own[:count]).transpose(0, 1).flatten(1))
-            bias.append((self.inner_bias[a].cpu().double() + of.images @ own[count:]).flatten())
+            inner.append((there.mT @ own[:read]).transpose(0, 1).flatten(1))
+            bias.append((self.inner_bias[a].cpu().double() + of.images @ own[read:]).flatten())
             moved = back[:, block][:, :, block] @ self.outer_weight[block].cpu().double()
             outer[block] = moved.transpose(0, 1).flatten(1)
         with torch.random.fork_rng(devices=[]):
@@ -184,7 +193,10 @@ class AdditiveCoupling(nn.Module):
         steps = self._matrices()
         for a in order:
             W, b, A = steps[a]
-            z = torch.add(z, self._activation(z @ W + b) @ A, alpha=sign)
+            hidden = self._activation(z @ W + b)
+            if self.still is not None:
+                hidden = hidden - self._activation((z * self.still) @ W + b)
+            z = torch.add(z, hidden @ A, alpha=sign)
         return z
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
@@ -211,7 +223,7 @@ class Coupling(nn.Module):
     functions : sequence of Module
         One per block, from (..., dim - size of the block) to (..., size of the block), for any
         number of leading axes.
-    split, conserved, symmetries
+    split, conserved, rates, symmetries
         As for ``AdditiveCoupling``; the average over symmetries evaluates the functions once,
         with the elements of the group along a leading axis.
 
@@ -234,6 +246,7 @@ class Coupling(nn.Module):
     """
 
     volume_preserving = True
+    still: torch.Tensor | None
 
     def __init__(
         self,
@@ -242,6 +255,7 @@ class Coupling(nn.Module):
         *,
         split: Blocks = "coordinates",
         conserved: int = 0,
+        rates: Sequence[int] = (),
         symmetries: Any = (),
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
@@ -256,6 +270,8 @@ class Coupling(nn.Module):
             )
         self.functions = nn.ModuleList(functions)
         dtype = as_dtype(dtype)
+        still = still_without(rates, dim - conserved, dim)
+        self.register_buffer("still", still if still is None else still.to(dtype), persistent=False)
         group = generated_group(symmetries, dim)
         check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
         self.elements = len(group)
@@ -273,6 +289,10 @@ class Coupling(nn.Module):
         self.register_buffer(name, value, persistent=False)
 
     def _shift(self, X: torch.Tensor, a: int) -> torch.Tensor:
+        shift = self._read(X, a)
+        return shift if self.still is None else shift - self._read(X * self.still, a)
+
+    def _read(self, X: torch.Tensor, a: int) -> torch.Tensor:
         rest = X.index_select(-1, self.get_buffer(f"others_{a}"))
         function = self.functions[a]
         if self.elements > 1:

@@ -6,6 +6,7 @@ layer of such states has a method ``at``: with values of k it gives the layer of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -39,6 +40,13 @@ def given(values: torch.Tensor, count: int | None = None) -> torch.Tensor:
             f"not of the shape {tuple(found.shape)}"
         )
     return found
+
+
+def at_rest(layer: nn.Module) -> nn.Module:
+    """A layer with all its parameters zero."""
+    for parameter in layer.parameters():
+        nn.init.zeros_(parameter)
+    return layer
 
 
 class Remaining(NamedTuple):
@@ -78,6 +86,38 @@ def remaining(
     kept = kept[((kept - one).abs().amax((1, 2)) > TOLERANCE).long().argsort(stable=True)]
     first = same.long().argmax(1).unique()
     return Remaining(kept, group[first][:, :n, :n], last[first] @ values, signs[first])
+
+
+def without(of: Remaining, still: torch.Tensor | None) -> Remaining:
+    """With the same at the values that a factor ``still`` (m,) of 1 and 0 leaves, taken away."""
+    if still is None:
+        return of
+    masked = of.images * still.detach().cpu().double()
+    return Remaining(
+        of.kept,
+        torch.cat([of.cosets, of.cosets]),
+        torch.cat([of.images, masked]),
+        torch.cat([of.signs, -of.signs]),
+    )
+
+
+def still_without(rates: Sequence[int], first: int, dim: int) -> torch.Tensor | None:
+    """Factors (dim,), 0 of rates and 1 of others; None where there are no rates.
+
+    Raises
+    ------
+    InputError
+        If a rate is not among the components from ``first`` on.
+    """
+    if not len(rates):
+        return None
+    if not {*rates}.issubset(range(first, dim)):
+        raise InputError(
+            f"rates must be among the conserved components {first} ... {dim - 1}, not {[*rates]}"
+        )
+    still = torch.ones(dim, dtype=torch.float64)
+    still[list(rates)] = 0
+    return still
 
 
 class AtValues(nn.Module):

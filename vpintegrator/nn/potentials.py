@@ -7,13 +7,15 @@ and is compiled and differentiated like one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
 from vpintegrator.argument_values import whole
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.canonical import SignedGroup
-from vpintegrator.nn.folding import given, remaining
+from vpintegrator.nn.folding import given, remaining, still_without, without
 from vpintegrator.nn.tensor_arguments import as_dtype
 
 
@@ -34,6 +36,9 @@ class NeuronPotential(nn.Module):
         these and a sign of each, for V(S x) = sign V(x).
     conserved : int
         How many constants of motion k follow in x, V = V(x, k).
+    rates : sequence of int
+        Of these, in x, those without which V is constant: what V is where they are zero is taken
+        away from it.
     activation : str
     initial_scale : float
         Size of the initial a.
@@ -51,6 +56,7 @@ class NeuronPotential(nn.Module):
 
     group: torch.Tensor | None
     signs: torch.Tensor | None
+    still: torch.Tensor | None
 
     def __init__(
         self,
@@ -59,6 +65,7 @@ class NeuronPotential(nn.Module):
         *,
         group: torch.Tensor | SignedGroup | None = None,
         conserved: int = 0,
+        rates: Sequence[int] = (),
         activation: str = "tanh",
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
@@ -77,7 +84,8 @@ class NeuronPotential(nn.Module):
             matrices = signs = None
         if signs is not None and bool((signs == 1).all()):
             signs = None
-        for name, value in (("group", matrices), ("signs", signs)):
+        still = still_without(rates, size, size + conserved)
+        for name, value in (("group", matrices), ("signs", signs), ("still", still)):
             self.register_buffer(
                 name, value if value is None else value.to(dtype), persistent=False
             )
@@ -94,7 +102,10 @@ class NeuronPotential(nn.Module):
             if self.signs is not None:
                 a = a * self.signs.repeat_interleave(self.width)
         outer = W[: self.size] if self.conserved else W
-        return (self._activation(x @ W + b) * a) @ outer.mT
+        hidden = self._activation(x @ W + b)
+        if self.still is not None:
+            hidden = hidden - self._activation((x * self.still) @ W + b)
+        return (hidden * a) @ outer.mT
 
     @torch.no_grad()
     def at(self, values: torch.Tensor) -> NeuronPotential:
@@ -108,9 +119,11 @@ class NeuronPotential(nn.Module):
         one = torch.eye(len(W), dtype=torch.float64).unsqueeze(0)
         group = one if self.group is None else self.group
         of = remaining(group, values, self.signs)
+        count = len(of.cosets)
+        of = without(of, None if self.still is None else self.still[self.size :])
         inner = (of.cosets.mT @ W[: self.size]).transpose(0, 1).flatten(1)
         bias = (b + of.images @ W[self.size :]).flatten()
-        outer = of.signs[:, None] * self.outer_weight.cpu().double() / len(of.signs)
+        outer = of.signs[:, None] * self.outer_weight.cpu().double() / count
         with torch.random.fork_rng(devices=[]):
             found = NeuronPotential(self.size, len(bias), group=of.kept, activation=self.activation)
         for own, value in (
