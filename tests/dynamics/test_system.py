@@ -96,9 +96,9 @@ def test_hamiltons_equations(system):
         return
     z = torch.tensor(states(system, 6))
     gradient = torch.func.vmap(torch.func.grad(system.hamiltonian))(z)
-    q, p = gradient.chunk(2, -1)
+    q, p = gradient[:, : system.phase_dim].chunk(2, -1)  # but for the time
     expected = torch.cat([p, -q], -1)
-    assert_close(system.vector_field(z).numpy(), expected.numpy())
+    assert_close(system.vector_field(z)[:, : system.phase_dim].numpy(), expected.numpy())
 
 
 def test_reversing_symmetries(system):

@@ -70,8 +70,9 @@ def test_formulas_are_differentiated_by_parameters():
 @pytest.mark.parametrize("name", vp.list_systems())
 def test_every_system_of_the_catalogue_can_vary(name):
     system = vp.load_system(name)
-    lengths = [key for key in system.parameters if key == "n"]
-    names = [k for k, v in system.parameters.items() if k != "n" and not isinstance(v, list)]
+    lengths = [key for key in system.parameters if key == "n" and system.equations.arrays]
+    single = [key for key, value in system.parameters.items() if not isinstance(value, list)]
+    names = [key for key in single if key not in lengths]
     varied = VariedEquations(system, names)
     states = np.abs(np.random.default_rng(0).normal(size=(3, system.dim)))
     parameters = np.array([system.parameters[key] for key in names], float)
