@@ -121,6 +121,17 @@ def test_every_architecture_leaves_constants_as_they_are(name):
         assert_close(torch.from_numpy(states), model.predict(x).detach(), 1e-11)
 
 
+@pytest.mark.parametrize("arguments", [{}, {"window": 3, "width": None}])
+def test_a_residual_network_at_values_is_a_residual_network(arguments):
+    whole = vp.models.ResidualNetwork(dim=6, conserved=[4, 5], **arguments)
+    plain = vp.models.ResidualNetwork(dim=4, **arguments)
+    k = torch.tensor([0.3, -0.7], dtype=torch.float64)
+    plain.core.load_state_dict(whole.core.at(k).state_dict())
+    z = sample(5, plain.window, N)
+    x = torch.cat([z, k.expand(5, plain.window, M)], -1)
+    assert_close(plain(z), whole(x)[..., :N], 1e-13)
+
+
 REFUSED = {
     ("vpff", "triangular layers move all components"): {"feed_forward": "triangular"},
     ("spff", "layer = henon reads no conserved components"): {"layer": "henon"},

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import nn
 
 from vpintegrator.models.arguments import ConservedArguments, StackArguments
@@ -12,7 +15,6 @@ from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.feed_forward import ResidualLayer
-from vpintegrator.nn.folding import KeepsLast
 
 
 class ResidualNetwork(Integrator):
@@ -51,9 +53,50 @@ class ResidualNetwork(Integrator):
 
     def network(self, a: Arguments) -> nn.Module:
         """Residual layers between a window and a vector."""
-        size = a.dim * a.window
-        layers = [ResidualLayer(size, a.width, activation=a.activation) for _ in range(a.depth)]
+        moving = a.dim - a.constants
+        own: dict[str, Any] = {"conserved": a.constants}
+        size = moving * a.window + a.constants
+        layers = [
+            ResidualLayer(size, a.width, activation=a.activation, **own) for _ in range(a.depth)
+        ]
         if a.width is None:
-            layers.append(ResidualLayer(size, activation="identity"))
-        whole = Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (a.window, a.dim)))
-        return KeepsLast(whole, a.constants) if a.constants else whole
+            layers.append(ResidualLayer(size, activation="identity", **own))
+        if a.constants:
+            return OfWholeWindow(layers, (a.window, moving))
+        return Composition(nn.Flatten(-2), *layers, nn.Unflatten(-1, (a.window, a.dim)))
+
+
+class OfWholeWindow(nn.Module):
+    """Layers of a window of states (z, k) taken as one vector, the z of all time steps and one k.
+
+    Parameters
+    ----------
+    layers : sequence of Module
+        Of vectors (..., window n + m).
+    shape : (int, int)
+        Time steps, and n.
+
+    Examples
+    --------
+    >>> from vpintegrator.models.residual_network import OfWholeWindow
+    >>> network = OfWholeWindow([vp.nn.ResidualLayer(7, conserved=1)], (3, 2))
+    >>> network(torch.zeros(5, 3, 3, dtype=torch.float64)).shape
+    torch.Size([5, 3, 3])
+    """
+
+    volume_preserving = False
+
+    def __init__(self, layers: Sequence[nn.Module], shape: tuple[int, int]) -> None:
+        super().__init__()
+        self.layers, self.shape = Composition(*layers), shape
+
+    def at(self, values: torch.Tensor) -> Composition:
+        """The network of z where k has these values."""
+        return Composition(nn.Flatten(-2), *self.layers.at(values), nn.Unflatten(-1, self.shape))
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        window, n = self.shape
+        k = X[..., n:].mean(-2)  # one in all of a window
+        vector = self.layers(torch.cat([X[..., :n].flatten(-2), k], -1))
+        Z = vector[..., : window * n].unflatten(-1, self.shape)
+        return torch.cat([Z, X[..., n:]], -1)

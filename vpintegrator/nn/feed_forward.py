@@ -7,6 +7,7 @@ from torch import nn
 
 from vpintegrator.argument_values import whole
 from vpintegrator.nn.activations import activation as activation_of
+from vpintegrator.nn.folding import given
 from vpintegrator.nn.tensor_arguments import as_dtype
 
 
@@ -64,6 +65,8 @@ class ResidualLayer(nn.Module):
     activation : str
         "identity" makes the first form linear.
     bias : bool
+    conserved : int
+        How many components, the last ones, are read and stay as they are.
 
     References
     ----------
@@ -85,18 +88,42 @@ class ResidualLayer(nn.Module):
         *,
         activation: str = "tanh",
         bias: bool = True,
+        conserved: int = 0,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         dtype = as_dtype(dtype)
-        whole("dim", dim)
-        hidden = dim if width is None else whole("width", width)
+        self.conserved, self.activation = whole("conserved", conserved, 0), activation
+        self.moving = whole("dim", dim - conserved)
+        hidden = self.moving if width is None else whole("width", width)
         self.linear = nn.Linear(dim, hidden, bias=bias, dtype=dtype)
-        self.outer = None if width is None else nn.Linear(hidden, dim, bias=False, dtype=dtype)
+        moved = None if width is None else nn.Linear(hidden, self.moving, bias=False, dtype=dtype)
+        self.outer = moved
         if self.outer is not None:
             nn.init.normal_(self.outer.weight, std=1e-2)
         self._activation = activation_of(activation)
 
+    @torch.no_grad()
+    def at(self, values: torch.Tensor) -> ResidualLayer:
+        """The layer of the other components where the conserved ones have these values."""
+        values = given(values, self.conserved)
+        n, width = self.moving, None if self.outer is None else len(self.linear.weight)
+        with torch.random.fork_rng(devices=[]):
+            found = ResidualLayer(n, width, activation=self.activation)
+        weight = self.linear.weight.cpu().double()
+        bias = weight[:, n:] @ values
+        if self.linear.bias is not None:
+            bias = bias + self.linear.bias.cpu().double()
+        found.linear.weight.copy_(weight[:, :n])
+        found.linear.bias.copy_(bias)
+        if found.outer is not None and self.outer is not None:
+            found.outer.weight.copy_(self.outer.weight)
+        return found.to(self.linear.weight)
+
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         shift = self._activation(self.linear(z))
-        return z + (shift if self.outer is None else self.outer(shift))
+        if self.outer is not None:
+            shift = self.outer(shift)
+        if not self.conserved:
+            return z + shift
+        return torch.cat([z[..., : self.moving] + shift, z[..., self.moving :]], -1)
