@@ -251,6 +251,8 @@ def _inspect_model(path: Path) -> None:
     for key, heading in told_by_training:
         if key in metadata:
             say(heading, _plain(str(metadata[key])))
+    for k, (name, (low, high)) in enumerate(model.conditions.items()):
+        say("family" if k == 0 else "", f"{_plain(name)} from {low:.6g} to {high:.6g}")
     training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")
     if "region" in metadata:
         region = Region.from_text(metadata["region"], f"{path}: the region of training")

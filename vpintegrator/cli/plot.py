@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +17,14 @@ from vpintegrator.cli.common import (
 )
 from vpintegrator.cli.output import output_options, write_json
 
+if TYPE_CHECKING:
+    from vpintegrator.rollout import Report, Survey
+
 
 @click.command(context_settings=SETTINGS)
-@click.argument("file", type=click.Path(path_type=Path), metavar="ROLLOUT.h5|MODEL.safetensors")
+@click.argument(
+    "file", type=click.Path(path_type=Path), metavar="ROLLOUT.h5|SURVEY.h5|MODEL.safetensors"
+)
 @click.option(
     "-o",
     "--output",
@@ -61,7 +67,8 @@ def main(
     """Draw the figures, tables and captions of a rollout: nothing is integrated again.
 
     Of a model, the curve of its training is drawn, and the weights of its
-    attention in one window.
+    attention in one window; of a survey of a family, errors over its step and
+    parameters.
 
     \b
     Examples:
@@ -71,7 +78,11 @@ def main(
       vp-plot rigid-body-vpt.safetensors -o training/
     """
     from vpintegrator.plotting import draw
-    from vpintegrator.rollout import open_rollout
+    from vpintegrator.rollout import open_rollout, open_survey
+    from vpintegrator.rollout.survey import is_survey
+
+    def opened(path: Path) -> Report | Survey:
+        return open_survey(path) if is_survey(path) else open_rollout(path)
 
     with progress_bar() as bar:
         task = bar.add_task("figures", total=None)
@@ -92,7 +103,7 @@ def main(
     write_json(
         lambda: (
             {"files": paths}
-            | ({} if file.suffix == ".safetensors" else {"table": open_rollout(file).table()})
+            | ({} if file.suffix == ".safetensors" else {"table": opened(file).table()})
         )
     )
 

@@ -21,6 +21,7 @@ from vpintegrator.cli.common import (
     version_option,
 )
 from vpintegrator.cli.output import output_options, width_of, write_json
+from vpintegrator.cli.surveying import conditions_asked, read_steps, run_survey, singled
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -110,12 +111,14 @@ _TIME = 120.0  # how long to run where nothing says it
 )
 @click.option(
     "--step",
-    type=float,
-    help="Time step.  [default: the one that the models hold, or the system's]",
+    metavar="STEP,...",
+    help="Time step.  [default: the one that the models hold, or the system's]  Of a family any "
+    "in its range; several with commas for a table and a figure of errors.",
 )
 @parameter_option(
-    "Set a parameter of --system, or, without it, the number of bodies of the models (-p n=64); "
-    "repeat for several; commas for an array (m=2,1)."
+    "Set a parameter of --system or, without it, of a family (-p I1=2.2; several values with "
+    "commas), or the number of bodies of the models (-p n=64); repeat for several parameters; "
+    "commas for an array of --system (m=2,1)."
 )
 @click.option(
     "--seed",
@@ -154,6 +157,7 @@ def main(
     initial: tuple[str, ...],
     system: str | None,
     parameters: tuple[str, ...],
+    step: str | None,
     output: Path | None,
     overwrite: bool,
     resume: bool,
@@ -176,6 +180,7 @@ def main(
       vp-rollout vpt.safetensors --against implicit-midpoint,rk4 --time 120
       vp-rollout a.safetensors b.safetensors --initial 0,0.6,0.8 -o comparison.h5
       vp-rollout toda-spff.safetensors -p n=64        # trained with n = 8
+      vp-rollout family.safetensors --step 0.1,0.2,0.4 -p I1=1.8,2.2    # trained with --vary
       vp-rollout --system pendulum --against all --steps 1000000 --work-precision
     """
     given = None if system is None else _load_system(system, parameters)
@@ -184,22 +189,50 @@ def main(
         _list_methods(given)
         return
     options = {name: value for name, value in options.items() if value is not None}
+    steps = read_steps(step)
     _check(models, given, parameters, initial, options)
-    from vpintegrator.files import check_output, safe_name
-
     if output is not None:
+        from vpintegrator.files import check_output
+
         check_output(output, overwrite)
+    loaded = _load_models(models, given)
+    asked = conditions_asked(loaded, steps, other)
+    if any(len(values) > 1 for values in asked.values()):
+        if resume or initial:
+            raise InputError("several values of a condition: leave out --resume and --initial")
+        run_survey(loaded, asked, _methods(against), output, overwrite, options)
+        return
+    loaded = singled(loaded, asked) if asked else _with_bodies(loaded, other)
+    if steps:
+        options["step"] = steps[0]
+    _compare(loaded, given, against, initial, output, overwrite, resume, options)
+
+
+def _compare(
+    models: dict[str, Integrator],
+    given: System | None,
+    against: str | None,
+    initial: tuple[str, ...],
+    output: Path | None,
+    overwrite: bool,
+    resume: bool,
+    options: dict[str, Any],
+) -> None:
+    """Let all run, write what was measured, and say it."""
     from vpintegrator.cli.results import rollout_results
+    from vpintegrator.files import check_output, safe_name
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.recording import is_recorded
+    from vpintegrator.rollout.start import check_agreement
 
-    loaded = _load_models(models, given, other)
-    name = given.name if given else next(iter(loaded.values())).metadata.get("system_name", "model")
+    if given is not None:
+        check_agreement(models, given)
+    name = given.name if given else next(iter(models.values())).metadata.get("system_name", "model")
     path = output or Path(f"{safe_name(name, 'model')}-rollout.h5")
     check_output(path, overwrite)
-    options |= _start(initial, loaded, given, options)
+    options |= _start(initial, models, given, options)
     checkpoint = path.with_name(f"{path.name}.checkpoint")
     note = ""
     if resume and not is_recorded(checkpoint):
@@ -208,7 +241,7 @@ def main(
     try:
         with _bars(note) as show:
             report = compare(
-                loaded or None,
+                models or None,
                 against=_methods(against),
                 checkpoint=checkpoint,
                 resume=resume,
@@ -248,26 +281,26 @@ def _check(
         raise InputError("--reference dataset starts from the dataset; leave out --initial")
 
 
-def _load_models(
-    paths: tuple[Path, ...], given: System | None, parameters: dict[str, Any]
-) -> dict[str, Integrator]:
-    """The models, for another number of bodies where parameters are given without a system."""
+def _load_models(paths: tuple[Path, ...], given: System | None) -> dict[str, Integrator]:
     loaded: dict[str, Integrator] = {}
     if paths:  # nothing else needs PyTorch, which takes seconds to import
         from vpintegrator.models import load
 
         loaded = {path.stem: load(path) for path in paths}
-    if parameters:
-        from vpintegrator.rollout import with_parameters
-
-        loaded = {name: with_parameters(each, **parameters) for name, each in loaded.items()}
     if len(loaded) < len(paths):
         raise InputError("two of the model files have the same name; rename one")
-    if given is not None:
-        from vpintegrator.rollout.start import check_agreement
-
-        check_agreement(loaded, given)
     return loaded
+
+
+def _with_bodies(
+    models: dict[str, Integrator], parameters: dict[str, Any]
+) -> dict[str, Integrator]:
+    """The models, for another number of bodies where parameters say so."""
+    if not parameters:
+        return models
+    from vpintegrator.rollout import with_parameters
+
+    return {name: with_parameters(each, **parameters) for name, each in models.items()}
 
 
 def _start(

@@ -25,6 +25,7 @@ from vpintegrator.cli.common import (
     console,
     overwrite_option,
     plain_errors,
+    progress_bar,
     version_option,
 )
 from vpintegrator.cli.output import is_asked, output_options, write_json
@@ -146,6 +147,13 @@ class _Command(click.Command):
     help="Noise on the inputs, in standard deviations of the states.",
 )
 @click.option(
+    "--orbits",
+    type=click.IntRange(min=1),
+    metavar="STEPS",
+    help="Of noisy data: in the end, fit the model to stretches of orbits of so many steps, whose "
+    "true first states are unknown too; for small models of one step.",
+)
+@click.option(
     "--restarts",
     type=int,
     default=1,
@@ -204,6 +212,7 @@ def main(
     output: Path | None,
     overwrite: bool,
     start: Path | None,
+    orbits: int | None,
     resume: bool,
     list_models: bool,
     **options: Any,
@@ -233,13 +242,15 @@ def main(
     if dataset is None:
         raise InputError("name the dataset to train on; vp-gen makes one")
     from vpintegrator.cli.results import model_results
-    from vpintegrator.data import open_dataset
+    from vpintegrator.data import ExtendedDataset, open_dataset
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.training import processes
     from vpintegrator.training.progress import training_bar
 
     terminate_as_interrupt()
     data = open_dataset(dataset)
+    if data.is_family:
+        data = ExtendedDataset(data)
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
     candidate = _started(start, given, options) if start else _untrained(data, options)
     path = output or candidate.path(data)
@@ -263,6 +274,8 @@ def main(
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
     nothing = not history.epochs and math.isinf(history.best_validation_error)
+    if first and orbits is not None and not nothing:
+        _fit_orbits(network, data, orbits, path)
     if first and not nothing:
         training_report.report(history, path, checkpoint)
         results = {**model_results(network), "history": history.summary()}
@@ -334,6 +347,27 @@ def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate
     model.metadata["start"] = path.name
     model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
     return Candidate(type(model), network=model, normalise=False)
+
+
+def _fit_orbits(network: Integrator, data: Dataset, length: int, path: Path) -> None:
+    """Fit a trained model to stretches of orbits, and write it again."""
+    from vpintegrator.models import save
+    from vpintegrator.training import fit_orbits
+
+    with progress_bar() as bar:
+        task = bar.add_task("orbits", total=None)
+
+        def show(iteration: int, distance: float) -> None:
+            bar.update(task, description=f"orbits: {distance:.2g} after {iteration} iterations")
+
+        fit = fit_orbits(network, data, length, progress=show)
+    save(network, path, overwrite=True)
+    train, validation = (errors[fit.best - 1] for errors in (fit.training, fit.validation))
+    console().print(
+        f"  fitted to {fit.stretches[0]:,} stretches of {length} steps: observations lie "
+        f"{train:.2g} standard deviations off, {validation:.2g} in the validation group",
+        soft_wrap=True,
+    )
 
 
 def _goes_on(path: Path, checkpoint: Path, overwrite: bool, resume: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from vpintegrator.catalogue import list_recipes
 from vpintegrator.data.dataset import Dataset, open_dataset
+from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset
 from vpintegrator.data.observation import Observation
@@ -13,6 +14,7 @@ from vpintegrator.data.windows import windows
 
 __all__ = [
     "Dataset",
+    "ExtendedDataset",
     "Observation",
     "Recipe",
     "Split",

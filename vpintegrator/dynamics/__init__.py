@@ -3,9 +3,19 @@
 from vpintegrator.catalogue import list_systems
 from vpintegrator.dynamics.bodies import Bodies
 from vpintegrator.dynamics.chart import Chart
+from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.load import load_system
 from vpintegrator.dynamics.solve import solve
 from vpintegrator.dynamics.system import System
 
-__all__ = ["Bodies", "Chart", "InitialConditions", "System", "list_systems", "load_system", "solve"]
+__all__ = [
+    "Bodies",
+    "Chart",
+    "Family",
+    "InitialConditions",
+    "System",
+    "list_systems",
+    "load_system",
+    "solve",
+]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from vpintegrator.dynamics.state_function import (
 from vpintegrator.dynamics.trial import Point, Trial
 from vpintegrator.errors import InputError
 from vpintegrator.toml import check_keys, read_toml
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics.family import Family
 
 _LONGEST_TEXT = 20_000
 _LARGEST_DEFAULT = 10**15
@@ -90,6 +93,8 @@ class System:
     chart
         Coordinates in which the system preserves volume or is simpler, a :class:`Chart`; None where
         the file declares none.
+    family
+        What varies, a :class:`Family`, where this is the system of its extended states; else None.
 
     Raises
     ------
@@ -106,6 +111,7 @@ class System:
     """
 
     time_name = "t"  # for messages
+    family: Family | None = None
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.declaration import show_arguments
+from vpintegrator.models.family import conditions_of, extended, member
 from vpintegrator.nn.basis_coupling import BasisCoupling
 from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_scale, halves_alike
@@ -226,6 +227,52 @@ class Integrator(nn.Module):
     def predict(self, window: torch.Tensor) -> torch.Tensor:
         """The new states (..., prediction_window, dim) after windows (..., window, dim)."""
         return self(window)[..., self.window - self.prediction_window :, :]
+
+    @property
+    def conditions(self) -> dict[str, tuple[float, float]]:
+        """Of a family, what varies and the ranges it was trained in; else nothing.
+
+        States of a family are extended: (z, k) with components k that stay as they are.
+        """
+        found = conditions_of(self)
+        return {} if found is None else dict(found.ranges)
+
+    @property
+    def state_dim(self) -> int:
+        """Components of a state itself: ``dim`` but for those that a family adds."""
+        found = conditions_of(self)
+        return self.dim - (0 if found is None else len(found.coefficients))
+
+    def at(self, **conditions: float) -> Integrator:
+        """The model of one step and one set of parameters that a family holds for these.
+
+        A model like any other: its layers have the conditions multiplied out.
+
+        Parameters
+        ----------
+        **conditions
+            ``step``, and parameters by their names; those that are not given have the values of the
+            system. Outside of the ranges of ``conditions`` there is a warning.
+
+        Raises
+        ------
+        InputError
+            If the model is no family, or a condition is unknown, missing or no number.
+        """
+        return member(self, conditions)
+
+    def extended(self, states: Any, **conditions: Any) -> torch.Tensor:
+        """States (..., n) of a family with what stands for its conditions, (..., dim).
+
+        Conditions are numbers or arrays that broadcast with the leading axes of the states, so that
+        each trajectory may have its own.
+
+        Raises
+        ------
+        InputError
+            As ``at``; and if the states have another size.
+        """
+        return extended(self, states, conditions)
 
     def normalised(self, states: torch.Tensor, near: torch.Tensor | None = None) -> torch.Tensor:
         """States (..., dim) as they enter the network: in the coordinates of a chart, normalised.

@@ -21,6 +21,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.files import check_version
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
+from vpintegrator.models.family import KEY, FamilyConditions
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.nn.tensor_arguments import as_dtype
 from vpintegrator.reading import read_json
@@ -226,6 +227,8 @@ def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
     for key in ("parameters", "training"):
         if key in metadata:
             read_json(metadata[key], f"{where}: {key}")
+    if KEY in metadata:
+        FamilyConditions.from_text(metadata[KEY], f"{where}: family")
     if "region" in metadata:
         Region.from_text(metadata["region"], f"{where}: region")
     if "step" in metadata:

@@ -16,7 +16,7 @@ from vpintegrator.models.symplectic_layers import SymplecticArguments
 from vpintegrator.nn.triangular import IdleComponents
 
 if TYPE_CHECKING:
-    from vpintegrator.dynamics import Chart, System
+    from vpintegrator.dynamics import Chart, Family, System
 
 _OF_ONE_STEP = ("vpff", "spff")
 
@@ -146,7 +146,7 @@ def build(
     architecture = ARCHITECTURES.find(name)
     known = _known(architecture)
     if "split" in known and system.is_hamiltonian and system.clock is None:
-        arguments.setdefault("split", "halves")  # positions and momenta
+        arguments.setdefault("split", _positions_and_momenta(system))
     if arguments.get("functions") == "system":
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
@@ -156,6 +156,8 @@ def build(
         arguments.setdefault("cyclic", system.cyclic)
         if not system.is_hamiltonian:  # what gradient couplings do not depend on keeps its momentum
             arguments.setdefault("conserved", system.conserved)
+    if system.family is not None:
+        arguments |= _of_family(architecture, system.family)
     rhos: list[Any] = []
     if "reversing_symmetries" in known and reversible is not False:
         rhos = list(system.reversing_symmetries)
@@ -180,15 +182,10 @@ def build(
         if bodies and system.bodies is not None:
             words = ", ".join(system.bodies.symmetries) or "none but the sum over clusters of them"
             built.choices.append(f"the system's symmetries of bodies are built in: {words}")
-    if (
-        arguments.get("weighting", "auto") == "auto"
-        and len(rhos) > 1
-        and getattr(built, "weighting", "skew") != "skew"
-    ):
-        built.choices.append(
-            f"the {built.weighting} weighting was chosen: the reversing symmetries leave no skew "
-            "one but zero"
-        )
+    if arguments.get("weighting", "auto") == "auto" and len(rhos) > 1:
+        _tell_weighting(built)
+    if system.family is not None:
+        built.choices.insert(0, system.family.words)
     if chosen is not None:
         pairs = zip(chosen.components, chosen.equations, strict=True)
         words = ", ".join(f"{new} = {text}" for new, text in pairs)
@@ -221,6 +218,34 @@ def _chart(
         raise InputError(f"no model in the coordinates of a chart: {reason}; leave out --chart")
     keeps = architecture is None or issubclass(architecture.Arguments, ReversibleArguments)
     return chart if not reason and (keeps or wanted) else None
+
+
+def _tell_weighting(built: Integrator) -> None:
+    """Say which weighting of attention several symmetries leave."""
+    if (weighting := getattr(built, "weighting", "skew")) != "skew":
+        built.choices.append(
+            f"the {weighting} weighting was chosen: the reversing symmetries leave no skew one but "
+            "zero"
+        )
+
+
+def _positions_and_momenta(system: System) -> str | list[list[int]]:
+    """The halves of a state, and apart from them what stays as it is in a family."""
+    if system.family is None:
+        return "halves"
+    half = system.family.system.dim // 2
+    return [[*range(half)], [*range(half, 2 * half)], system.family.places]
+
+
+def _of_family(architecture: type[Integrator], family: Family) -> dict[str, Any]:
+    """The arguments that say which components stand for steps and parameters."""
+    known = _known(architecture)
+    if "conserved" not in known:
+        raise InputError(
+            f"the model {architecture.name} cannot be one of many steps and parameters; take vpff "
+            "or spff"
+        )
+    return {"conserved": family.places} | ({"rates": family.rates} if "rates" in known else {})
 
 
 def _known(architecture: type[Integrator]) -> Iterable[str]:

@@ -16,12 +16,14 @@ from vpintegrator.files import check_output, filling
 from vpintegrator.plotting.captions import caption, latex_environments, markdown_paragraphs
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
+from vpintegrator.plotting.figures.survey_curves import SURVEY, SurveyScene
 from vpintegrator.plotting.model_scene import model_scene, read_training
 from vpintegrator.plotting.pgf import find_engine, write_pgf
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
-from vpintegrator.plotting.tables import csv_table, latex_table, markdown_table
-from vpintegrator.rollout import Report, open_rollout
+from vpintegrator.plotting.tables import csv_rows, csv_table, latex_table, markdown_table
+from vpintegrator.rollout import Report, Survey, open_rollout, open_survey
+from vpintegrator.rollout.survey import is_survey
 
 FORMATS = ("png", "pdf", "svg", "pgf")
 USUAL_FORMATS = ("png", "pdf")
@@ -34,7 +36,7 @@ _CAPTIONS = ("captions.md", "captions.tex")
 
 
 def draw(
-    report: Report | str | os.PathLike[str],
+    report: Report | Survey | str | os.PathLike[str],
     folder: str | os.PathLike[str],
     formats: Sequence[str] = USUAL_FORMATS,
     overwrite: bool = False,
@@ -45,11 +47,14 @@ def draw(
 ) -> list[Path]:
     """Draw every figure and write every table and caption of a rollout, or the figures of a model.
 
+    Of a survey of a family, its errors over step and parameters.
+
     Parameters
     ----------
     report
-        A report, or the path of a rollout file: nothing is integrated again. The path of a model
-        file ``.safetensors`` for the curve of its training and the weights of its attention.
+        A report or a survey, or the path of a file of one: nothing is integrated again. The path of
+        a model file ``.safetensors`` for the curve of its training and the weights of its
+        attention.
     folder
         Where the files go; it is made if need be.
     formats
@@ -120,14 +125,21 @@ def draw(
 
 
 def _opened(
-    source: Report | str | os.PathLike[str], style: Style
+    source: Report | Survey | str | os.PathLike[str], style: Style
 ) -> tuple[Any, Any, dict[str, str]]:
     """The scene for Matplotlib's letters (False) or LaTeX's (True), its figures, and its tables."""
-    if not isinstance(source, Report) and Path(source).suffix == ".safetensors":
+    if not isinstance(source, Report | Survey) and Path(source).suffix == ".safetensors":
         model = model_scene(source, style)
         if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
             read_training(source)  # which says why there is nothing to draw
         return lambda latex: replace(model, latex=latex), MODEL_FIGURES, {}
+    if not isinstance(source, Report | Survey) and is_survey(source):
+        source = open_survey(source)
+    if isinstance(source, Survey):
+        survey = source
+        subject = SurveyScene(survey, style)
+        tables = {"table.csv": csv_rows(survey.table())}
+        return lambda latex: replace(subject, latex=latex), {"survey": SURVEY}, tables
     report = source if isinstance(source, Report) else open_rollout(source)
     scenes = cache(lambda latex: Scene(report, style, latex))
     return scenes, FIGURES, {name: render(report) for name, render in _TABLES.items()}

@@ -116,7 +116,11 @@ def csv_table(report: Report) -> str:
     >>> vp.plotting.csv_table(report).splitlines()[0][:20]
     'method,kind,order,st'
     """
-    rows = report.table()
+    return csv_rows(report.table())
+
+
+def csv_rows(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows of a table at full precision, with their keys above."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writerow({key: _plain(key) for key in rows[0]})

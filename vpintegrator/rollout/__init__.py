@@ -30,6 +30,7 @@ from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary
 from vpintegrator.rollout.run import Run
 from vpintegrator.rollout.start import recorded_dataset
+from vpintegrator.rollout.survey import Survey, open_survey, survey
 
 __all__ = [
     "METHODS",
@@ -43,6 +44,7 @@ __all__ = [
     "Run",
     "Start",
     "Summary",
+    "Survey",
     "Volume",
     "applicable_methods",
     "as_flow",
@@ -52,11 +54,13 @@ __all__ = [
     "integrate",
     "invariant_errors",
     "open_rollout",
+    "open_survey",
     "recorded_dataset",
     "rollout",
     "root_mean_square_error",
     "solve_reference",
     "step_log_determinant",
+    "survey",
     "trajectory_error",
     "window_log_determinant",
     "with_parameters",

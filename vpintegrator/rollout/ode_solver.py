@@ -12,6 +12,7 @@ import scipy.integrate
 from scipy.interpolate import KroghInterpolator
 
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.family_solver import family_solver
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.neural import LearnedCursor, as_windows, evaluating
 from vpintegrator.rollout.start import find_system
@@ -25,7 +26,7 @@ _WHOLE = 1e-9  # of a step: this near to a whole number of steps is one
 
 
 def as_ode_solver(
-    model: Integrator, step: float | None = None
+    model: Integrator, step: float | None = None, **parameters: float
 ) -> Callable[..., scipy.integrate.OdeSolver]:
     """Make a trained model a method for :func:`scipy.integrate.solve_ivp`.
 
@@ -34,7 +35,9 @@ def as_ode_solver(
     model
         A trained model.
     step
-        Its time step h, where its metadata does not say.
+        Its time step h, where its metadata does not say; of a family, the step to take.
+    **parameters
+        Of a family, values of its parameters.
 
     Returns
     -------
@@ -65,8 +68,11 @@ def as_ode_solver(
     on time, as SciPy has them. With it the system is autonomous, and the solver's time its own.
 
     Where the time span is no whole number of steps, it ends by this interpolation within the last
-    step. Back in time the model's inverse makes the steps, from a window that DOP853 finds on
-    ``fun``, too.
+    step. Without ``step`` a family of every step goes by steps as long as ``rtol`` and ``atol``
+    allow, up to the largest that it was trained with: the error is estimated by two half steps, and
+    states between the steps are the model's own, see
+    :class:`vpintegrator.rollout.family_solver.FamilySolver`. Back in time the model's inverse makes
+    the steps, from a window that DOP853 finds on ``fun``, too.
 
     Examples
     --------
@@ -75,6 +81,12 @@ def as_ode_solver(
     >>> solution = solve_ivp(lambda t, z: system.vector_field(z), (0, 50), z0, method)
     ...                                                                       # doctest: +SKIP
     """
+    if "step" in model.conditions and step is None:
+        return family_solver(model, parameters)
+    if model.conditions:
+        model = model.at(**parameters, **({} if step is None else {"step": step}))
+    elif parameters:
+        raise InputError(f"the model {model.name} is no family: leave out {', '.join(parameters)}")
     known = trained_step(model, model.name) or step
     if known is None:
         raise InputError(f"the model {model.name} does not say for which step it is; give step")

@@ -4,6 +4,7 @@ from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.objective import LOSSES, Objective
 from vpintegrator.training.optimizers import OPTIMIZERS, Method
+from vpintegrator.training.orbits import OrbitFit, fit_orbits
 from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search import Found, find_functions
@@ -19,7 +20,9 @@ __all__ = [
     "History",
     "Method",
     "Objective",
+    "OrbitFit",
     "find_functions",
+    "fit_orbits",
     "relative_error",
     "train",
 ]

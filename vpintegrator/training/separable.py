@@ -36,8 +36,9 @@ def separable_blocks(
         return None
     driven = (np.abs(system.jacobian(states)) > 0).reshape(-1, system.dim, system.dim).any(0)
     linked = (group.abs() > TOLERANCE).any(0).numpy()
+    conditions = [] if system.family is None else system.family.places
     blocks: list[list[int]] = []
-    placed: set[int] = set()
+    placed: set[int] = {*conditions}
     for component in range(system.dim):
         if component in placed:
             continue
@@ -53,4 +54,6 @@ def separable_blocks(
                 break
         else:
             blocks.append(alike)
+    if conditions:  # brackets of all others depend on them
+        blocks.append(conditions)
     return [sorted(block) for block in blocks] if len(blocks) > 1 else None

@@ -29,6 +29,7 @@ _POOR = 0.1  # relative misfit of the vector field from which on no splitting is
 _STAGES = ((4, 7), (2, 3))
 _BASES = (1, 2, 3)
 _LARGEST_SPLITTING = 700  # parameters
+_OF_FAMILIES = 4  # degrees more that maps of every step are given
 _RICHER = 450  # parameters up to which a degree more is a good beginning
 
 Make = Callable[[dict[str, Any]], Integrator]
@@ -84,6 +85,7 @@ def splitting_of(
     if kernel == "none":
         return None
     found: tuple[float, Integrator] | None = None
+    more: Integrator | None = None
     for structure in _structures(make, sizes, data):
         least, stalled = math.inf, 0
         for degree in [sizes["degree"]] if "degree" in sizes else _DEGREES:
@@ -104,18 +106,33 @@ def splitting_of(
             if beginning.method and (found is None or beginning.error < _ALIKE * found[0]):
                 found = beginning.error, model
             if least < _FITTED and found is not None:
-                # brackets of shears, of which the rest is made, have a higher degree than these
-                richer = (
+                more = (
                     None
                     if "degree" in sizes
-                    else _of_stages(make, own | sizes | {"degree": degree + 1})
+                    else _richer(make, own | sizes, data, kernel, found[0])
                 )
-                if richer is not None and count(richer) <= _RICHER and not model.bodies:
-                    data.normalise(richer)
-                    if begin_as_splitting(richer, data, kernel).error < _ALIKE * found[0]:
-                        return richer
-                return found[1]
+                return found[1] if more is None else more
     return found[1] if found is not None and least < _POOR else None
+
+
+def _richer(
+    make: Make, own: dict[str, Any], data: TrainingData, kernel: str, error: float
+) -> Integrator | None:
+    """A splitting of more terms than follow the vector field, where they are cheap.
+
+    Brackets of shears, of which the rest is made, have a higher degree than these: with a step as a
+    component, by two.
+    """
+    degree = own["degree"]
+    family = data.dataset.system.family is not None
+    for higher in range(degree + (_OF_FAMILIES if family else 1), degree, -1):
+        model = _of_stages(make, own | {"degree": higher})
+        if model is None or model.bodies or count(model) > (_FIRST if family else _RICHER):
+            continue
+        data.normalise(model)
+        if begin_as_splitting(model, data, kernel).error < _ALIKE * error:
+            return model
+    return None
 
 
 def _of_stages(make: Make, own: dict[str, Any]) -> Integrator | None:

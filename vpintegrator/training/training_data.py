@@ -13,11 +13,13 @@ import numpy as np
 import torch
 
 from vpintegrator.data import Dataset, open_dataset
+from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.loading import WindowDataset
 from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.models.family import KEY, FamilyConditions
 from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.training.residuals import BLOCK, relative_error_of
@@ -49,7 +51,10 @@ class TrainingData:
         """That of a dataset, or of the path of one."""
         if isinstance(dataset, TrainingData):
             return dataset
-        return cls(dataset if isinstance(dataset, Dataset) else open_dataset(dataset))
+        found = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+        if found.is_family and not isinstance(found, ExtendedDataset):
+            found = ExtendedDataset(found)
+        return cls(found)
 
     def check(self, model: Integrator) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
@@ -101,11 +106,21 @@ class TrainingData:
             "system": dataset.system.text,
             "system_name": dataset.system.name,
             "parameters": json.dumps(dataset.parameters),
-            "step": repr(dataset.step),
+            **self._varied(),
             "dataset": os.fspath(dataset.path),
             "dataset_fingerprint": dataset.fingerprint,
             "region": self._statistics[1].text,
         }
+
+    def _varied(self) -> dict[str, str]:
+        """The step, or all that varies."""
+        dataset, family = self.dataset, self.dataset.system.family
+        if family is None:
+            return {"step": repr(dataset.step)}
+        values = family.system.parameters
+        nominal = {n: float(values[n]) for n in family.conditions if n in values}
+        conditions = FamilyConditions(dataset.varied, family.coefficients, nominal, family.step)
+        return {KEY: conditions.text}
 
     def test_error(self, model: Integrator) -> float:
         """Relative error on the windows of the test group; nan where models are not tested."""

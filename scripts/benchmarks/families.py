@@ -1,0 +1,333 @@
+"""Families: one network for every step and parameter, beside RK4, strupnet and sparse regression.
+
+    python scripts/benchmarks/families.py --folder measured
+
+Each part is measured by itself and leaves a file in the folder; what is there is not done again.
+Networks are those of ``vp-train`` with nothing but the budget, in processor time, so that a busy
+machine measures the same. ``irregular-pendulum`` has noise of 2 % and steps between 0.05 and 0.3:
+its baseline smooths each component by a spline and finds the equations among polynomials, sines
+and cosines by sequentially thresholded least squares, with the best of several thresholds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+from accuracy import VolNet
+from harness import machine, print_table
+
+# isort: split
+
+import numpy as np
+import torch
+from scipy.integrate import solve_ivp
+from scipy.interpolate import make_smoothing_spline
+
+import vpintegrator as vp
+from vpintegrator.cli import train
+from vpintegrator.cli.common import SETTINGS, plain_errors
+from vpintegrator.data import ExtendedDataset
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+
+Ranges = dict[str, tuple[float, float]]
+BODY: Ranges = {"I1": (1.6, 2.4), "I2": (0.8, 1.2), "I3": (0.8 * 2 / 3, 1.2 * 2 / 3)}
+LEAST = 1e-3  # the smallest step, beside zero: a step of data is positive
+STATES, TIME, ORBITS = 200, 120.0, 8
+NOISE, SPAN = 0.02, 100.0
+
+
+def trained(data: vp.data.Dataset, folder: Path, seconds: float, *options: str) -> Integrator:
+    """What vp-train makes of a dataset."""
+    path = folder / f"{data.path.stem}.safetensors"
+    arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--overwrite"]
+    before, time.perf_counter = time.perf_counter, time.process_time
+    try:
+        train.main([*arguments, "--quiet", *options], standalone_mode=False)
+    finally:
+        time.perf_counter = before
+    return vp.load(path)
+
+
+def one_step_errors(
+    model: Integrator, system: vp.System, steps: list[float], box: Ranges
+) -> dict[str, float]:
+    """Largest relative error one step ahead over the corners of the box, by the step."""
+    z = system.sample_initial(STATES, np.random.default_rng(1))
+    found = {}
+    for step in steps:
+        errors = [0.0]
+        for corner in itertools.product(*box.values()):
+            values = dict(zip(box, corner, strict=True))
+            own = vp.load_system(system.name, **values)
+            exact = vp.solve(own, z, np.array([0, step]), rtol=1e-13, atol=1e-14)[:, 1]
+            window = model.extended(z, step=step, **values).unsqueeze(1)
+            with torch.inference_mode():
+                new = model(window)[:, 0, : model.state_dim].numpy()
+            errors.append(float(np.linalg.norm(new - exact) / np.linalg.norm(exact)))
+        found[f"{step:g}"] = max(errors)
+    return found
+
+
+def structure(
+    model: Integrator, system: vp.System, box: Ranges, largest: float
+) -> dict[str, float]:
+    """Largest |det - 1|, |Phi_-h Phi_h - 1| and |Phi_0 - 1| over random steps and parameters."""
+    generator = np.random.default_rng(2)
+    n = model.state_dim
+    z = torch.from_numpy(system.sample_initial(STATES, generator))
+    values = {name: generator.uniform(low, high, STATES) for name, (low, high) in box.items()}
+    step = generator.uniform(-largest, largest, STATES)
+    there, back, still = (
+        model.extended(z, step=h, **values).unsqueeze(1) for h in (step, -step, 0 * step)
+    )
+    with torch.no_grad():
+        again = back.clone()
+        again[..., :n] = model(there)[..., :n]
+        turned = (model(again)[:, 0, :n] - z).abs().max()
+        rest = (model(still)[:, 0, :n] - z).abs().max()
+    D = torch.func.vmap(torch.func.jacrev(lambda x: model(x[None])[0]))(there[:, 0])[:, :n, :n]
+    found = {"det": (torch.linalg.det(D) - 1).abs().max(), "back": turned, "zero": rest}
+    return {name: float(value) for name, value in found.items()}
+
+
+def long_errors(model: Integrator, steps: list[float]) -> dict[str, Any]:
+    """Median root mean square errors to t = 120 of the model and RK4, by the step."""
+    survey = vp.rollout.survey(
+        model, "rk4", conditions={"step": steps}, time=TIME, trajectories=ORBITS
+    )
+    return {
+        name: {
+            f"{step:g}": float(error)
+            for step, error in zip(steps, survey.values["median_error"][:, m], strict=True)
+        }
+        for m, name in enumerate(survey.methods)
+    }
+
+
+def family(
+    name: str, ranges: Ranges, folder: Path, seconds: float, count: int, steps: list[float]
+) -> dict[str, Any]:
+    """A family of the catalogue: errors one step ahead and to t = 120, and what it keeps."""
+    box = {key: bounds for key, bounds in ranges.items() if key != "step"}
+    data = vp.generate(
+        name, folder / f"{name}-family.h5", count=count, steps=1, vary=ranges, overwrite=True
+    )
+    model = trained(data, folder, seconds)
+    history = json.loads(model.metadata["training"])
+    return {
+        "parameters": history["parameters"],
+        "test error": history["test_error"],
+        "one step": one_step_errors(model, data.system, steps, box),
+        "RMSE": long_errors(model, steps),
+        **structure(model, data.system, box, ranges["step"][1]),
+    }
+
+
+class StepVolNet(VolNet):
+    """strupnet's VolNet with the step as an input, a state (z, h) at a time."""
+
+    name = "volnet-of-every-step"
+
+    def __init__(self, method: str, **options: int) -> None:
+        super().__init__(1.0, method, **options)
+        self.dim = 4
+
+    def forward(self, window: torch.Tensor) -> torch.Tensor:
+        flat = window.reshape(-1, 4)
+        new = self.core.net(flat[:, :3], flat[:, 3:])  # type: ignore[union-attr, operator]
+        return torch.cat([new, flat[:, 3:]], 1).reshape(window.shape)
+
+
+def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
+    """The rigid body of every step to 0.4 by our default and by VolNet, on the same pairs."""
+    if find_spec("strupnet") is None:
+        raise InputError("strupnet is not installed: pip install vpintegrator[bench]")
+    ranges = {"step": (LEAST, 0.4)}
+    data = vp.generate(
+        "rigid-body", folder / "every-step.h5", count=4000, steps=1, vary=ranges, overwrite=True
+    )
+    ours = json.loads(trained(data, folder, seconds).metadata["training"])["test_error"]
+    found: dict[str, Any] = {"ours": ours}
+    extended = ExtendedDataset(data)
+    sizes: dict[str, dict[str, int]] = {
+        "R": {"layers": 12, "width": 8},
+        "P": {"layers": 8, "max_degree": 6},
+    }
+    for method, options in sizes.items():
+        torch.manual_seed(0)
+        net = StepVolNet(method, **options)
+        rate = {"R": 0.3, "P": 0.03}[method]
+        before, time.perf_counter = time.perf_counter, time.process_time
+        try:
+            history = vp.train(
+                net,
+                extended,
+                optimizer="adam",
+                learning_rate=rate,
+                seconds=seconds,
+                normalise=False,
+                progress=False,
+            )
+        finally:
+            time.perf_counter = before
+        found[f"VolNet {method}"] = history.test_error
+    return found
+
+
+def _library(z: np.ndarray) -> np.ndarray:
+    """Functions (state, function) that the equations of a pendulum are looked for among."""
+    q, p = z.T
+    powers = [q**a * p**b for a in range(4) for b in range(4 - a)]
+    waves = [np.sin(q), np.cos(q), p * np.sin(q), p * np.cos(q), np.sin(2 * q), np.cos(2 * q)]
+    return np.stack([*powers, *waves], 1)
+
+
+def _thresholded(A: np.ndarray, b: np.ndarray, threshold: float) -> np.ndarray:
+    """Brunton, Proctor and Kutz, PNAS 113 (2016) 3932-3937."""
+    kept, found = np.ones(A.shape[1], bool), np.zeros(A.shape[1])
+    for _ in range(20):
+        found = np.zeros(A.shape[1])
+        found[kept] = np.linalg.lstsq(A[:, kept], b, rcond=None)[0]
+        if (kept == (np.abs(found) > threshold)).all():
+            break
+        kept = np.abs(found) > threshold
+    return found
+
+
+def _sparse(
+    times: np.ndarray, seen: np.ndarray, threshold: float
+) -> Callable[[float, np.ndarray], np.ndarray]:
+    """The vector field that splines and sparse regression give."""
+    states, slopes = [], []
+    for t, orbit in zip(times, seen, strict=True):
+        splines = [make_smoothing_spline(t, orbit[:, c]) for c in (0, 1)]
+        inner = t[5:-5]  # at their ends splines are worst
+        states.append(np.stack([spline(inner) for spline in splines], 1))
+        slopes.append(np.stack([spline.derivative()(inner) for spline in splines], 1))
+    A, b = _library(np.concatenate(states)), np.concatenate(slopes)
+    C = np.stack([_thresholded(A, b[:, c], threshold) for c in (0, 1)], 1)
+    return lambda t, z: (_library(z[None]) @ C)[0]
+
+
+MEASURED = """
+state = ["q", "p"]
+measured = true
+periodic = { q = "2*pi" }
+[[reversing_symmetry]]
+p = "-p"
+[[reversing_symmetry]]
+q = "-q"
+"""
+
+
+def irregular_pendulum(folder: Path, seconds: float, orbits: int = 50) -> dict[str, Any]:
+    """Noisy states at irregular times: errors on clean orbits over 100 units of time."""
+    generator, system = np.random.default_rng(0), vp.load_system("pendulum")
+    initial = system.sample_initial(orbits, generator)
+    times = np.cumsum(generator.uniform(0.05, 0.3, (orbits, 101)), axis=1)
+    times -= times[:, :1]
+    exact = np.concatenate(
+        [vp.solve(system, z[None], t) for z, t in zip(initial, times, strict=True)]
+    )
+    seen = exact + NOISE * exact.std((0, 1)) * generator.normal(size=exact.shape)
+    rows = ["trajectory,t,q,p"]
+    for n in range(orbits):
+        rows += [f"{n},{t},{q},{p}" for t, (q, p) in zip(times[n], seen[n], strict=True)]
+    table = folder / "pendulum.csv"
+    table.write_text("\n".join(rows) + "\n")
+    (folder / "measured.toml").write_text(MEASURED)
+    test = system.sample_initial(20, np.random.default_rng(5))
+    grid = np.arange(0, SPAN + 1e-9, 0.1)
+    reference = vp.solve(system, test, grid)
+
+    def errors(states: np.ndarray) -> dict[str, float]:
+        each = vp.rollout.root_mean_square_error(states, reference)
+        return {"median": float(np.median(each)), "worst": float(np.max(each))}
+
+    found: dict[str, Any] = {}
+    for threshold in (0.02, 0.05, 0.1, 0.2):
+        field = _sparse(times, seen, threshold)
+        solved = [
+            solve_ivp(field, (0, SPAN), z, t_eval=grid, rtol=1e-9, atol=1e-9).y.T for z in test
+        ]
+        whole = [
+            np.pad(y, ((0, len(grid) - len(y)), (0, 0)), constant_values=np.nan) for y in solved
+        ]
+        found[f"splines and sparse regression, threshold {threshold:g}"] = errors(np.array(whole))
+    data = vp.import_dataset(
+        table, folder / "irregular.h5", system=str(folder / "measured.toml"), overwrite=True
+    )
+    options = ["--degree", "3", "--depth", "4"]
+    for name, more in (("pairs alone", []), ("orbits of 25 steps", ["--orbits", "25"])):
+        model = trained(data, folder, seconds, *options, *more)
+        states = vp.rollout(model.at(step=0.1), test, len(grid) - 1)
+        found[f"family, {name}"] = errors(states)
+    return found
+
+
+PARTS: dict[str, Callable[[Path, float], dict[str, Any]]] = {
+    "rigid-body": lambda folder, seconds: family(
+        "rigid-body", {"step": (LEAST, 0.4)} | BODY, folder, seconds, 6000, [0.1, 0.2, 0.4]
+    ),
+    "henon-heiles": lambda folder, seconds: family(
+        "henon-heiles", {"step": (LEAST, 0.2)}, folder, seconds, 4000, [0.05, 0.1, 0.2]
+    ),
+    "double-pendulum": lambda folder, seconds: family(
+        "double-pendulum", {"step": (LEAST, 0.2)}, folder, seconds, 8000, [0.05, 0.1, 0.2]
+    ),
+    "strupnet": strupnet,
+    "irregular-pendulum": irregular_pendulum,
+}
+
+
+def report(found: dict[str, Any]) -> None:
+    """Print a part."""
+    title = f"{found['part']}, {found['seconds']:g} s of training each; {found['machine']}"
+    values = {k: v for k, v in found.items() if k not in ("part", "seconds", "machine")}
+    rows = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            inner = (
+                f"{key}: {', '.join(f'{k} {v:.1e}' for k, v in part.items())}"
+                if isinstance(part, dict)
+                else f"{key}: {part:.1e}"
+                for key, part in value.items()
+            )
+            rows.append([name, "; ".join(inner)])
+        else:
+            rows.append([name, f"{value:,}" if isinstance(value, int) else f"{value:.1e}"])
+    print_table(title, ["", "measured"], rows)
+
+
+@click.command(context_settings=SETTINGS)
+@click.option("--folder", type=click.Path(path_type=Path), required=True, help="For results.")
+@click.option("--seconds", type=float, default=200.0, show_default=True, help="Of each training.")
+@click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(PARTS)}.")
+@plain_errors
+def main(folder: Path, seconds: float, only: str | None) -> None:
+    """Measure how accurate families are, and what they keep."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in [part.strip() for part in (only or ",".join(PARTS)).split(",")]:
+        if name not in PARTS:
+            raise InputError(f"--only: '{name}' is none of {', '.join(PARTS)}")
+        path = folder / f"{name}.json"
+        if not path.exists():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = PARTS[name](folder, seconds)
+            found = {"part": name, "seconds": seconds, "machine": machine()} | found
+            path.write_text(json.dumps(found, indent=1))
+        report(json.loads(path.read_text()))
+
+
+if __name__ == "__main__":
+    main()

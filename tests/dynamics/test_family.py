@@ -1,0 +1,120 @@
+"""Systems of which step and parameters vary: the extended system is the system, for each value."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.dynamics.family import Family
+from vpintegrator.errors import InputError
+
+SINE = """
+state = ["q", "p"]
+hamiltonian = "p**2/2 + cos(b*q)"
+[parameters]
+b = 2.0
+"""
+MIXED = """
+state = ["x", "y"]
+[parameters]
+a = 1.5
+b = 0.5
+[vector_field]
+x = "(a + y)**2*b + 2"
+y = "a*(b - x)"
+"""
+# system, conditions, step where it does not vary, how many components stand for the conditions
+CASES = {
+    "rigid-body": ("rigid-body", ["step", "I1", "I2", "I3"], None, 2),
+    "rigid-body, step": ("rigid-body", ["step"], None, 1),
+    "rigid-body, moment": ("rigid-body", ["I1"], 0.2, 1),
+    "pendulum": ("pendulum", ["g", "step"], None, 2),
+    "henon-heiles": ("henon-heiles", ["step"], None, 1),
+    "abc-flow": ("abc-flow", ["step", "A", "B"], None, 3),
+    "not linear": (SINE, ["step", "b"], None, 2),
+    "too many": (MIXED, ["step", "a"], None, 2),
+}
+VALUES = st.floats(0.2, 3.0)
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_moves_as_the_system_does_in_a_step(case, data):
+    source, names, step, count = CASES[case]
+    values = {name: data.draw(VALUES, name) for name in names}
+    given_step = values.pop("step", step)
+    family = Family(vp.load_system(source), names, step)
+    system, extended = vp.load_system(source, **values), family.extended
+    assert extended.dim == system.dim + count and len(family.coefficients) == count
+    k = family.components([given_step if name == "step" else values[name] for name in names])
+    z = np.random.default_rng(0).normal(size=(9, system.dim))
+    found = extended.vector_field(np.concatenate([z, np.tile(k, (9, 1))], 1))
+    np.testing.assert_allclose(
+        found[:, : system.dim], given_step * system.vector_field(z), rtol=1e-12, atol=1e-14
+    )
+    assert not found[:, system.dim :].any()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_moves_without_rates(case):
+    source, names, step, _ = CASES[case]
+    family = Family(vp.load_system(source), names, step)
+    x = np.random.default_rng(0).uniform(0.5, 1, (9, family.extended.dim))
+    x[:, family.rates] = 0
+    assert family.rates == [] or not family.extended.vector_field(x).any()
+    assert bool(family.rates) == ("step" in names)
+
+
+def test_a_step_that_turns_round_is_a_reversing_symmetry():
+    family = Family(vp.load_system("rigid-body"), ["step", "I1"])
+    *own, turned = family.extended.reversing_symmetries
+    assert [rho.shape for rho in own] == [(5, 5)] * 3
+    np.testing.assert_array_equal(turned, np.diag([1, 1, 1, -1, -1]))
+    for rho in own:
+        np.testing.assert_array_equal(rho[3:, 3:], np.eye(2))
+
+
+def test_hamiltonian_systems_stay_so():
+    extended = Family(vp.load_system("double-pendulum"), ["step", "m1"]).extended
+    assert extended.is_hamiltonian and extended.components[-2:] == ("step", "m1")
+    x = np.random.default_rng(0).uniform(0.5, 1, (5, extended.dim))
+    step, m1 = x[:, 4], x[:, 5]
+    for row, h, m in zip(x, step, m1, strict=True):
+        system = vp.load_system("double-pendulum", m1=m)
+        np.testing.assert_allclose(
+            extended.hamiltonian(row), h * system.hamiltonian(row[:4]), rtol=1e-12
+        )
+
+
+def test_measured_states_have_their_conditions_as_they_are():
+    system = vp.load_system('state = ["q", "p"]\nmeasured = true\n[[reversing_symmetry]]\np = "-p"')
+    family = Family(system, ["step", "load"])
+    assert family.coefficients == ["z[0]", "z[1]"] and family.rates == [2]
+    assert family.extended.is_measured and family.extended.dim == 4
+    assert len(family.extended.reversing_symmetries) == 2
+
+
+def test_travels_between_processes():
+    extended = Family(vp.load_system("pendulum"), ["step", "g"]).extended
+    again = pickle.loads(pickle.dumps(extended))
+    x = np.array([[0.3, 0.2, 0.1, 0.5]])
+    np.testing.assert_array_equal(again.vector_field(x), extended.vector_field(x))
+
+
+@pytest.mark.parametrize(
+    "names, step, message",
+    [
+        (["step", "I9"], None, "no parameter 'I9'"),
+        (["step", "step"], None, "each once"),
+        ([], 0.1, "needs conditions"),
+        (["I1"], None, "give the step"),
+        (["step"], 0.1, "give the step"),
+    ],
+)
+def test_what_cannot_vary_is_said(names, step, message):
+    with pytest.raises(InputError, match=message):
+        Family(vp.load_system("rigid-body"), names, step)

@@ -1,0 +1,193 @@
+"""Models of one step and one set of parameters out of a family: the same map, and a plain model."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.data import ExtendedDataset
+from vpintegrator.errors import InputError
+from vpintegrator.models.family import KEY, OutsideTraining
+from vpintegrator.models.growth import rest_attention
+
+SIZES = {"functions": "polynomial", "degree": 3, "depth": 2}
+# system, model, what varies, arguments
+CASES = {
+    "vpff": ("rigid-body", "vpff", {"step": [0.01, 0.4], "I1": [1.6, 2.4]}, SIZES),
+    "to and fro": ("rigid-body", "vpff", {"I1": [1.6, 2.4]}, SIZES | {"sweep": "symmetric"}),
+    "not reversible": ("abc-flow", "vpff", {"step": [0.01, 0.2], "A": [0.5, 1.5]}, SIZES),
+    "spff": ("henon-heiles", "spff", {"step": [0.01, 0.2]}, SIZES),
+    "angles": ("pendulum", "spff", {"step": [0.01, 0.2], "g": [0.5, 2.0]}, SIZES),
+    "windows": ("rigid-body", "vpt", {"step": [0.01, 0.2]}, SIZES | {"window": 3}),
+}
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory):
+    made = {}
+
+    def make(case):
+        if case not in made:
+            source, name, vary, arguments = CASES[case]
+            path = tmp_path_factory.mktemp("family") / "family.h5"
+            data = vp.generate(source, path, count=24, steps=4, vary=vary)
+            model = vp.models.build(ExtendedDataset(data).system, name, **arguments)
+            rest_attention(model)
+            vp.train(model, data, epochs=1, progress=False)
+            torch.manual_seed(1)
+            with torch.no_grad():
+                for weight in model.parameters():
+                    weight.copy_(0.2 * torch.randn_like(weight) * weight.any())
+            made[case] = model
+        return made[case]
+
+    return make
+
+
+def windows_of(model, conditions, count=7):
+    system = vp.load_system(CASES_OF[model.metadata["system_name"]])
+    z = torch.from_numpy(system.sample_initial(count, np.random.default_rng(0)))
+    z = z.unsqueeze(1) + 0.01 * torch.arange(model.window).view(1, -1, 1)
+    return z, model.extended(z, **conditions)
+
+
+CASES_OF = {source: source for source, *_ in CASES.values()}
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=5, deadline=None)
+@given(share=st.floats(0, 1))
+def test_is_the_map_of_the_family(family, case, share):
+    model = family(case)
+    conditions = {
+        name: low + share * (high - low) for name, (low, high) in model.conditions.items()
+    }
+    single = model.at(**conditions)
+    z, extended = windows_of(model, conditions)
+    assert single.dim == model.state_dim == z.shape[-1] and not single.conditions
+    with torch.no_grad():
+        expected, found = model(extended)[..., : single.dim], single(z)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        torch.testing.assert_close(model(extended)[..., single.dim :], extended[..., single.dim :])
+    assert (single.symplectic, single.volume_preserving) == (
+        model.symplectic,
+        model.volume_preserving,
+    )
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "step" in CASES[c][2]])
+@settings(max_examples=5, deadline=None)
+@given(share=st.floats(0, 1))
+def test_no_step_is_no_motion_and_a_step_back_the_inverse(family, case, share):
+    model = family(case)
+    conditions = {
+        name: low + share * (high - low) for name, (low, high) in model.conditions.items()
+    }
+    n, step = model.state_dim, conditions.pop("step")
+    with torch.no_grad():
+        z, still = windows_of(model, {"step": 0.0, **conditions})
+        if model.window == 1:
+            assert torch.equal(
+                model(still)[..., :n], model.denormalised(model.normalised(still))[..., :n]
+            )
+        _, there = windows_of(model, {"step": step, **conditions})
+        torch.testing.assert_close(model.inverse(model(there)), there, rtol=0, atol=1e-11)
+        if len(model.reversing_symmetries) and model.window == 1:
+            moved = model(there)[..., :n]
+            back = model.extended(moved, step=-step, **conditions)
+            torch.testing.assert_close(model(back)[..., :n], z, rtol=0, atol=1e-11)
+
+
+def test_is_a_model_like_any_other(family, tmp_path):
+    model = family("vpff")
+    single = model.at(step=0.17, I1=2.2)
+    assert single.metadata["step"] == "0.17" and KEY not in single.metadata
+    assert json.loads(single.metadata["parameters"])["I1"] == 2.2
+    path = tmp_path / "single.safetensors"
+    vp.save(single, path)
+    window = torch.rand(5, 1, 3, dtype=torch.float64)
+    assert torch.equal(vp.load(path)(window), single(window))
+    report = vp.compare(single, "rk4", steps=3, trajectories=2, compiled=False)
+    assert report.step == 0.17 and report.system.parameters["I1"] == 2.2
+
+
+def test_what_is_not_named_is_the_systems(family):
+    model = family("vpff")
+    nominal = vp.load_system("rigid-body").parameters["I1"]
+    window = torch.rand(5, 1, 3, dtype=torch.float64)
+    assert torch.equal(model.at(step=0.1)(window), model.at(step=0.1, I1=nominal)(window))
+
+
+def test_each_trajectory_may_have_its_own_conditions(family):
+    model = family("vpff")
+    z = vp.load_system("rigid-body").sample_initial(4, np.random.default_rng(0))
+    steps, moments = np.array([0.05, 0.1, 0.2, 0.3]), np.array([1.7, 1.8, 2.0, 2.3])
+    extended = model.extended(z, step=steps, I1=moments).unsqueeze(1)
+    states = vp.rollout(model, extended, 3, compiled=False)
+    for n in range(4):
+        single = model.at(step=steps[n], I1=moments[n])
+        alone = vp.rollout(single, torch.from_numpy(z[n : n + 1, None]), 3, compiled=False)
+        torch.testing.assert_close(states[n : n + 1, :, :3], alone, rtol=0, atol=1e-12)
+
+
+def test_outside_of_the_ranges_it_warns(family):
+    model = family("vpff")
+    with pytest.warns(OutsideTraining, match=r"I1 = 3 lies outside of \[1.6, 2.4\]"):
+        model.at(step=0.1, I1=3.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for step in (-0.4, 0.0, 0.4):
+            model.extended(np.zeros(3), step=step, I1=1.6)
+
+
+@pytest.mark.parametrize(
+    "conditions, message",
+    [
+        ({}, "needs a value of step"),
+        ({"step": 0.1, "I4": 1.0}, "I4 is no condition"),
+        ({"step": float("nan")}, "must be finite"),
+        ({"step": "long"}, "must be one number"),
+        ({"step": 0.1, "I1": 0.0}, "not finite"),
+    ],
+)
+def test_what_is_wrong_is_said(family, conditions, message):
+    with pytest.raises(InputError, match=message), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        family("vpff").at(**conditions)
+
+
+def test_others_are_no_families(family):
+    single = family("vpff").at(step=0.1)
+    for call in (lambda: single.at(step=0.2), lambda: single.extended(np.zeros(3), step=0.2)):
+        with pytest.raises(InputError, match="no family"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        '{"conditions": {}, "coefficients": [], "nominal": {}}',
+        '{"conditions": {"step": [1, 0]}, "coefficients": ["z[0]"], "nominal": {}}',
+        '{"conditions": {"step": [0, 1]}, "coefficients": ["z[1]"], "nominal": {}}',
+        '{"conditions": {"step": [0, 1]}, "coefficients": ["open(1)"], "nominal": {}}',
+        '{"conditions": {"step": [0, 1]}, "coefficients": 3, "nominal": {}}',
+        '{"conditions": {"g": [0, 1]}, "coefficients": ["z[0]"], "nominal": {}}',
+        '{"conditions": {"step": [0, 1]}, "coefficients": ["z[0]"], "nominal": {"g": "x"}}',
+    ],
+)
+def test_a_strangers_family_is_looked_at(family, tmp_path, text):
+    model = family("vpff")
+    kept = model.metadata[KEY]
+    try:
+        model.metadata[KEY] = text
+        vp.save(model, tmp_path / "strange.safetensors")
+    finally:
+        model.metadata[KEY] = kept
+    with pytest.raises(InputError):
+        vp.load(tmp_path / "strange.safetensors")

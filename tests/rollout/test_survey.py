@@ -1,0 +1,142 @@
+"""Families over steps and parameters, and as methods of solve_ivp."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.integrate import solve_ivp
+
+import vpintegrator as vp
+from vpintegrator.cli import plot, rollout
+from vpintegrator.data import ExtendedDataset
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.survey import is_survey
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("survey") / "family.h5"
+    vary = {"step": [0.01, 0.3], "g": [0.8, 1.2]}
+    data = vp.generate("pendulum", path, count=300, steps=1, vary=vary)
+    sizes = {"functions": "polynomial", "degree": 4, "depth": 3}
+    model = vp.models.build(ExtendedDataset(data).system, **sizes)
+    vp.train(model, data, epochs=80, progress=False, compiled=False)
+    return model
+
+
+@pytest.fixture
+def survey(model):
+    return vp.rollout.survey(
+        model,
+        ["rk4", "stoermer-verlet"],
+        conditions={"step": [0.1, 0.2], "g": 1.1},
+        time=2.0,
+        trajectories=2,
+        compiled=False,
+    )
+
+
+def test_is_what_comparisons_say(model, survey):
+    assert list(survey.methods) == ["spff", "rk4", "stoermer-verlet"] and survey.learned == ["spff"]
+    np.testing.assert_array_equal(survey.conditions["step"], [0.1, 0.2])
+    np.testing.assert_array_equal(survey.conditions["g"], [1.1, 1.1])
+    for n, step in enumerate((0.1, 0.2)):
+        single = model.at(step=step, g=1.1)
+        report = vp.compare(single, "rk4", time=2.0, trajectories=2, compiled=False)
+        assert survey.values["median_error"][n, 0] == report.summary("spff").error
+        assert survey.values["worst_error"][n, 1] == report.summary("rk4").worst_error
+    assert survey.values["volume_error"][:, 0].max() < 1e-12
+    assert len(survey.table()) == 6 and survey.table()[0]["method"] == "spff"
+
+
+def test_a_file_holds_it_whole(survey, tmp_path):
+    path = tmp_path / "survey.h5"
+    survey.save(path)
+    again = vp.rollout.open_survey(path)
+    assert again.table() == survey.table() and is_survey(path)
+    with pytest.raises(InputError, match="exists"):
+        survey.save(path)
+    names = {p.name for p in vp.draw(path, tmp_path / "figures", formats=["png"])}
+    assert names == {"survey.png", "table.csv", "captions.md", "captions.tex"}
+
+
+def test_others_are_none(tmp_path):
+    path = tmp_path / "data.h5"
+    vp.generate("pendulum", path, count=3, steps=1)
+    assert not is_survey(path) and not is_survey(tmp_path / "none.h5")
+    with pytest.raises(InputError):
+        vp.rollout.open_survey(path)
+
+
+def test_the_command(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vp.save(model, "family.safetensors")
+    run = CliRunner().invoke
+    few = ["--time", "1", "--trajectories", "2", "--against", "rk4", "--compiled", "no"]
+    result = run(rollout.main, ["family.safetensors", "--step", "0.1,0.2", "-p", "g=0.9,1.1", *few])
+    assert result.exit_code == 0, result.output
+    assert "pendulum-survey.h5" in result.output
+    result = run(plot.main, ["pendulum-survey.h5", "--format", "png", "--json"])
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)["table"]) == 8
+    result = run(rollout.main, ["family.safetensors", "--step", "0.15", "-p", "g=0.9", *few])
+    assert result.exit_code == 0, result.output
+    report = vp.open_rollout("pendulum-rollout.h5")
+    assert report.step == 0.15 and report.system.parameters["g"] == 0.9
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "name it by --step"),
+        (["--step", "0.1,0.2", "--resume"], "leave out --resume"),
+        (["--step", "0.1,0.2", "--every", "2"], "--every: not for several"),
+        (["--step", "long"], "expected numbers"),
+        (["--step", "0.1", "-p", "g=heavy"], "expected a number"),
+        (["--step", "0.1", "-p", "h=1"], "h is no condition"),
+    ],
+)
+def test_mistakes_are_told(model, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    vp.save(model, "family.safetensors")
+    result = CliRunner().invoke(rollout.main, ["family.safetensors", *arguments])
+    assert result.exit_code == 2 and message in result.output
+
+
+def test_adaptive_steps_follow_the_tolerance(model):
+    system = vp.load_system("pendulum", g=1.1)
+    z = np.array([0.8, 0.1])
+
+    def field(t, y):
+        return system.vector_field(y)
+
+    def event(t, y):
+        return y[0]
+
+    exact = solve_ivp(
+        field, (0, 5), z, "DOP853", rtol=1e-12, atol=1e-12, dense_output=True, events=event
+    )
+    method = vp.as_ode_solver(model, g=1.1)
+    loose = {"rtol": 1e-2, "atol": 1e-2}
+    found = solve_ivp(field, (0, 5), z, method, dense_output=True, events=event, **loose)
+    assert found.success and 5 / 0.3 <= len(found.t) < 60
+    times = np.linspace(0, 5, 23)
+    np.testing.assert_allclose(found.sol(times), exact.sol(times), atol=2e-2)
+    np.testing.assert_allclose(found.t_events[0], exact.t_events[0], atol=3e-2)
+    back = solve_ivp(field, (5, 0), found.y[:, -1], method, **loose)
+    np.testing.assert_allclose(back.y[:, -1], z, atol=2e-2)
+    failed = solve_ivp(field, (0, 5), z, method, rtol=1e-15, atol=1e-15)
+    assert not failed.success and "itself" in failed.message
+
+
+def test_fixed_steps_of_a_family(model):
+    system = vp.load_system("pendulum", g=1.1)
+    z = np.array([0.8, 0.1])
+    solved = solve_ivp(
+        lambda t, y: system.vector_field(y), (0, 1), z, vp.as_ode_solver(model, step=0.1, g=1.1)
+    )
+    single = vp.rollout(model.at(step=0.1, g=1.1), z[None], 10, compiled=False)
+    np.testing.assert_allclose(solved.y[:, -1], single[0, -1], atol=1e-13)
+    with pytest.raises(InputError, match="no family"):
+        vp.as_ode_solver(model.at(step=0.1), g=1.1)

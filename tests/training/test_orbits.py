@@ -1,0 +1,68 @@
+"""Fitting maps to stretches of noisy orbits."""
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator.data import ExtendedDataset
+from vpintegrator.errors import InputError
+
+NOISE = 0.02
+
+
+def clean_error(model):
+    system = vp.load_system("pendulum")
+    z = system.sample_initial(10, np.random.default_rng(3))
+    exact = vp.solve(system, z, np.arange(0, 20.05, 0.1))
+    states = vp.rollout(model, z, 200, compiled=False)
+    return float(np.median(vp.rollout.root_mean_square_error(states, exact)))
+
+
+@pytest.fixture
+def noisy(tmp_path):
+    return vp.generate(
+        "pendulum",
+        tmp_path / "noisy.h5",
+        count=20,
+        steps=60,
+        step=0.1,
+        observation={"relative_noise": NOISE},
+    )
+
+
+def test_stretches_tell_more_than_pairs(noisy):
+    torch.manual_seed(0)
+    model = vp.models.build(noisy.system, functions="polynomial", degree=3, depth=2)
+    vp.train(model, noisy, epochs=40, progress=False, compiled=False)
+    before = clean_error(model)
+    fit = vp.training.fit_orbits(model, noisy, 20, epochs=8)
+    assert clean_error(model) < before / 2
+    assert fit.training[-1] == pytest.approx(NOISE, rel=0.1)
+    assert fit.validation[fit.best - 1] == pytest.approx(NOISE, rel=0.15)
+    assert np.all(np.diff(fit.training) <= 0)
+    assert "20 steps" in model.metadata["orbits"]
+
+
+def test_pairs_of_neighbours_become_orbits_again(tmp_path):
+    generator, system = np.random.default_rng(0), vp.load_system("pendulum")
+    rows = ["trajectory,t,q,p"]
+    for n in range(8):
+        times = np.cumsum(generator.uniform(0.05, 0.3, 41))
+        states = vp.solve(system, system.sample_initial(1, generator), times)[0]
+        rows += [f"{n},{t},{q},{p}" for t, (q, p) in zip(times, states, strict=True)]
+    (tmp_path / "seen.csv").write_text("\n".join(rows))
+    data = vp.import_dataset(tmp_path / "seen.csv", tmp_path / "seen.h5", system="pendulum")
+    assert data.is_family
+    model = vp.models.build(ExtendedDataset(data).system, functions="polynomial", degree=4, depth=2)
+    vp.train(model, data, epochs=40, progress=False, compiled=False)
+    fit = vp.training.fit_orbits(model, data, 10, epochs=3)
+    assert fit.stretches[0] == 4 * (data.shapes["train"][0] // 40)
+    assert fit.training[-1] < 1e-3
+
+
+def test_what_cannot_be_fitted_is_said(noisy):
+    with pytest.raises(InputError, match="no orbit has 500 steps"):
+        vp.training.fit_orbits(vp.models.build(noisy.system), noisy, 500)
+    with pytest.raises(InputError, match="one-step"):
+        vp.training.fit_orbits(vp.models.build(noisy.system, window=3), noisy, 5)

@@ -1,0 +1,128 @@
+"""Families in vp-rollout: the steps and parameters that are asked for, one or several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.cli.common import console, progress_bar, read_numbers
+from vpintegrator.cli.output import width_of, write_json
+from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from vpintegrator.models import Integrator
+    from vpintegrator.rollout import Survey
+
+_TIME = 120.0
+_OF_SURVEYS = {"time", "trajectories", "seed", "compiled"}
+_USUAL = {"first_window": "reference", "section": "auto", "tangent_steps": 200}
+
+
+def read_steps(text: str | None) -> list[float]:
+    """The steps of ``--step``, with commas between."""
+    return [] if text is None else read_numbers(text, "step")
+
+
+def conditions_asked(
+    models: Mapping[str, Integrator], steps: list[float], parameters: Mapping[str, Any]
+) -> dict[str, list[float]]:
+    """The values of each condition that families among the models are asked for.
+
+    Returns
+    -------
+    dict
+        Empty where none is a family.
+
+    Raises
+    ------
+    InputError
+        If a value is no number, or several are asked for of models that are no families.
+    """
+    varied = [name for model in models.values() for name in model.conditions]
+    if not varied:
+        if len(steps) > 1:
+            raise InputError("several steps are for families; these models have one step each")
+        return {}
+    if "step" in varied and not steps:
+        low, high = next(m.conditions["step"] for m in models.values() if "step" in m.conditions)
+        raise InputError(f"this family takes any step from {low:g} to {high:g}: name it by --step")
+    asked: dict[str, list[float]] = {"step": steps} if "step" in varied else {}
+    for name, given in parameters.items():
+        values = given if isinstance(given, list) else [given]
+        if not all(isinstance(value, int | float) for value in values):
+            raise InputError(f"-p {name}={given}: expected a number, or several with commas")
+        asked[name] = [float(value) for value in values]
+    return asked
+
+
+def singled(
+    models: Mapping[str, Integrator], asked: Mapping[str, list[float]]
+) -> dict[str, Integrator]:
+    """The models of one step and one set of parameters."""
+    single = {name: values[0] for name, values in asked.items()}
+    return {
+        name: model.at(**single) if model.conditions else model for name, model in models.items()
+    }
+
+
+def run_survey(
+    models: Mapping[str, Integrator],
+    asked: Mapping[str, list[float]],
+    against: list[str] | None,
+    output: Path | None,
+    overwrite: bool,
+    options: Mapping[str, Any],
+) -> None:
+    """Compare a family with classical methods at all combinations of conditions, and say it."""
+    from vpintegrator.files import check_output, safe_name
+    from vpintegrator.interrupts import terminate_as_interrupt
+    from vpintegrator.rollout import survey
+
+    if len(models) > 1:
+        raise InputError("several values of a condition are for one family at a time")
+    left_out = [n for n, v in options.items() if n not in _OF_SURVEYS and v != _USUAL.get(n, False)]
+    if left_out:
+        flags = ", ".join("--" + name.replace("_", "-") for name in left_out)
+        raise InputError(f"{flags}: not for several values of a condition; ask for one at a time")
+    ((name, model),) = models.items()
+    path = output or Path(f"{safe_name(model.metadata.get('system_name', name))}-survey.h5")
+    check_output(path, overwrite)
+    terminate_as_interrupt()
+    with progress_bar() as bar:
+        task = bar.add_task("conditions", total=None)
+
+        def show(words: str, done: int, total: int) -> None:
+            bar.update(task, description=words or "conditions", completed=done, total=total)
+
+        given = {n: options[n] for n in _OF_SURVEYS if n in options}
+        found = survey(model, against, conditions=asked, progress=show, **({"time": _TIME} | given))
+    found.save(path, overwrite)
+    out = console()
+    out.print(survey_table(found, width_of(out)))
+    out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
+    write_json(lambda: {"output": path, "time": found.time, "table": found.table()})
+
+
+def survey_table(survey: Survey, width: int | None) -> RenderableType:
+    """A row for each combination of conditions, and the error of each method."""
+    from rich.table import Column, Table
+
+    headers = [f"{title}\nRMSE" for title in survey.methods.values()]
+    table = Table(
+        *(Column(name, justify="right") for name in survey.conditions),
+        *(Column(header, justify="right") for header in headers),
+        Column("least volume\nerror", justify="right"),
+        box=None,
+        header_style="dim",
+        width=width,
+        title=f"{survey.title}: median over orbits, to t = {survey.time:g}",
+        title_justify="left",
+    )
+    errors, volumes = survey.values["median_error"], survey.values["volume_error"]
+    for n in range(len(errors)):
+        given = [f"{values[n]:g}" for values in survey.conditions.values()]
+        table.add_row(*given, *(f"{error:.1e}" for error in errors[n]), f"{min(volumes[n]):.1e}")
+    return table

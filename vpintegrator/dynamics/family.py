@@ -1,0 +1,291 @@
+"""A system for every step and parameter as one autonomous system of more components.
+
+The map over a step h of z' = f(z; I) is the map over a step of one of z' = h f(z; I). There h and I
+are constants of motion: components of an extended state that stay as they are. A network of such
+states is one network for every step and parameter, and what it keeps, volume say, it keeps at each
+of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.algebra import Algebra, Symbol, Value
+from vpintegrator.dynamics.constants import Number, tidy
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.evaluation import stack_numpy, vectorised
+from vpintegrator.dynamics.field_functions import is_short, written
+from vpintegrator.dynamics.identities import check_identities
+from vpintegrator.dynamics.separation import CONSTANT, Combination, Separation, separated
+from vpintegrator.dynamics.system import System, _matrix
+from vpintegrator.dynamics.trial import Trial
+from vpintegrator.dynamics.varied import VariedEquations
+from vpintegrator.errors import InputError
+
+STEP = "step"
+
+
+class Family:
+    """A system of which the step and some parameters vary.
+
+    The components that the extended state (z, k) has beyond the state are, where the vector field
+    is linear in them, its coefficients, each times the step: of the free rigid body
+    h (1/I3 - 1/I2) and h (1/I1 - 1/I3). Otherwise they are the conditions themselves.
+
+    Parameters
+    ----------
+    system : System
+        With values of the parameters that do not vary.
+    conditions : sequence of str
+        Names of parameters; "step" is the step.
+    step : float, optional
+        The step where it does not vary.
+
+    Attributes
+    ----------
+    conditions
+        The names in order.
+    coefficients
+        The further components k as expressions of the conditions, ``z[0]``, ``z[1]``, ...
+    rates
+        Numbers of those components of an extended state without which nothing moves: k = h c.
+    extended
+        The autonomous system of states (z, k), whose map over a step of one is that of the system
+        over the step in k.
+
+    Raises
+    ------
+    InputError
+        If there is no such parameter.
+
+    Examples
+    --------
+    >>> family = vp.dynamics.Family(vp.load_system("pendulum"), ["step", "g"])
+    >>> family.coefficients, family.extended.components
+    (['z[0]', 'z[1]*z[0]'], ('q', 'p', 'k1', 'k2'))
+    """
+
+    def __init__(
+        self, system: System, conditions: Sequence[str], step: float | None = None
+    ) -> None:
+        self.system, self.conditions, self.step = system, tuple(conditions), step
+        if not self.conditions or len({*conditions}) < len(self.conditions):
+            raise InputError(f"a family needs conditions, each once, not {list(conditions)}")
+        if (STEP in self.conditions) == (step is not None):
+            raise InputError("give the step of a family where it is none of its conditions")
+        names = [name for name in self.conditions if name != STEP]
+        if system.is_measured:  # whatever was recorded may be a condition
+            self._equations = system.equations
+            self._open = [system.equations.algebra.symbol(name) for name in names]
+        else:
+            varied = VariedEquations(system, names)
+            self._equations, self._open = varied.equations, list(varied.symbols)
+        self._made = _separated_equations(self) or _plain_equations(self)
+
+    @property
+    def coefficients(self) -> list[str]:
+        """The further components as expressions of the conditions."""
+        names = {symbol: f"z[{i}]" for i, symbol in enumerate(self._symbols)}
+        return [written(value, names) for value in self._made[1]]
+
+    @property
+    def words(self) -> str:
+        """What stands for the conditions, in a sentence."""
+        names = {symbol: symbol.name for symbol in self._symbols}
+        pairs = zip(self.extended.components[self.system.dim :], self._made[1], strict=True)
+        parts = [
+            name if name in self.conditions else f"{name} = {written(value, names)}"
+            for name, value in pairs
+        ]
+        return f"one model for every {', '.join(self.conditions)}, by {', '.join(parts)}"
+
+    @property
+    def rates(self) -> list[int]:
+        """Numbers of the components without which nothing moves."""
+        return self._made[2]
+
+    @property
+    def places(self) -> list[int]:
+        """Numbers of the further components of an extended state."""
+        dim = self.system.dim
+        return list(range(dim, dim + len(self._made[1])))
+
+    @cached_property
+    def extended(self) -> System:
+        """The autonomous system of extended states."""
+        return _ExtendedSystem(self, self._made[0])
+
+    def components(self, conditions: Any) -> np.ndarray:
+        """The components k (..., m) at values of the conditions (..., condition)."""
+        values = np.asarray(conditions, dtype=np.float64)
+        if values.shape[-1:] != (len(self.conditions),):
+            raise InputError(
+                f"conditions must end in an axis of {', '.join(self.conditions)}, not have the "
+                f"shape {values.shape}"
+            )
+        function = vectorised(self._made[1], self._symbols, "numpy")
+        return stack_numpy(function(*np.moveaxis(values, -1, 0)), values[..., 0])
+
+    @cached_property
+    def _step(self) -> Symbol | Number:
+        algebra = self._equations.algebra
+        return algebra.symbol(STEP) if self.step is None else tidy(Fraction(repr(self.step)))
+
+    @cached_property
+    def _symbols(self) -> list[Symbol]:
+        """Of the conditions."""
+        own = dict(zip((n for n in self.conditions if n != STEP), self._open, strict=True))
+        return [self._step if name == STEP else own[name] for name in self.conditions]  # type: ignore[misc]
+
+
+_Made = tuple[Equations, list[Value], list[int]]  # extended equations, components k, rates
+
+
+def _separated_equations(family: Family) -> _Made | None:
+    """The equations in coefficients of the vector field; None where it is not linear in few."""
+    equations = family._equations
+    algebra = equations.algebra
+    if not equations.vector_field:
+        return None
+    parameters = 0
+    for symbol in family._open:
+        parameters |= symbol.depends
+    fixed = family.step is not None
+    hamiltonian = _hamiltonian(equations)
+    formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
+    found = separated(formulas, parameters, algebra, fixed)
+    if found is None or len(found.coefficients) > len(family.conditions):
+        return None
+    components = [algebra.multiply(family._step, value) for value in found.coefficients]
+    if not components or not all(map(is_short, components)):  # type: ignore[arg-type]
+        return None
+    names = [f"k{n + 1}" for n in range(len(components))]
+    symbols = [algebra.symbol(name) for name in _unused(names, equations)]
+    values = _summed(found, symbols, family._step, algebra)
+    constant = any(CONSTANT in combination for terms in found.terms for combination, _ in terms)
+    rates = [] if constant else list(range(len(components)))
+    made = _extended(equations, symbols, values, rates, hamiltonian is not None)
+    return made, components, [len(equations.symbols) + n for n in rates]
+
+
+def _plain_equations(family: Family) -> _Made:
+    """The equations in the conditions themselves."""
+    equations = family._equations
+    algebra, step = equations.algebra, family._step
+    hamiltonian = _hamiltonian(equations)
+    formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
+    values = [algebra.multiply(step, value) for value in formulas]
+    rates = [family.conditions.index(STEP)] if family.step is None else []
+    made = _extended(equations, family._symbols, values, rates, hamiltonian is not None)
+    return made, list(family._symbols), [len(equations.symbols) + n for n in rates]
+
+
+def _hamiltonian(equations: Equations) -> Value | None:
+    """That of states (q, p); of those with a clock there is none."""
+    return equations.hamiltonian if equations.clock is None else None
+
+
+def _unused(names: Sequence[str], equations: Equations) -> list[str]:
+    """Names that no component has."""
+    taken = {symbol.name for symbol in equations.symbols}
+    return [f"{name}_" if name in taken else name for name in names]
+
+
+def _summed(
+    found: Separation, symbols: Sequence[Symbol], step: Value, algebra: Algebra
+) -> list[Value]:
+    """The formulas in symbols of the coefficients; what has none goes with the step."""
+
+    def factor(combination: Combination) -> Value:
+        return algebra.add(
+            *(
+                algebra.scale(c, step if n == CONSTANT else symbols[n])
+                for n, c in combination.items()
+            )
+        )
+
+    return [
+        algebra.add(
+            *(algebra.multiply(factor(combination), function) for combination, function in terms)
+        )
+        for terms in found.terms
+    ]
+
+
+def _extended(
+    equations: Equations,
+    symbols: Sequence[Symbol],
+    values: Sequence[Value],
+    rates: Sequence[int],
+    hamiltonian: bool,
+) -> Equations:
+    """Equations of states with further components, which stay as they are.
+
+    Parameters
+    ----------
+    values
+        The vector field of the first components, or the Hamiltonian alone.
+    rates
+        Numbers of the symbols whose change of sign turns time round.
+    """
+    algebra, dim = equations.algebra, len(equations.symbols)
+    field = list(values)
+    if hamiltonian:
+        algebra.allow_derivatives()
+        slopes, half = algebra.gradient(values[0]), dim // 2
+        q, p = equations.symbols[:half], equations.symbols[half:]
+        field = [slopes.get(s, 0) for s in p] + [algebra.scale(-1, slopes.get(s, 0)) for s in q]
+    field = [*field, *(0 for _ in symbols)] if field else []
+    same: tuple[dict[int, Number], ...] = tuple({dim + n: 1} for n in range(len(symbols)))
+    turned: tuple[dict[int, Number], ...] = tuple(
+        {dim + n: -1 if n in rates else 1} for n in range(len(symbols))
+    )
+    rhos = [(*rho, *same) for rho in equations.reversing_symmetries]
+    if rhos and rates:
+        # a map that is reversible turns back where the step does; of others that is not asked for
+        still: tuple[dict[int, Number], ...] = tuple({i: 1} for i in range(dim))
+        rhos.append((*still, *turned))
+    return replace(
+        equations,
+        components=(*equations.components, *(symbol.name for symbol in symbols)),
+        symbols=(*equations.symbols, *symbols),
+        vector_field=tuple(field),
+        hamiltonian=values[0] if hamiltonian else None,
+        invariants={},
+        clock=None,  # its rate is the step now
+        reversing_symmetries=tuple(rhos),
+    )
+
+
+class _ExtendedSystem(System):
+    """The system of extended states: nothing but equations, symmetries and angles."""
+
+    def __init__(self, family: Family, equations: Equations) -> None:
+        self.family = family
+        base = family.system
+        for name in ("text", "title", "name", "subject", "reference", "description"):
+            setattr(self, name, getattr(base, name))
+        self._source = f"{base.name} with {', '.join(family.conditions)} left open"
+        self.equations, self.parameters = equations, base.parameters
+        self.definitions, self.defaults = base.definitions, base.defaults
+        self._initial_table = None
+        self.bodies, self.chart, self.plot = None, None, base.plot
+        self.invariants, self.coordinates = {}, {}
+        self.divergence_free = check_identities(Trial(equations), self._source)
+        self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]
+        self.periods = {i: float(period) for i, period in equations.periods.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        family = self.family
+        assert family is not None
+        return _again, (family.system, family.conditions, family.step)
+
+
+def _again(system: System, conditions: tuple[str, ...], step: float | None) -> System:
+    return Family(system, conditions, step).extended

@@ -1,0 +1,273 @@
+"""The models of single steps and parameters that a family of models stands for."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from vpintegrator.errors import InputError, nearest
+from vpintegrator.nn.formulas import Formulas
+from vpintegrator.nn.reversible import Reversible
+from vpintegrator.reading import read_json
+
+if TYPE_CHECKING:
+    from vpintegrator.models.base import Integrator
+
+STEP = "step"
+KEY = "family"  # of the metadata
+_OF_EXTENDED = ("conserved", "rates", "cyclic")
+_CHECKED, _ROUNDING = 16, 1e-10
+
+
+class OutsideTraining(UserWarning):
+    """A condition lies outside the range that a family was trained in."""
+
+
+@dataclass(frozen=True)
+class FamilyConditions:
+    """What varies among the models of a family, and how it enters.
+
+    Attributes
+    ----------
+    ranges
+        Of each condition, by its name, the least and largest value that it was trained with.
+    coefficients
+        The components k of an extended state (z, k) as expressions of the conditions, ``z[0]``,
+        ``z[1]``, ...
+    nominal
+        Of parameters, the values of the system itself, which are taken where none is given.
+    step
+        The step where it does not vary.
+    """
+
+    ranges: dict[str, tuple[float, float]]
+    coefficients: list[str]
+    nominal: dict[str, float]
+    step: float | None = None
+
+    @property
+    def text(self) -> str:
+        """As a model keeps it."""
+        found: dict[str, Any] = {
+            "conditions": self.ranges,
+            "coefficients": self.coefficients,
+            "nominal": self.nominal,
+        }
+        return json.dumps(found | ({} if self.step is None else {"step": self.step}))
+
+    @classmethod
+    def from_text(cls, text: str, where: str) -> FamilyConditions:
+        """What ``text`` wrote.
+
+        Raises
+        ------
+        InputError
+            If it is no such text; says ``where`` it stands.
+        """
+        stored = read_json(text, where)
+        ranges, coefficients = stored.get("conditions"), stored.get("coefficients")
+        step = stored.get("step")
+        if not isinstance(ranges, dict) or not ranges or not all(map(_is_range, ranges.values())):
+            raise InputError(f"{where}: conditions must have a least and a largest value each")
+        if not isinstance(coefficients, list) or (STEP in ranges) == _is_number(step):
+            raise InputError(f"{where} must hold coefficients, and a step that varies or is given")
+        nominal = stored.get("nominal")
+        if not isinstance(nominal, dict) or not all(map(_is_number, nominal.values())):
+            raise InputError(f"{where}: nominal values of parameters must be numbers")
+        found = {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
+        conditions = cls(found, coefficients, nominal, None if step is None else float(step))
+        conditions.formulas()
+        return conditions
+
+    def formulas(self) -> Formulas:
+        """The components k as functions of the conditions."""
+        return Formulas(self.coefficients, len(self.ranges), name="coefficients")
+
+    def components(self, values: Mapping[str, Any]) -> torch.Tensor:
+        """The components k (..., m) at values of all conditions, which broadcast.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown or missing, or a value is not finite.
+        """
+        for name in values:
+            if name not in self.ranges:
+                raise InputError(
+                    f"{name} is no condition of this family"
+                    f"{nearest(name, self.ranges) or '; they are ' + ', '.join(self.ranges)}"
+                )
+        values = self.nominal | dict(values)
+        if missing := [name for name in self.ranges if name not in values]:
+            given = ", ".join(f"{name}=..." for name in missing)
+            raise InputError(f"this family needs a value of {', '.join(missing)}: give {given}")
+        columns = []
+        for name, (low, high) in self.ranges.items():
+            try:
+                column = torch.as_tensor(values[name], dtype=torch.float64)
+            except (TypeError, ValueError, RuntimeError):
+                raise InputError(f"{name} must be a number, not {values[name]!r}") from None
+            if not torch.isfinite(column).all():
+                raise InputError(f"{name} must be finite")
+            room = _ROUNDING * max(abs(low), abs(high))
+            inside = (column >= low - room) & (column <= high + room)
+            if name == STEP:  # back in time, and not at all
+                inside = column.abs() <= high + room
+            if not inside.all():
+                worst = column[~inside].flatten()[0].item()
+                warnings.warn(
+                    f"{name} = {worst:g} lies outside of [{low:g}, {high:g}], in which the model "
+                    "was trained",
+                    OutsideTraining,
+                    stacklevel=4,
+                )
+            columns.append(column)
+        broadcast = torch.stack(torch.broadcast_tensors(*columns), -1)
+        found = torch.stack(self.formulas()(broadcast), -1)
+        if not torch.isfinite(found).all():
+            raise InputError("the coefficients of the equations are not finite for these values")
+        return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and not isinstance(value, bool)
+
+
+def _is_range(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(map(_is_number, value))
+        and value[0] <= value[1]
+    )
+
+
+def conditions_of(model: Integrator) -> FamilyConditions | None:
+    """What varies among the models that a model stands for; None where it is one model."""
+    if KEY not in model.metadata:
+        return None
+    return FamilyConditions.from_text(model.metadata[KEY], f"the family of {model.name}")
+
+
+def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
+    """See ``Integrator.at``."""
+    conditions = conditions_of(model)
+    if conditions is None:
+        raise InputError(
+            f"the model {model.name} is no family: it has one step and one set of parameters"
+        )
+    given = {name: _single(name, value) for name, value in values.items()}
+    values = conditions.nominal | given
+    k = conditions.components(values).to(model.scale)
+    plain = _plain(model, len(k))
+    shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
+    fixed = model.core.at((k - shift) / scale)  # type: ignore[operator]
+    _take(plain, fixed)
+    metadata = dict(model.metadata)
+    del metadata[KEY]
+    parameters = read_json(metadata.get("parameters", "{}"), "the parameters of the model")
+    parameters |= {name: value for name, value in values.items() if name != STEP}
+    step = values.get(STEP, conditions.step)
+    plain.metadata = metadata | {"parameters": json.dumps(parameters)}
+    if step is not None and step > 0:
+        plain.metadata["step"] = repr(float(step))
+    plain.choices = list(model.choices)
+    _check(model, plain, k)
+    return plain.eval()
+
+
+def extended(model: Integrator, states: Any, values: Mapping[str, Any]) -> torch.Tensor:
+    """See ``Integrator.extended``."""
+    conditions = conditions_of(model)
+    if conditions is None:
+        raise InputError(f"the model {model.name} is no family; give it states as they are")
+    z = torch.as_tensor(states).to(model.scale)
+    k = conditions.components(values).to(z)
+    if z.shape[-1] + k.shape[-1] != model.dim:
+        raise InputError(
+            f"states of this family have {model.dim - k.shape[-1]} components in their last axis, "
+            f"but the shape given is {tuple(z.shape)}"
+        )
+    try:
+        shape = torch.broadcast_shapes(z.shape[:-1], k.shape[:-1])
+    except RuntimeError:
+        raise InputError(
+            f"conditions of shape {tuple(k.shape[:-1])} do not fit states of shape {tuple(z.shape)}"
+        ) from None
+    return torch.cat([z.expand(*shape, -1), k.expand(*shape, -1)], -1)
+
+
+def _single(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must be one number, not {value!r}") from None
+
+
+def _plain(model: Integrator, more: int) -> Integrator:
+    """A model of the same architecture for states without the last components."""
+    dim = model.dim - more
+    arguments = {n: value for n, value in model.arguments.items() if n not in _OF_EXTENDED}
+    arguments["dim"] = dim
+    cyclic = [i for i in model.arguments.get("cyclic", ()) if i < dim]
+    if cyclic:
+        arguments["cyclic"] = cyclic
+    if isinstance(split := arguments.get("split"), list):
+        arguments["split"] = [block for block in split if max(block) < dim]
+    rhos = model.reversing_symmetries.double()
+    still = torch.eye(more, dtype=torch.float64)
+    kept = [rho[:dim, :dim].tolist() for rho in rhos if torch.equal(rho[dim:, dim:], still)]
+    arguments.pop("reversing_symmetries", None)
+    if kept:
+        arguments["reversing_symmetries"] = kept
+    with torch.random.fork_rng(devices=[]):
+        plain = type(model)(**arguments, dtype=model.scale.dtype).to(model.scale.device)
+    plain.set_normalisation(model.shift[:dim], model.scale[:dim], model.state_scale[:dim])
+    return plain
+
+
+@torch.no_grad()
+def _take(plain: Integrator, core: torch.nn.Module) -> None:
+    """Give a model the weights of layers that a family was reduced to."""
+    both = (map.psi if isinstance(map, Reversible) else map for map in (plain.core, core))
+    for new, old in zip(*(stack.children() for stack in both), strict=True):
+        weights = old.state_dict()
+        if hasattr(new, "take"):  # it has the symmetries that are left
+            new.take(old)
+        elif {n: w.shape for n, w in weights.items()} == {
+            n: w.shape for n, w in new.state_dict().items()
+        }:
+            new.load_state_dict(weights)
+        elif getattr(new, "identity_at_zero", False) and not any(p.any() for p in old.parameters()):
+            for parameter in new.parameters():
+                parameter.zero_()
+        else:
+            raise InputError(
+                f"what a {type(new).__name__} reads of the conditions cannot be multiplied out; "
+                "run the family itself, on states that its method extended makes"
+            )
+
+
+@torch.no_grad()
+def _check(model: Integrator, plain: Integrator, k: torch.Tensor) -> None:
+    """Compare with the family, at states like those of training."""
+    generator = torch.Generator().manual_seed(0)
+    size = (_CHECKED, model.window, plain.dim)
+    z = torch.randn(size, generator=generator, dtype=torch.float64).to(plain.scale)
+    states = plain.denormalised(z)
+    extended = torch.cat([states, k.expand(*states.shape[:-1], len(k))], -1)
+    expected, found = model(extended)[..., : plain.dim], plain(states)
+    unit = plain.scale * (1 + z.abs().amax())
+    known = torch.isfinite(expected)
+    defect = ((found - expected).abs() / unit)[known].max() if known.any() else 0.0
+    if defect > _ROUNDING * torch.finfo(plain.scale.dtype).eps / torch.finfo(torch.float64).eps:
+        raise InputError(
+            f"the model {model.name} of these conditions differs by {float(defect):.1g} from the "
+            "family; this is a mistake of vpintegrator, please report it"
+        )

@@ -1,0 +1,126 @@
+"""Errors of a family and of classical methods over the step and the parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from vpintegrator.plotting.curves import cut, floored, readable_decades
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.looks import Look, looks
+from vpintegrator.plotting.names import plain
+from vpintegrator.plotting.style import Style
+from vpintegrator.rollout import Survey
+
+_ERROR = "median_error"
+_HEIGHT = 20  # em
+_FEW = 3.0  # ratio of the values of a condition from which on its axis is logarithmic
+
+
+@dataclass(frozen=True)
+class SurveyScene:
+    """A survey made ready for drawing."""
+
+    survey: Survey
+    style: Style
+    latex: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is a survey of."""
+        return f"{self.survey.title} survey"
+
+    @property
+    def varied(self) -> list[str]:
+        """The conditions of more than one value; all where there are none."""
+        values = self.survey.conditions
+        return [name for name, v in values.items() if len(np.unique(v)) > 1] or list(values)
+
+    @property
+    def looks(self) -> dict[str, Look]:
+        """Of each method."""
+        kinds = dict.fromkeys(self.survey.learned, "learned")
+        named = looks((name, kinds.get(name, "classical"), name) for name in self.survey.methods)
+        return {name: self.style.adapt(look) for name, look in named.items()}
+
+
+def _panel(axes: Axes, scene: SurveyScene, condition: str) -> None:
+    """Medians over all other conditions, and from the least to the largest of them."""
+    survey, values = scene.survey, scene.survey.conditions[condition]
+    places = np.unique(values)
+    for m, look in enumerate(scene.looks.values()):
+        errors = [floored(survey.values[_ERROR][values == place, m]) for place in places]
+        middle = np.array([np.median(each) for each in errors])
+        axes.plot(
+            places,
+            middle,
+            color=look.colour,
+            ls=look.line,
+            lw=look.width,
+            marker=look.marker,
+            ms=0.5 * scene.style.letters,
+        )
+        if max(map(len, errors)) > 1:
+            low, high = ([f(each) for each in errors] for f in (np.min, np.max))
+            axes.fill_between(places, low, high, color=look.colour, alpha=0.15, lw=0)
+    axes.set(yscale="log", xlabel=plain(condition), ylabel="root mean square error")
+    if places[0] > 0 and places[-1] > _FEW * places[0]:
+        axes.set_xscale("log")
+        readable_decades(axes)
+    cut(axes)
+
+
+def _draw(scene: SurveyScene) -> matplotlib.figure.Figure:
+    style, count = scene.style, len(scene.varied)
+    columns = min(count, 2)
+    rows = -(-count // columns)
+    width = style.narrow if count == 1 else style.wide
+    legend = [
+        Line2D(
+            [],
+            [],
+            color=look.colour,
+            ls=look.line,
+            lw=look.width,
+            marker=look.marker,
+            ms=0.5 * style.letters,
+            label=plain(scene.survey.methods[name]),
+        )
+        for name, look in scene.looks.items()
+    ]
+    figure = matplotlib.figure.Figure(
+        figsize=(width, style.em * (_HEIGHT * rows + 2)), layout="constrained"
+    )
+    figure.legend(handles=legend, loc="outside lower center", ncols=min(len(legend), 3 * columns))
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, condition in zip(panels, scene.varied, strict=False):
+        _panel(axes, scene, condition)
+    for axes in panels[count:]:
+        axes.axis("off")
+    return figure
+
+
+def _caption(scene: SurveyScene) -> list[str]:
+    survey = scene.survey
+    errors = survey.values[_ERROR]
+    spans = [
+        f"{title} {np.nanmin(errors[:, m]):.1e} to {np.nanmax(errors[:, m]):.1e}"
+        for m, title in enumerate(survey.methods.values())
+    ]
+    ranges = ", ".join(
+        f"{name} from {values.min():g} to {values.max():g}"
+        for name, values in survey.conditions.items()
+    )
+    more = "; bands: over all values of the other conditions" if len(scene.varied) > 1 else ""
+    return [
+        f"{survey.title}: root mean square error of a component to t = {survey.time:g}, median "
+        f"over orbits, for {ranges}{more}.",
+        f"Errors: {'; '.join(spans)}.",
+    ]
+
+
+SURVEY = FigureDeclaration("survey", _draw, _caption)

@@ -1,0 +1,244 @@
+"""A family of models beside classical methods, over steps and parameters."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.argument_values import whole_number
+from vpintegrator.errors import InputError, printable
+from vpintegrator.hdf5 import create_hdf5
+from vpintegrator.reading import open_hdf5
+from vpintegrator.rollout.compare import compare
+from vpintegrator.rollout.report import Report
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+FORMAT, FORMAT_VERSION = "vpintegrator-survey", 1
+MOST = 1_000  # conditions
+QUANTITIES = {
+    "first_error": "error one step ahead, median over orbits",
+    "median_error": "root mean square error of a component, median over orbits",
+    "worst_error": "root mean square error of a component, worst orbit",
+    "volume_error": "largest |log|det|| of the derivative of one step",
+    "seconds": "seconds per step and orbit",
+}
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Errors of methods over steps and parameters, all combinations of the values given.
+
+    Made by :func:`vpintegrator.rollout.survey` or :func:`vpintegrator.rollout.open_survey`.
+
+    Attributes
+    ----------
+    title
+        Of the system.
+    time
+        How long the methods ran.
+    conditions
+        Values of each condition, (combination,), by name.
+    methods
+        Titles of the methods by name.
+    learned
+        Names of those that are models.
+    values
+        What was measured, (combination, method), by name, see ``QUANTITIES``.
+
+    Examples
+    --------
+    >>> survey = vp.rollout.open_survey("rigid-body-survey.h5")  # doctest: +SKIP
+    >>> survey.table()[0]  # doctest: +SKIP
+    """
+
+    title: str
+    time: float
+    conditions: dict[str, np.ndarray]
+    methods: dict[str, str]
+    learned: list[str]
+    values: dict[str, np.ndarray]
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row for each combination and method; numbers at full precision."""
+        rows = []
+        for n in range(len(next(iter(self.conditions.values())))):
+            given = {name: float(values[n]) for name, values in self.conditions.items()}
+            for m, title in enumerate(self.methods.values()):
+                measured = {key: float(values[n, m]) for key, values in self.values.items()}
+                rows.append({**given, "method": title, **measured})
+        return rows
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write a file from which it can be drawn.
+
+        Raises
+        ------
+        InputError
+            If the file exists and ``overwrite`` is false, or cannot be written.
+        """
+        with create_hdf5(path, overwrite) as f:
+            f.attrs["format"], f.attrs["format_version"] = FORMAT, FORMAT_VERSION
+            f.attrs["title"], f.attrs["time"] = printable(self.title), self.time
+            f.attrs["methods"] = json.dumps(self.methods)
+            f.attrs["learned"] = json.dumps(self.learned)
+            f.attrs["conditions"] = json.dumps(list(self.conditions))
+            for n, values in enumerate(self.conditions.values()):
+                f.create_dataset(f"condition_{n}", data=values)
+            for name, values in self.values.items():
+                f.create_dataset(name, data=values).attrs["long_name"] = QUANTITIES[name]
+
+
+def survey(
+    model: Integrator,
+    against: str | Sequence[str] | None = None,
+    *,
+    conditions: Mapping[str, float | Sequence[float]],
+    time: float = 120.0,
+    trajectories: int = 8,
+    seed: int = 0,
+    compiled: bool | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Survey:
+    """Compare the models that a family holds with classical methods, over steps and parameters.
+
+    Parameters
+    ----------
+    model
+        A trained family.
+    against
+        Names of classical methods; by default the implicit midpoint rule and RK4.
+    conditions
+        Values of the step and of parameters; all combinations of them are taken. Parameters that
+        are not named have the values of the system.
+    time
+        How long each runs.
+    trajectories, seed
+        Random initial states of each combination.
+    compiled
+        Whether models run as machine code; by default wherever that is possible.
+    progress
+        Called with the conditions in words, combinations done, and all.
+
+    Raises
+    ------
+    InputError
+        As ``model.at`` and :func:`vpintegrator.compare`.
+
+    Examples
+    --------
+    >>> found = vp.rollout.survey(  # doctest: +SKIP
+    ...     model, "rk4", conditions={"step": [0.1, 0.2, 0.4]}, time=120.0
+    ... )
+    """
+    values = {name: np.atleast_1d(np.asarray(v, dtype=float)) for name, v in conditions.items()}
+    whole_number("trajectories", trajectories, 1)
+    count = int(np.prod([len(v) for v in values.values()]))
+    if not values or any(v.ndim != 1 or not len(v) for v in values.values()):
+        raise InputError("conditions must name at least one condition, with a value or several")
+    if count > MOST:
+        raise InputError(f"{count:,} combinations of conditions are more than {MOST:,}; give fewer")
+    combinations = list(itertools.product(*values.values()))
+    columns: list[np.ndarray] = []
+    report = None
+    for done, combination in enumerate(combinations):
+        given = {name: float(v) for name, v in zip(values, combination, strict=True)}
+        if progress:
+            words = ", ".join(f"{name} = {value:g}" for name, value in given.items())
+            progress(words, done, count)
+        single = model.at(**given)
+        report = compare(
+            {model.name: single},
+            against,
+            time=time,
+            trajectories=trajectories,
+            seed=seed,
+            compiled=compiled,
+        )
+        columns.append(_measured(report))
+    assert report is not None
+    if progress:
+        progress("", count, count)
+    stacked = np.stack(columns)  # (combination, quantity, method)
+    return Survey(
+        title=report.system.title,
+        time=time,
+        conditions={
+            name: np.array([each[n] for each in combinations]) for n, name in enumerate(values)
+        },
+        methods={name: run.title for name, run in report.runs.items()},
+        learned=[name for name, run in report.runs.items() if run.kind == "learned"],
+        values={name: stacked[:, n] for n, name in enumerate(QUANTITIES)},
+    )
+
+
+def _measured(report: Report) -> np.ndarray:
+    """The quantities (quantity, method) of a comparison."""
+    found = []
+    for name in report.runs:
+        summary = report.summary(name)
+        first = report.errors(name)[:, 1] if report.every == 1 else np.array([np.nan])
+        found.append(
+            [
+                float(np.median(first)),
+                summary.error,
+                summary.worst_error,
+                summary.volume.get("step", np.nan) if summary.volume else np.nan,
+                summary.seconds_per_step,
+            ]
+        )
+    return np.array([[np.nan if v is None else v for v in row] for row in found]).T
+
+
+def open_survey(path: str | os.PathLike[str]) -> Survey:
+    """Read a file of a survey.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is no survey, or damaged.
+
+    Examples
+    --------
+    >>> survey = vp.rollout.open_survey("rigid-body-survey.h5")  # doctest: +SKIP
+    """
+    path = Path(path)
+    with open_hdf5(path, FORMAT, FORMAT_VERSION) as root:
+        methods, learned = root.json("methods"), root.json("learned", list)
+        names = root.json("conditions", list)
+        texts = [*methods, *methods.values(), *learned, *names]
+        if not methods or not names or not all(isinstance(text, str) for text in texts):
+            raise InputError(f"{path}: methods and conditions must be named by texts")
+        if not {*learned} <= methods.keys() or len({*names}) < len(names):
+            raise InputError(f"{path}: the names of methods or conditions do not fit together")
+        first = root.array("condition_0", (None,))
+        if not len(first):
+            raise InputError(f"{path}: there are no conditions")
+        shape = (len(first), len(methods))
+        return Survey(
+            title=root.text("title"),
+            time=root.number("time", positive=True),
+            conditions={
+                name: root.array(f"condition_{n}", first.shape) for n, name in enumerate(names)
+            },
+            methods=methods,
+            learned=learned,
+            values={name: root.array(name, shape) for name in QUANTITIES},
+        )
+
+
+def is_survey(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a survey and no rollout, as far as its format says."""
+    try:
+        with open_hdf5(Path(path), FORMAT, FORMAT_VERSION):
+            return True
+    except InputError:
+        return False

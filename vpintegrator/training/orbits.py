@@ -1,0 +1,242 @@
+"""Fitting maps to whole stretches of noisy orbits, whose true first states are unknown, too.
+
+Trained on pairs of noisy states, a map takes the noise of the first for a part of the motion. A
+stretch of an orbit that starts from a state of its own, found together with the weights, shares
+one start among all the observations of it: the maximum likelihood estimate for independent noise
+(Bock, Recent advances in parameter identification techniques for ODE, 1983). The first states are
+eliminated from each step of Levenberg-Marquardt (Golub and Pereyra, SIAM J. Numer. Anal. 10, 1973).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.func import functional_call, jacfwd, vmap
+
+from vpintegrator.argument_values import whole
+from vpintegrator.data import Dataset
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.training.residuals import ParameterVector
+from vpintegrator.training.training_data import TrainingData
+
+_EPOCHS = 50
+_DAMPING, _LARGEST_DAMPING = 1e-3, 1e8
+_SETTLED = 1e-5  # relative fall of the cost from which on nothing more is learned
+_MOST = 100_000  # states of a group
+_LARGEST = 1 << 27  # numbers of derivatives that are computed at a time
+
+
+@dataclass(frozen=True)
+class OrbitFit:
+    """How maps fit stretches of orbits.
+
+    Attributes
+    ----------
+    training, validation
+        Root mean square distance of the observations from the fitted stretches, a component, in
+        units of each component's standard deviation, after each iteration: of noise of relative
+        size s it cannot fall below about s.
+    best
+        The iteration whose weights were kept, by the validation.
+    stretches
+        How many were fitted, in training and validation.
+    """
+
+    training: list[float]
+    validation: list[float]
+    best: int
+    stretches: tuple[int, int]
+
+
+def fit_orbits(
+    model: Integrator,
+    dataset: TrainingData | Dataset,
+    length: int = 25,
+    *,
+    epochs: int = _EPOCHS,
+    seconds: float | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> OrbitFit:
+    """Fit a trained one-step model, in place, to stretches of orbits with unknown first states.
+
+    For noisy data. The model is trained on pairs of states before, see :func:`vpintegrator.train`.
+
+    Parameters
+    ----------
+    model
+        A one-step model in double precision; small, as each iteration takes its derivatives by all
+        parameters along all stretches, in PyTorch.
+    dataset
+        What it was trained on.
+    length
+        Steps of a stretch. Long ones say more, as long as the model before the fit follows them.
+    epochs, seconds
+        When to end at the latest.
+    progress
+        Called after each iteration with its number and the validation's distance.
+
+    Raises
+    ------
+    InputError
+        If the model reads several states, or no orbit has so many steps observed one after another.
+
+    Examples
+    --------
+    >>> noisy = vp.generate(
+    ...     "pendulum", "noisy.h5", count=20, steps=20, observation={"noise": 0.01}, overwrite=True
+    ... )
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2, functions="polynomial", degree=3)
+    >>> history = vp.train(model, noisy, epochs=20)
+    >>> fit = vp.training.fit_orbits(model, noisy, length=10, epochs=3)
+    >>> len(fit.training) <= 3
+    True
+    """
+    data = TrainingData.of(dataset)
+    whole("length", length, 1)
+    if model.window != 1:
+        raise InputError(f"orbits are fitted by one-step models, and {model.name} reads several")
+    end = math.inf if seconds is None else time.perf_counter() + seconds
+    own = _Stretches(model, data, "train", length)
+    held_out = _Stretches(model, data, "validation", length, own.unit)
+    parameters = ParameterVector(model)
+    theta = parameters.read().double()
+    best, kept, damping = math.inf, theta, _DAMPING
+    cost = own.cost(theta)
+    training: list[float] = []
+    validation: list[float] = []
+    chosen = 0
+    for epoch in range(1, epochs + 1):
+        before = cost
+        theta, cost, damping = own.step(theta, cost, damping)
+        training.append(own.distance(cost))
+        validation.append(held_out.distance(held_out.settled(theta)))
+        if validation[-1] < best:
+            best, kept, chosen = validation[-1], theta, epoch
+        if progress:
+            progress(epoch, validation[-1])
+        if not before - cost > _SETTLED * before or time.perf_counter() > end:
+            break
+    parameters.write(kept.to(model.scale))
+    model.metadata["orbits"] = f"fitted to {own.count} stretches of {length} steps"
+    return OrbitFit(training, validation, chosen, (own.count, held_out.count))
+
+
+class _Stretches:
+    """Stretches of observed orbits, and the states that they are taken to start from."""
+
+    def __init__(
+        self,
+        model: Integrator,
+        data: TrainingData,
+        group: str,
+        length: int,
+        unit: torch.Tensor | None = None,
+    ) -> None:
+        self.parameters = ParameterVector(model)
+        self.model, self.moving = model, model.state_dim
+        seen = _stretches(data.dataset, group, length, self.moving)
+        self.count = len(seen)
+        self.seen = torch.from_numpy(seen)  # (stretch, time, dim)
+        self.first = self.seen[:, 0, : self.moving].clone()
+        spread = self.seen[..., : self.moving].flatten(0, 1).std(0)
+        self.unit = torch.where(spread > 0, spread, 1.0) if unit is None else unit
+        numbers = self.seen.shape[1] * self.moving * (parameters := sum(self.parameters.sizes))
+        chunk = max(1, _LARGEST // (numbers * length))
+        self.residuals = vmap(self._residuals, (None, 0, 0), chunk_size=chunk)
+        both = jacfwd(self._residuals, argnums=(0, 1))
+        self.derivatives = vmap(both, (None, 0, 0), chunk_size=chunk)
+        assert parameters
+
+    def distance(self, cost: float) -> float:
+        return math.sqrt(cost / (self.count * self.seen.shape[1] * self.moving))
+
+    def cost(self, theta: torch.Tensor) -> float:
+        return float(self.residuals(theta, self.first, self.seen).square().sum())
+
+    def settled(self, theta: torch.Tensor, iterations: int = 3) -> float:
+        """The cost with the best first states for these weights, which are not changed."""
+        only_first = vmap(jacfwd(self._residuals, argnums=1), (None, 0, 0))
+        for _ in range(iterations):
+            r = self.residuals(theta, self.first, self.seen)
+            D = only_first(theta, self.first, self.seen)
+            change = torch.linalg.lstsq(D, r.unsqueeze(-1)).solution[..., 0]
+            moved = self.first - change
+            better = self.residuals(theta, moved, self.seen).square().sum(1) < r.square().sum(1)
+            self.first = torch.where(better[:, None], moved, self.first)
+        return self.cost(theta)
+
+    def step(
+        self, theta: torch.Tensor, cost: float, damping: float
+    ) -> tuple[torch.Tensor, float, float]:
+        """An iteration: weights, cost and damping after it."""
+        r = self.residuals(theta, self.first, self.seen)
+        by_weights, by_first = self.derivatives(theta, self.first, self.seen)
+        # what the first states cannot make up for
+        Q, R = torch.linalg.qr(by_first)
+        rest = by_weights - Q @ (Q.mT @ by_weights)
+        left = (r.unsqueeze(-1) - Q @ (Q.mT @ r.unsqueeze(-1)))[..., 0]
+        normal = torch.einsum("sip,siq->pq", rest, rest)
+        gradient = torch.einsum("sip,si->p", rest, left)
+        diagonal = normal.diagonal().clamp(min=1e-12 * float(normal.diagonal().max()))
+        while damping < _LARGEST_DAMPING:
+            change = -torch.linalg.solve(normal + damping * torch.diag(diagonal), gradient)
+            rhs = Q.mT @ (r + by_weights @ change).unsqueeze(-1)
+            first = self.first - torch.linalg.solve_triangular(R, rhs, upper=True)[..., 0]
+            new = float(self.residuals(theta + change, first, self.seen).square().sum())
+            if new < cost:
+                self.first = first
+                return theta + change, new, damping / 10
+            damping *= 10
+        return theta, cost, damping
+
+    def _residuals(
+        self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor
+    ) -> torch.Tensor:
+        """Of one stretch, flattened: all its states, the first among them, less those seen."""
+        weights, z, found = self.parameters.named(theta), first, [first]
+        for extended in seen[:-1]:
+            window = torch.cat([z, extended[self.moving :]]).unsqueeze(0)
+            z = functional_call(self.model, weights, (window,))[0, : self.moving]
+            found.append(z)
+        return ((torch.stack(found) - seen[:, : self.moving]) / self.unit).reshape(-1)
+
+
+def _stretches(dataset: Dataset, group: str, length: int, moving: int) -> np.ndarray:
+    """Stretches (stretch, length + 1, dim) of a group that do not overlap, as many as are usual.
+
+    Pairs of states that follow one another, each a trajectory of its own with its own step, are put
+    together again.
+    """
+    states = dataset.states(group)
+    orbits = _joined(dataset, group, states) if states.shape[1] == 2 else list(states)
+    found = [
+        orbit[begin : begin + length + 1]
+        for orbit in orbits
+        for begin in range(0, len(orbit) - length, length)
+    ]
+    found = [part for part in found if np.isfinite(part).all()]
+    if not found:
+        raise InputError(
+            f"{dataset.path}, {group}: no orbit has {length} steps observed one after another; "
+            "fit shorter stretches"
+        )
+    every = -(-len(found) * (length + 1) // _MOST)
+    return np.stack(found[::every])
+
+
+def _joined(dataset: Dataset, group: str, pairs: np.ndarray) -> list[np.ndarray]:
+    """Orbits (time, dim) of pairs in which each begins where the one before ends."""
+    moving = dataset.dim
+    family = dataset.system.family
+    if family is not None:
+        moving = family.system.dim
+    ends = (pairs[1:, 0, :moving] != pairs[:-1, 1, :moving]).any(1)
+    parts = np.split(pairs, np.flatnonzero(ends) + 1)
+    # the components of a step stand at its beginning; the last state has none, and needs none
+    return [np.concatenate([part[:, 0], part[-1:, 1]]) for part in parts]
