@@ -16,7 +16,7 @@ from vpintegrator.models.symplectic_layers import SymplecticArguments
 from vpintegrator.nn.triangular import IdleComponents
 
 if TYPE_CHECKING:
-    from vpintegrator.dynamics import Chart, Family, System
+    from vpintegrator.dynamics import Chart, System
 
 _OF_ONE_STEP = ("vpff", "spff")
 
@@ -157,7 +157,7 @@ def build(
         if not system.is_hamiltonian:  # what gradient couplings do not depend on keeps its momentum
             arguments.setdefault("conserved", system.conserved)
     if system.family is not None:
-        arguments |= _of_family(architecture, system.family)
+        arguments |= _of_family(architecture, system)
     rhos: list[Any] = []
     if "reversing_symmetries" in known and reversible is not False:
         rhos = list(system.reversing_symmetries)
@@ -237,15 +237,33 @@ def _positions_and_momenta(system: System) -> str | list[list[int]]:
     return [[*range(half)], [*range(half, 2 * half)], system.family.places]
 
 
-def _of_family(architecture: type[Integrator], family: Family) -> dict[str, Any]:
-    """The arguments that say which components stand for steps and parameters."""
-    known = _known(architecture)
+def _of_family(architecture: type[Integrator], system: System) -> dict[str, Any]:
+    """The arguments that say which components stand for steps and parameters.
+
+    Shears that all vanish with the rates are, to first order in the step, a sum of shears, and so
+    is the field they can follow. Where the system's is none, they are to be free: that nothing
+    moves without rates is then due to the symmetry that turns these round.
+    """
+    known, family = _known(architecture), system.family
+    assert family is not None
     if "conserved" not in known:
         raise InputError(
             f"the model {architecture.name} cannot be one of many steps and parameters; take vpff "
             "or spff"
         )
-    return {"conserved": family.places} | ({"rates": family.rates} if "rates" in known else {})
+    free = len(system.reversing_symmetries) > 0 and not _is_sum_of_shears(system, architecture)
+    vanishing = {} if free or "rates" not in known else {"rates": family.rates}
+    return {"conserved": family.places} | vanishing
+
+
+def _is_sum_of_shears(system: System, architecture: type[Integrator]) -> bool:
+    """Whether no component of the field drives itself; of (q, p), neither q each other nor p."""
+    driven = system.equations.jacobian
+    if not issubclass(architecture.Arguments, SymplecticArguments):
+        return not any(i == j for i, j in driven)
+    assert system.family is not None
+    half = system.family.system.dim // 2
+    return not any(i // half == j // half for i, j in driven if max(i, j) < 2 * half)
 
 
 def _known(architecture: type[Integrator]) -> Iterable[str]:

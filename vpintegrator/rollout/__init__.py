@@ -20,6 +20,7 @@ from vpintegrator.rollout.diagnostics import (
     trajectory_error,
     window_log_determinant,
 )
+from vpintegrator.rollout.driven import rollout_driven
 from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.methods import applicable_methods
@@ -57,6 +58,7 @@ __all__ = [
     "open_survey",
     "recorded_dataset",
     "rollout",
+    "rollout_driven",
     "root_mean_square_error",
     "solve_reference",
     "step_log_determinant",
