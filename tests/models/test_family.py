@@ -23,6 +23,15 @@ CASES = {
     "not reversible": ("abc-flow", "vpff", {"step": [0.01, 0.2], "A": [0.5, 1.5]}, SIZES),
     "spff": ("henon-heiles", "spff", {"step": [0.01, 0.2]}, SIZES),
     "angles": ("pendulum", "spff", {"step": [0.01, 0.2], "g": [0.5, 2.0]}, SIZES),
+    "neurons": ("rigid-body", "vpff", {"step": [0.01, 0.2]}, {"width": 4, "depth": 1}),
+    "symplectic neurons": (
+        "pendulum",
+        "spff",
+        {"step": [0.01, 0.2], "g": [0.5, 2.0]},
+        {"width": 4},
+    ),
+    "symplectic windows": ("pendulum", "spt", {"step": [0.01, 0.2]}, {"width": 4, "depth": 1}),
+    "no structure": ("rigid-body", "resnet", {"step": [0.01, 0.2]}, {"width": 4, "depth": 1}),
     "windows": ("rigid-body", "vpt", {"step": [0.01, 0.2]}, SIZES | {"window": 3}),
 }
 
@@ -37,7 +46,8 @@ def family(tmp_path_factory):
             path = tmp_path_factory.mktemp("family") / "family.h5"
             data = vp.generate(source, path, count=24, steps=4, vary=vary)
             model = vp.models.build(ExtendedDataset(data).system, name, **arguments)
-            rest_attention(model)
+            if name == "vpt":  # coupled attention at work is of extended states
+                rest_attention(model)
             vp.train(model, data, epochs=1, progress=False)
             torch.manual_seed(1)
             with torch.no_grad():
@@ -80,7 +90,10 @@ def test_is_the_map_of_the_family(family, case, share):
     )
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "step" in CASES[c][2]])
+MAPS = [c for c in CASES if "step" in CASES[c][2] and c != "no structure"]
+
+
+@pytest.mark.parametrize("case", MAPS)
 @settings(max_examples=5, deadline=None)
 @given(share=st.floats(0, 1))
 def test_no_step_is_no_motion_and_a_step_back_the_inverse(family, case, share):
@@ -159,6 +172,16 @@ def test_what_is_wrong_is_said(family, conditions, message):
     with pytest.raises(InputError, match=message), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         family("vpff").at(**conditions)
+
+
+@pytest.mark.parametrize("name", ["vpmt", "vpt", "transformer"])
+def test_attention_at_work_is_of_extended_states(family, name):
+    known = family("vpff")
+    system = ExtendedDataset(vp.open_dataset(known.metadata["dataset"])).system
+    model = vp.models.build(system, name, depth=1)
+    model.metadata[KEY] = known.metadata[KEY]
+    with pytest.raises(InputError, match="is one of states with their conditions"):
+        model.at(step=0.1)
 
 
 def test_others_are_no_families(family):

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.nn.formulas import Formulas
+from vpintegrator.nn.couplings import AdditiveCoupling
+from vpintegrator.nn.folding import AtValues
+from vpintegrator.nn.formulas import Formulas, with_values
+from vpintegrator.nn.potentials import NeuronPotential
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.reading import read_json
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 STEP = "step"
 KEY = "family"  # of the metadata
 _OF_EXTENDED = ("conserved", "rates", "cyclic")
+_OF_NEURONS = (AdditiveCoupling, NeuronPotential)
 _CHECKED, _ROUNDING = 16, 1e-10
 
 
@@ -165,9 +169,9 @@ def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
     given = {name: _single(name, value) for name, value in values.items()}
     values = conditions.nominal | given
     k = conditions.components(values).to(model.scale)
-    plain = _plain(model, len(k))
     shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
     fixed = model.core.at((k - shift) / scale)  # type: ignore[operator]
+    plain = _plain(model, k, fixed)
     _take(plain, fixed)
     metadata = dict(model.metadata)
     del metadata[KEY]
@@ -210,8 +214,17 @@ def _single(name: str, value: Any) -> float:
         raise InputError(f"{name} must be one number, not {value!r}") from None
 
 
-def _plain(model: Integrator, more: int) -> Integrator:
-    """A model of the same architecture for states without the last components."""
+def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integrator:
+    """A model of the same architecture for states without the last components.
+
+    Its hidden layers are as wide as those that the family was reduced to, which may be wider.
+    """
+    if any(isinstance(layer, AtValues) for layer in fixed.modules()):
+        raise InputError(
+            f"{model.name}: attention that is at work here is one of states with their conditions, "
+            "see extended; it is none of states alone"
+        )
+    more = len(k)
     dim = model.dim - more
     arguments = {n: value for n, value in model.arguments.items() if n not in _OF_EXTENDED}
     arguments["dim"] = dim
@@ -220,6 +233,14 @@ def _plain(model: Integrator, more: int) -> Integrator:
         arguments["cyclic"] = cyclic
     if isinstance(split := arguments.get("split"), list):
         arguments["split"] = [block for block in split if max(block) < dim]
+    layers = [each for each in fixed.modules() if isinstance(each, _OF_NEURONS)]
+    if layers:
+        arguments["width"] = layers[0].width
+    if texts := arguments.get("expressions"):
+        known = dict(enumerate(k.tolist(), dim))
+        pairs = zip(texts, Formulas(texts, model.dim).depends, strict=True)
+        left = [with_values(text, known) for text, of in pairs if not of.issubset(known)]
+        arguments["expressions"] = left
     rhos = model.reversing_symmetries.double()
     still = torch.eye(more, dtype=torch.float64)
     kept = [rho[:dim, :dim].tolist() for rho in rhos if torch.equal(rho[dim:, dim:], still)]
