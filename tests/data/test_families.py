@@ -18,7 +18,7 @@ from vpintegrator.errors import InputError
 
 VARY = {"step": [0.05, 0.4], "I1": [1.5, 2.5], "I2": {"low": 0.5, "high": 1.5, "log": True}}
 # an implicit method has stacks of one, so that few trajectories make several shards
-SHARDED = {"method": "LSODA", "count": 200, "steps": 2, "rtol": 1e-8, "atol": 1e-8, "vary": VARY}
+SHARDED = {"method": "LSODA", "count": 150, "steps": 2, "rtol": 1e-8, "atol": 1e-8, "vary": VARY}
 FOLLOWING = """
 state = ["z1", "z2", "z3"]
 [parameters]

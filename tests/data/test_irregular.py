@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 import xarray
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vpintegrator.data import generate, import_dataset
@@ -74,6 +74,7 @@ def test_few_trajectories_are_cut_in_time_and_groups_share_no_state(tmp_path):
     assert ends[0].max() < ends[1].max() < ends[2].max()
 
 
+@settings(max_examples=20, deadline=None)
 @given(longest=st.floats(0.06, 1.0))
 def test_no_step_is_longer_than_allowed(tmp_path_factory, longest):
     path = tmp_path_factory.mktemp("pairs") / "a.h5"
