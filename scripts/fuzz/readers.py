@@ -169,6 +169,7 @@ def _recipes(folder: Path) -> list[Path]:
         '[initial_conditions]\ndistribution = "uniform"\nlow = [-1, -1]\nhigh = [1, 1]\n'
         "[observation]\nnoise = 0.01\n"
         '[split]\nby = "trajectory"\n'
+        "[vary]\nstep = [0.1, 0.4]\nk = { low = 0.5, high = 2, log = true }\n"
     )
     (folder / "full.toml").write_text(text, encoding="utf-8")
     return [folder / "recipe.toml", folder / "full.toml"]
@@ -188,7 +189,11 @@ def _datasets(folder: Path) -> list[Path]:
     path = _dataset(folder)
     table = np.random.default_rng(0).normal(size=(6, 5, 2))
     vp.import_dataset(table, folder / "measured.h5", step=0.1)
-    return [path, folder / "measured.h5"]
+    times = np.cumsum(np.random.default_rng(1).uniform(0.1, 1, (6, 5)), axis=1)
+    vp.import_dataset(table, folder / "pairs.h5", times=times)
+    vary = {"step": [0.1, 0.4], "I1": [1.5, 2.5]}
+    vp.generate("rigid-body", folder / "family.h5", count=6, steps=4, vary=vary)
+    return [path, *(folder / f"{name}.h5" for name in ("measured", "pairs", "family"))]
 
 
 @reader("datasets", ".h5", _datasets, m.mutate_hdf5)
@@ -200,7 +205,9 @@ def _read_dataset(path: Path) -> None:
     _ = dataset.system, dataset.dim, dataset.description
     for group in dataset.shapes:
         dataset.states(group)
-    dataset.sample_windows(4, 2)
+        dataset.conditions(group)
+        dataset.origins(group)
+    dataset.sample_windows(4, 1)
     path.with_suffix(".png").touch()  # so that all is said and nothing is drawn
     inspect(path, None, overwrite=False)
 
