@@ -30,7 +30,9 @@ GIVEN_OTHERWISE = {
         "the system declares its bodies; --no-symmetries leaves them out",
     ),
     "periodic": "angles are those that the system declares",
-    **dict.fromkeys(("cyclic", "conserved", "rates"), "the equations say which components are"),
+    **dict.fromkeys(
+        ("cyclic", "conserved", "rates", "clock"), "the equations say which components are"
+    ),
     **dict.fromkeys(
         ("chart", "inverse_chart"), "the system declares its chart; --no-chart leaves it out"
     ),

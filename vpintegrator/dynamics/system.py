@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Expression, TooLong
+from vpintegrator.dynamics.algebra import Expression, TooLong, Value
 from vpintegrator.dynamics.bodies import read_bodies
 from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.chart import Chart
@@ -232,14 +232,25 @@ class System:
 
     @cached_property
     def functions(self) -> list[str]:
-        """Functions in the vector field that are no polynomials, as expressions of ``z[0]``, ..."""
-        return functions_in(self.equations.vector_field, self.equations)
+        """Functions in the vector field that are no polynomials, as expressions of ``z[0]``, ...
+
+        Where it depends on time those of its derivative by that too: a step is over some of it.
+        """
+        return self._functions_in(self.equations.vector_field)
 
     @cached_property
     def hamiltonian_functions(self) -> list[str]:
         """Those in the Hamiltonian: what potentials are made of, of which forces are gradients."""
         hamiltonian = self.equations.hamiltonian
-        return [] if hamiltonian is None else functions_in([hamiltonian], self.equations)
+        return [] if hamiltonian is None else self._functions_in([hamiltonian])
+
+    def _functions_in(self, formulas: Sequence[Value]) -> list[str]:
+        e = self.equations
+        later: list[Value] = []
+        if e.clock is not None:
+            e.algebra.allow_derivatives()
+            later = [e.algebra.gradient(f).get(e.symbols[e.clock], 0) for f in formulas]
+        return functions_in([*formulas, *later], e)
 
     @property
     def cyclic(self) -> list[int]:

@@ -125,19 +125,26 @@ class ReversibleArguments(ConservedArguments):
         "them are zero the map is the identity.",
         kind="sequence of int",
     )
+    clock: bool = argument(
+        False,
+        "Whether the last component is the time: every call moves it on by the same, and all else "
+        "as one in which it stays what it is in the middle of the step.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("cyclic", "rates"):
             self._set(name, as_components(name, getattr(self, name), self.dim))
+        if self.clock:
+            self._set("conserved", sorted({*self.conserved, self.dim - 1}))
         if not {*self.rates}.issubset(self.conserved):
             raise InputError(
                 f"rates must be among the conserved components {self.conserved}, not {self.rates}"
             )
 
     def stored(self) -> dict[str, Any]:
-        """Cyclic components and rates only where there are some."""
-        names = ("cyclic", "rates")
+        """Cyclic components, rates and a clock only where there are some."""
+        names = ("cyclic", "rates", "clock")
         return {n: value for n, value in super().stored().items() if n not in names or value}
 
     @cached_property

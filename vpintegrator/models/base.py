@@ -139,6 +139,9 @@ class Integrator(nn.Module):
         self.conserved: list[int] = list(getattr(a, "conserved", ()))
         self.rates: list[int] = list(getattr(a, "rates", ()))
         self.chart = _chart_of(a, self.periods)
+        self.clock: bool = getattr(a, "clock", False)
+        if self.clock:
+            self.register_buffer("advance", torch.zeros(1, dtype=torch.float64))
         self.core = self.network(a) if psi is None else psi
         if len(rhos):
             self.core = Reversible(self.core, rhos[0])
@@ -199,7 +202,9 @@ class Integrator(nn.Module):
     def forward(self, window: torch.Tensor) -> torch.Tensor:
         """Windows (..., window, dim) to the windows ``prediction_window`` steps later."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        return self._kept(self.denormalised(self.core(self.normalised(window))), window)
+        middle = self._at(window, window, 0.5)
+        after = self.core(self.normalised(middle))
+        return self._at(self._kept(self.denormalised(after), middle), window, 1.0)
 
     def inverse(self, window: torch.Tensor) -> torch.Tensor:
         """The windows (..., window, dim) that ``forward`` maps to ``window``.
@@ -212,8 +217,9 @@ class Integrator(nn.Module):
         if not self.invertible:
             raise InputError(f"{type(self).__name__} as built here has no explicit inverse")
         last_size("window", window, {"window": self.window, "dim": self.dim})
-        before = self.core.inverse(self.normalised(window))  # type: ignore[operator]
-        return self._kept(self.denormalised(before), window)
+        middle = self._at(window, window, -0.5)
+        before = self.core.inverse(self.normalised(middle))  # type: ignore[operator]
+        return self._at(self._kept(self.denormalised(before), middle), window, -1.0)
 
     def _kept(self, images: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
         """With what is conserved as it was, bit by bit: normalisation there and back rounds."""
@@ -223,6 +229,18 @@ class Integrator(nn.Module):
         if moving != list(range(len(moving))):
             return images
         return torch.cat([images[..., : len(moving)], window[..., len(moving) :]], -1)
+
+    def _at(self, states: torch.Tensor, window: torch.Tensor, part: float) -> torch.Tensor:
+        """States with the times of a window, later by a part of what a call moves them on."""
+        if not self.clock:
+            return states
+        times = window[..., -1:] + part * self.get_buffer("advance")
+        return torch.cat([states[..., :-1], times], -1)
+
+    def set_advance(self, time: float) -> None:
+        """Set by how much each call moves on the time, where that is the last component."""
+        if self.clock:
+            self.get_buffer("advance").fill_(time)
 
     def predict(self, window: torch.Tensor) -> torch.Tensor:
         """The new states (..., prediction_window, dim) after windows (..., window, dim)."""
@@ -366,6 +384,8 @@ class Integrator(nn.Module):
     def normalise_like(self, other: Integrator) -> None:
         """Take the normalisation of a model of the same states and kind of layers."""
         self.set_normalisation(other.shift, other.scale, other.state_scale)
+        if self.clock:
+            self.set_advance(other.get_buffer("advance").item())
         theirs = [layer for layer in other.core.modules() if isinstance(layer, GradientCoupling)]
         for layer in self.core.modules():
             if isinstance(layer, GradientCoupling):

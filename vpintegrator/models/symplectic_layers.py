@@ -67,7 +67,11 @@ class SymplecticArguments(FunctionArguments):
         formulas, own = Formulas(self.expressions, self.dim), self.components_of(half)
         read = {*own, *self.conserved}
         pairs = zip(formulas.texts, formulas.depends, strict=True)
-        return [text for text, of in pairs if of.issubset(read) and not of.isdisjoint(own)]
+        # a force that depends on time is a product with a function of that alone
+        alone = self.clock
+        return [
+            text for text, of in pairs if of.issubset(read) and (alone or not of.isdisjoint(own))
+        ]
 
     def components_of(self, half: int) -> range:
         """The numbers of the positions (0) or the momenta (1)."""
@@ -87,7 +91,7 @@ def potential(a: Any, half: int, group: torch.Tensor | SignedGroup | None) -> nn
         return BasisPotential(
             size,
             a.degree,
-            periodic=[] if half else list(a.periods),
+            periodic=[own.index(i) for i in a.periods if i in own],
             cyclic=[own.index(i) for i in a.cyclic if i in own],
             expressions=a.expressions_of(half),
             components=own,
@@ -122,7 +126,7 @@ def symplectic_layer(a: Any) -> nn.Module:
         return body_coupling(a)
     of_positions, of_momenta = blocks(a)
     size, angles = a.freedoms, list(a.periods)
-    if any(angle >= size for angle in angles):
+    if not set(angles).isdisjoint(a.components_of(1)):
         raise InputError("periodic: a momentum is no angle; angles are among the positions")
     if a.layer == "gradient":
         return GradientCoupling(potential(a, 1, of_momenta), potential(a, 0, of_positions))

@@ -27,10 +27,9 @@ def suited(
     """The name of the architecture that "auto" stands for: what the system's structure admits.
 
     Symplectic models for Hamiltonian systems in states (q, p), volume-preserving ones where the
-    flow only preserves volume or the Hamiltonian depends on time, a network without structure where
-    it changes volumes. Maps of one step, which keep the structure of phase space itself;
-    transformers where a window is given, or another argument of theirs. Where a symplectic model
-    has no such argument a volume-preserving one may.
+    flow only preserves volume, a network without structure where it changes it. Maps of one step,
+    which keep the structure of phase space itself; transformers where a window is given, or another
+    argument of theirs. Where a symplectic model has no such argument a volume-preserving one may.
     Where the system has a chart its structure is that in the coordinates of the chart.
 
     Parameters
@@ -66,10 +65,10 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     names = set().union(*known.values()).intersection(given) - {"window"}  # others are no arguments
     windows = given.get("window") not in (None, 1)
     without: set[str] = set()
-    canonical = system.is_hamiltonian and system.clock is None
-    if canonical:
+    if _is_canonical(system):
         why = "the system is Hamiltonian in states (q, p), and the map symplectic"
-        for name in ("spt",) if windows else ("spff", "spt"):
+        of_windows = ("spt",) if system.clock is None else ()
+        for name in of_windows if windows else ("spff", *of_windows):
             missing = names - known[name]
             if not missing:
                 return name, f"{name} was chosen: {why}"
@@ -79,10 +78,10 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
         why = "measured states are taken for those of a flow that preserves volume"
     else:
         why = "the flow preserves volume, and so does the map"
-    if canonical:
+    if without:
         why += f"; symplectic models have no {', '.join(sorted(without))}"
     elif system.is_hamiltonian:
-        why += "; symplectic models are for equations without time"
+        why += "; symplectic models of windows, and of families, are for equations without time"
     return name, f"{name} was chosen: {why}"
 
 
@@ -145,7 +144,9 @@ def build(
     name, why = _suited(system, arguments) if model == "auto" else (model, "")
     architecture = ARCHITECTURES.find(name)
     known = _known(architecture)
-    if "split" in known and system.is_hamiltonian and system.clock is None:
+    if system.clock == system.dim - 1 and name in _OF_ONE_STEP:
+        arguments = {"clock": True} | arguments
+    if "split" in known and _is_canonical(system, arguments.get("clock", False)):
         arguments.setdefault("split", _positions_and_momenta(system))
     if arguments.get("functions") == "system":
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
@@ -212,7 +213,7 @@ def _chart(
         or model not in ("auto", *_OF_ONE_STEP)
     ):
         reason = "it has an angle, in which only one-step models of polynomials are periodic"
-    elif symplectic and not (chart.system.is_hamiltonian and chart.system.clock is None):
+    elif symplectic and not chart.system.is_hamiltonian:
         reason = "the system is not Hamiltonian in its coordinates"
     if wanted and reason:
         raise InputError(f"no model in the coordinates of a chart: {reason}; leave out --chart")
@@ -264,6 +265,12 @@ def _is_sum_of_shears(system: System, architecture: type[Integrator]) -> bool:
     assert system.family is not None
     half = system.family.system.dim // 2
     return not any(i // half == j // half for i, j in driven if max(i, j) < 2 * half)
+
+
+def _is_canonical(system: System, clock: bool = True) -> bool:
+    """Whether models move positions and momenta alone; of a time those that have a ``clock``."""
+    last = clock and system.clock == system.dim - 1
+    return system.is_hamiltonian and (system.clock is None or last)
 
 
 def _known(architecture: type[Integrator]) -> Iterable[str]:

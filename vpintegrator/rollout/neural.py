@@ -25,6 +25,7 @@ _PART_VALUES = 500_000  # numbers predicted at a time: they stay in a cache
 _LARGEST_PART = 4096  # steps between two calls of progress
 _JACOBIANS = 200_000  # entries of all Jacobians computed at a time
 _COLUMNS = 128  # of one of them
+_TIMED = 256  # steps after which the time of a model that has one is set anew
 
 
 def rollout(
@@ -105,6 +106,12 @@ class LearnedCursor(Cursor):
         It is evaluated in ``eval`` mode and put back into the mode it was in.
     compiled
         The same as machine code, to be used instead.
+
+    Notes
+    -----
+    A model that moves the time on adds the same number again and again, and every sum is rounded
+    the same way. So times are computed from the number of steps, and where there is a period the
+    model is given what is left of them after whole periods: a phase is as accurate late as early.
     """
 
     def __init__(
@@ -119,6 +126,10 @@ class LearnedCursor(Cursor):
         # states predicted already but not yet asked for
         self._waiting = windows[:, :0].clone() if waiting is None else waiting
         self._failed = ~windows.isfinite().flatten(1).all(dim=1)
+        self._timed = getattr(model, "clock", False) and model.window == 1
+        self._first_times, self._steps = windows[:, -1, -1].clone(), 0
+        if self._timed:
+            self._set_times()
 
     @classmethod
     def from_snapshot(
@@ -132,13 +143,47 @@ class LearnedCursor(Cursor):
 
         window = as_windows(model, snapshot["window"])
         waiting = torch.from_numpy(snapshot["waiting"]).to(window)
-        return cls(model, window, waiting, compiled)
+        cursor = cls(model, window, waiting, compiled)
+        if cursor._timed:
+            cursor._first_times = torch.from_numpy(snapshot["first_times"]).to(window)
+            cursor._steps, cursor._window = int(snapshot["steps"]), window
+        return cursor
 
     def advance(self, count: int) -> np.ndarray:
         return self.advance_tensor(count).double().cpu().numpy()
 
     def advance_tensor(self, count: int) -> torch.Tensor:
         """The next ``count`` states as a tensor (trajectory, count, dim) without gradient."""
+        import torch
+
+        if not self._timed:
+            return self._advance(count)
+        parts = [self._window[:, :0]]
+        while count:
+            part = min(count, _TIMED - self._steps % _TIMED)
+            states = self._advance(part)
+            times = self._times(torch.arange(self._steps + 1, self._steps + part + 1).to(states))
+            states[..., -1] = torch.where(states[..., -1].isfinite(), times, torch.nan)
+            parts.append(states)
+            self._steps, count = self._steps + part, count - part
+            if self._steps % _TIMED == 0:
+                self._set_times()
+        return torch.cat(parts, dim=1)
+
+    def _times(self, steps: torch.Tensor) -> torch.Tensor:
+        """Times (trajectory, count) after some numbers of steps."""
+        return self._first_times[:, None] + self.model.get_buffer("advance") * steps
+
+    def _set_times(self) -> None:
+        """Give the model the time of its next step, within a period if there is one."""
+        import torch
+
+        times = self._times(torch.full((1,), self._steps).to(self._window))
+        period = self.model.periods.get(self.model.dim - 1)
+        self._window[..., -1] = times if period is None else times % period
+
+    def _advance(self, count: int) -> torch.Tensor:
+        """The next states as the model has them."""
         import torch
 
         window, new = self.model.window, self.model.prediction_window
@@ -168,10 +213,14 @@ class LearnedCursor(Cursor):
         return _nan_after_divergence(states[:, window : window + count], self._failed)
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        return {
+        found = {
             "window": self._window.double().cpu().numpy(),
             "waiting": self._waiting.double().cpu().numpy(),
         }
+        if self._timed:
+            found["first_times"] = self._first_times.double().cpu().numpy()
+            found["steps"] = np.array(self._steps)
+        return found
 
 
 @contextmanager

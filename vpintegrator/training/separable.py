@@ -10,7 +10,7 @@ from vpintegrator.nn.symmetry import TOLERANCE
 
 
 def separable_blocks(
-    system: System, states: np.ndarray, group: torch.Tensor
+    system: System, states: np.ndarray, group: torch.Tensor, clock: bool = False
 ) -> list[list[int]] | None:
     """As few blocks as are found of components of which none drives itself or another of its own.
 
@@ -25,6 +25,8 @@ def separable_blocks(
         Where the Jacobian is looked at, (state, dim).
     group
         Symmetries (element, dim, dim), which are to take every block to itself.
+    clock
+        Whether the last component is a time that no shear moves: a block by itself.
 
     Returns
     -------
@@ -37,6 +39,7 @@ def separable_blocks(
     driven = (np.abs(system.jacobian(states)) > 0).reshape(-1, system.dim, system.dim).any(0)
     linked = (group.abs() > TOLERANCE).any(0).numpy()
     conditions = [] if system.family is None else system.family.places
+    conditions = [system.dim - 1] if clock else conditions
     blocks: list[list[int]] = []
     placed: set[int] = {*conditions}
     for component in range(system.dim):

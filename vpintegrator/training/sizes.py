@@ -168,7 +168,7 @@ def _structures(make: Make, sizes: dict[str, Any], data: TrainingData) -> Iterat
     if plain.chart is not None:
         assert system.chart is not None
         system, states = system.chart.system, plain.chart(states)
-    blocks = separable_blocks(system, states.numpy(), group)
+    blocks = separable_blocks(system, states.numpy(), group, plain.clock)
     if blocks is not None:
         yield {"split": blocks, "sweep": "symmetric"}
         return

@@ -141,6 +141,7 @@ class TrainingData:
         if model.chart is not None:
             moments = self._in_chart(model.chart)
         model.set_normalisation(moments.mean, moments.scale, spread)
+        model.set_advance(model.prediction_window * self.dataset.step)
         if model.bodies:
             model.adapt(torch.from_numpy(self.some_states()))
 
