@@ -10,8 +10,10 @@ import atexit
 import contextlib
 import functools
 import gzip
+import json
 import shutil
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.catalogue import SYSTEMS, catalogue
+from vpintegrator.rollout.survey import QUANTITIES
 
 
 @dataclass(frozen=True)
@@ -222,8 +225,14 @@ def _models(folder: Path) -> list[Path]:
         "transformer": models.StandardTransformer(dim=3, depth=1),
         "resnet": models.ResidualNetwork(dim=3, depth=1),
     }
+    polynomials = {"functions": "polynomial", "degree": 2, "depth": 1}
+    made["family"] = models.VolumePreservingFeedForward(dim=3, conserved=[2], **polynomials)
     for name, model in made.items():
         model.metadata = {"system_name": "rigid-body", "step": "0.2"}
+        if name == "family":
+            ranges = {"step": [0.1, 0.3], "g": [1, 2]}
+            family = {"conditions": ranges, "coefficients": ["z[0]*z[1]"], "nominal": {"g": 1.5}}
+            model.metadata = {"system_name": "pendulum", "family": json.dumps(family)}
         vp.save(model, folder / f"{name}.safetensors")
     return [folder / f"{name}.safetensors" for name in made]
 
@@ -236,6 +245,8 @@ def _read_model(path: Path) -> None:
     repr(model)
     with torch.no_grad():
         model(torch.zeros(1, model.window, model.dim, dtype=model.scale.dtype))
+    if model.conditions:
+        model.at(**{name: low for name, (low, _) in model.conditions.items()})
 
 
 def _julia_networks(folder: Path) -> list[Path]:
@@ -308,6 +319,36 @@ def _read_rollout(path: Path) -> None:
             if figure.applies(scene)
         }
         latex_environments(texts, scene.name, dict.fromkeys(texts, (7.0, 5.0)))
+
+
+def _surveys(folder: Path) -> list[Path]:
+    shape = (3, 2)
+    generator = np.random.default_rng(0)
+    survey = vp.rollout.Survey(
+        title="Pendulum",
+        time=20.0,
+        conditions={"step": np.array([0.1, 0.2, 0.4]), "g": np.ones(3)},
+        methods={"spff": "spff", "rk4": "RK4"},
+        learned=["spff"],
+        values={name: generator.random(shape) for name in QUANTITIES},
+    )
+    survey.save(folder / "survey.h5")
+    return [folder / "survey.h5"]
+
+
+@reader("surveys", ".h5", _surveys, m.mutate_hdf5)
+def _read_survey(path: Path) -> None:
+    from vpintegrator.plotting.captions import caption
+    from vpintegrator.plotting.figures.survey_curves import SURVEY, SurveyScene
+    from vpintegrator.plotting.style import PAPER
+    from vpintegrator.plotting.tables import csv_rows
+
+    survey = vp.rollout.open_survey(path)
+    repr(survey)
+    csv_rows(survey.table())
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns without numbers
+        caption(SurveyScene(survey, PAPER), SURVEY)
 
 
 _TRAININGS = (("levenberg-marquardt", "float64"), ("adam", "float32"), ("l-bfgs", "float64"))
