@@ -46,7 +46,9 @@ class _Bounded(TorchFunctionMode):
         self.largest = _LARGEST_TENSOR + 4 * count
         self.numbers = _ALL_TENSORS + 64 * count
         self.calls = _CALLS + count // _NUMBERS_PER_CALL
-        self.calls += (_CALLS_PER_TENSOR + 20 * group) * len(parameters)
+        # polynomials look at each component for each element of a small group
+        of_group = 20 * group + 100 * min(group, 16)
+        self.calls += (_CALLS_PER_TENSOR + of_group) * len(parameters)
         self.parameters = 3 * len(parameters) + 10  # on a manifold they are registered again
 
     def registered(self, *_: Any) -> None:

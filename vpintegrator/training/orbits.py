@@ -28,13 +28,14 @@ from vpintegrator.training.training_data import TrainingData
 _EPOCHS = 50
 _DAMPING, _LARGEST_DAMPING = 1e-3, 1e8
 _SETTLED = 1e-5  # relative fall of the cost from which on nothing more is learned
+_NEARLY_SETTLED = 1e-2  # and from which on stretches may be longer
 _MOST = 100_000  # states of a group
 _LARGEST = 1 << 27  # numbers of derivatives that are computed at a time
 
 
 @dataclass(frozen=True)
 class OrbitFit:
-    """How maps fit stretches of orbits.
+    """How a map fits stretches of orbits, of the full length.
 
     Attributes
     ----------
@@ -75,9 +76,9 @@ def fit_orbits(
     dataset
         What it was trained on.
     length
-        Steps of a stretch. Long ones say more, as long as the model before the fit follows them.
+        Steps of a stretch. Long ones say more; a quarter and a half of them are fitted before.
     epochs, seconds
-        When to end at the latest.
+        When to end at the latest, iterations for each length.
     progress
         Called after each iteration with its number and the validation's distance.
 
@@ -102,29 +103,32 @@ def fit_orbits(
     if model.window != 1:
         raise InputError(f"orbits are fitted by one-step models, and {model.name} reads several")
     end = math.inf if seconds is None else time.perf_counter() + seconds
-    own = _Stretches(model, data, "train", length)
-    held_out = _Stretches(model, data, "validation", length, own.unit)
     parameters = ParameterVector(model)
-    theta = parameters.read().double()
-    best, kept, damping = math.inf, theta, _DAMPING
-    cost = own.cost(theta)
-    training: list[float] = []
-    validation: list[float] = []
-    chosen = 0
-    for epoch in range(1, epochs + 1):
-        before = cost
-        theta, cost, damping = own.step(theta, cost, damping)
-        training.append(own.distance(cost))
-        validation.append(held_out.distance(held_out.settled(theta)))
-        if validation[-1] < best:
-            best, kept, chosen = validation[-1], theta, epoch
-        if progress:
-            progress(epoch, validation[-1])
-        if not before - cost > _SETTLED * before or time.perf_counter() > end:
-            break
-    parameters.write(kept.to(model.scale))
-    model.metadata["orbits"] = f"fitted to {own.count} stretches of {length} steps"
-    return OrbitFit(training, validation, chosen, (own.count, held_out.count))
+    fit = None
+    # a map that is fitted to short stretches follows longer ones
+    for part in sorted({max(length // 4, 1), max(length // 2, 1), length}):
+        own = _Stretches(model, data, "train", part)
+        held_out = _Stretches(model, data, "validation", part, own.unit)
+        theta = kept = parameters.read().double()
+        settled = _SETTLED if part == length else _NEARLY_SETTLED
+        cost, best, chosen, damping = own.cost(theta), math.inf, 0, _DAMPING
+        training, validation = list[float](), list[float]()
+        for epoch in range(1, epochs + 1):
+            before = cost
+            theta, cost, damping = own.step(theta, cost, damping)
+            training.append(own.distance(cost))
+            validation.append(held_out.distance(held_out.settled(theta)))
+            if validation[-1] < best:
+                best, kept, chosen = validation[-1], theta, epoch
+            if progress:
+                progress(epoch, validation[-1])
+            if not before - cost > settled * before or time.perf_counter() > end:
+                break
+        parameters.write(kept.to(model.scale))
+        fit = OrbitFit(training, validation, chosen, (own.count, held_out.count))
+    assert fit is not None
+    model.metadata["orbits"] = f"fitted to {fit.stretches[0]} stretches of {length} steps"
+    return fit
 
 
 class _Stretches:
