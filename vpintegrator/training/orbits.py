@@ -106,8 +106,9 @@ def fit_orbits(
     parameters = ParameterVector(model)
     fit = None
     # a map that is fitted to short stretches follows longer ones
-    for part in sorted({max(length // 4, 1), max(length // 2, 1), length}):
-        own = _Stretches(model, data, "train", part)
+    parts = sorted({max(length // 4, 1), max(length // 2, 1), length}, reverse=True)
+    stretches = [_Stretches(model, data, "train", part) for part in parts]
+    for part, own in list(zip(parts, stretches, strict=True))[::-1]:
         held_out = _Stretches(model, data, "validation", part, own.unit)
         theta = kept = parameters.read().double()
         settled = _SETTLED if part == length else _NEARLY_SETTLED
