@@ -265,7 +265,11 @@ def irregular_pendulum(folder: Path, seconds: float, orbits: int = 50) -> dict[s
         ]
         found[f"splines and sparse regression, threshold {threshold:g}"] = errors(np.array(whole))
     data = vp.import_dataset(
-        table, folder / "irregular.h5", system=str(folder / "measured.toml"), overwrite=True
+        table,
+        folder / "irregular.h5",
+        system=str(folder / "measured.toml"),
+        fractions=[0.9, 0.06, 0.04],
+        overwrite=True,
     )
     options = ["--degree", "3", "--depth", "2"]
     for name, more in (("pairs alone", []), ("orbits of 50 steps", ["--orbits", "50"])):

@@ -210,6 +210,12 @@ def states_of_dataset(
             )
     if not data.shapes.get("test", (0,))[0]:
         raise InputError(f"{data.path} has no test trajectories to start from")
+    if whole and data.is_family:
+        raise InputError(
+            f"trajectories of {data.path} have steps or parameters of their own, so a model of one "
+            "condition is not compared with them; give initial states (--initial), or data of one "
+            "step and one set of parameters"
+        )
     if whole:
         for name, model in models.items():
             step = trained_step(model, name) or data.step
