@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 import vpintegrator.training
 from tests.cli.conftest import refused
@@ -526,3 +527,15 @@ def test_a_model_that_learned_nothing_is_no_success(run, tmp_path, body, monkeyp
     assert refused(result, "its validation error was not finite after any of")
     assert ("searched for" in result.output) == search
     assert list(tmp_path.iterdir()) == []
+
+
+def test_orbits_are_fitted_in_the_end(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    noisy = {"observation": {"relative_noise": 0.02}}
+    generate("pendulum", "noisy.h5", count=12, steps=30, step=0.1, **noisy)
+    sizes = ["--functions", "polynomial", "--degree", "3", "--depth", "2"]
+    few = ["--epochs", "20", "--compiled", "no", "--orbits", "10"]
+    result = CliRunner().invoke(main, ["noisy.h5", *sizes, *few, "-o", "model.safetensors"])
+    assert result.exit_code == 0, result.output
+    assert "stretches of 10 steps" in result.output
+    assert "of 10 steps" in load("model.safetensors").metadata["orbits"]

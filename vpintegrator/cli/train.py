@@ -274,7 +274,7 @@ def main(
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
     nothing = not history.epochs and math.isinf(history.best_validation_error)
-    if first and orbits is not None and not nothing:
+    if first and orbits is not None and not nothing and history.stopped_by != "interrupt":
         _fit_orbits(network, data, orbits, path)
     if first and not nothing:
         training_report.report(history, path, checkpoint)
