@@ -46,6 +46,8 @@ NOTES = [
 class VolNet(Integrator):
     """strupnet's VolNet as a one-step map, so that the same loop trains it.
 
+    Without a step it takes states (z, h) of steps of their own.
+
     Its layers are ridge functions, documented with ``method`` "R", made of tanh, or "P",
     polynomials. But VolNet 0.0.4 takes "R" whatever it is given, for it looks for the key with
     ``hasattr``; so for "P" its steps are put in by hand.
@@ -53,7 +55,7 @@ class VolNet(Integrator):
 
     name = "volnet"
 
-    def __init__(self, step: float, method: str, **options: int) -> None:
+    def __init__(self, step: float | None, method: str, **options: int) -> None:
         before = torch.get_default_dtype()
         try:
             # imported, strupnet makes double precision the default for everybody, and relies on it
@@ -65,7 +67,8 @@ class VolNet(Integrator):
                 net.layer_list = torch.nn.ModuleList(steps)
         finally:
             torch.set_default_dtype(before)
-        super().__init__(_AtStep(net, step), dim=3, window=1, prediction_window=1, arguments={})
+        psi, dim = (_OfEveryStep(net), 4) if step is None else (_AtStep(net, step), 3)
+        super().__init__(psi, dim=dim, window=1, prediction_window=1, arguments={})
 
 
 class _AtStep(torch.nn.Module):
@@ -75,6 +78,16 @@ class _AtStep(torch.nn.Module):
 
     def forward(self, window: torch.Tensor) -> torch.Tensor:
         return self.net(window, self.step)
+
+
+class _OfEveryStep(torch.nn.Module):
+    def __init__(self, net: torch.nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, window: torch.Tensor) -> torch.Tensor:
+        z, h = window.reshape(-1, 4).split([3, 1], 1)
+        return torch.cat([self.net(z, h), h], 1).reshape(window.shape)
 
 
 def couplings(data: Dataset) -> Integrator:

@@ -133,21 +133,6 @@ def family(
     }
 
 
-class StepVolNet(VolNet):
-    """strupnet's VolNet with the step as an input, a state (z, h) at a time."""
-
-    name = "volnet-of-every-step"
-
-    def __init__(self, method: str, **options: int) -> None:
-        super().__init__(1.0, method, **options)
-        self.dim = 4
-
-    def forward(self, window: torch.Tensor) -> torch.Tensor:
-        flat = window.reshape(-1, 4)
-        new = self.core.net(flat[:, :3], flat[:, 3:])  # type: ignore[union-attr, operator]
-        return torch.cat([new, flat[:, 3:]], 1).reshape(window.shape)
-
-
 def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
     """The rigid body of every step to 0.4 by our default and by VolNet, on the same pairs."""
     if find_spec("strupnet") is None:
@@ -165,7 +150,7 @@ def strupnet(folder: Path, seconds: float) -> dict[str, Any]:
     }
     for method, options in sizes.items():
         torch.manual_seed(0)
-        net = StepVolNet(method, **options)
+        net = VolNet(None, method, **options)
         rate = {"R": 0.3, "P": 0.03}[method]
         before, time.perf_counter = time.perf_counter, time.process_time
         try:
