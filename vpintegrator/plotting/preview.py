@@ -206,8 +206,12 @@ def _conditions(figure: Any, place: Any, dataset: Dataset, groups: list[str], st
 
 
 def _scale(dataset: Dataset, name: str) -> str:
+    """Logarithmic where values of very different size occur about equally often."""
     low, high = dataset.varied[name]
-    return "log" if low > 0 and high > _DECADES * low else "linear"
+    if not (low > 0 and high > _DECADES * low):
+        return "linear"
+    column = dataset.conditions("train", slice(_POINTS))[:, list(dataset.varied).index(name)]
+    return "log" if np.median(column) ** 2 < (low + high) / 2 * (low * high) ** 0.5 else "linear"
 
 
 def _spoken(name: str) -> str:
@@ -222,7 +226,9 @@ def _invariants(
         for invariant, line in zip(invariants, _LINES, strict=False):
             changes = found.change_in_time[invariant]
             colour = style.adapt(Look(_COLOURS[group], "-", "")).colour
-            axes.plot(found.change_times[1:], floored(changes[1:]), color=colour, ls=line)
+            lonely = "." if len(changes) < 3 else ""  # a line of one point is none
+            times = found.change_times[1:]
+            axes.plot(times, floored(changes[1:]), color=colour, ls=line, marker=lonely)
     axes.set(yscale="log", xlabel="time $t$", ylabel="change / largest value")
     axes.set_title("invariants")
     for invariant, line in zip(invariants, _LINES, strict=False):
