@@ -147,11 +147,17 @@ def model_numbers(path: Path) -> dict[str, Any]:
     training = json.loads(model.metadata["training"])
     with torch.no_grad():
         output = model(window(model))
-    return {
+    family = {}
+    if model.conditions:
+        single = model.at(**{name: low for name, (low, _) in model.conditions.items()})
+        with torch.no_grad():
+            member = single(window(single)).flatten().tolist()
+        family = {"conditions": [*model.conditions], "member": member}
+    return family | {
         "architecture": model.name,
         "dtype": str(model.scale.dtype),
         "symmetries": len(model.reversing_symmetries),
-        "step": float(model.metadata["step"]),
+        "step": float(single.metadata["step"] if family else model.metadata["step"]),
         "system": model.metadata["system_name"],
         "validation error": training["best_validation_error"],
         "output": output.double().flatten().tolist(),
@@ -236,6 +242,42 @@ def make_symplectic_models(folder: Path, dataset: Path) -> dict[str, Any]:
     return numbers
 
 
+def make_families(folder: Path, _: Path) -> dict[str, Any]:
+    """Models of every step and parameter: of polynomials and of neurons."""
+    numbers = {}
+    dataset = vp.open_dataset(FOLDER / "dataset-2" / FAMILY)
+    for functions in ("polynomial", "neurons"):
+        system = vp.data.ExtendedDataset(dataset).system
+        sizes = {"degree": 3} if functions == "polynomial" else {"width": 4}
+        model = vp.models.build(system, "vpff", functions=functions, depth=1, **sizes)
+        vp.train(model, dataset, epochs=2, compiled=False)
+        model.metadata["dataset"] = dataset.path.name
+        path = folder / f"{functions}-float64.safetensors"
+        vp.save(model, path)
+        numbers[path.name] = model_numbers(path)
+    return numbers
+
+
+def make_coordinates(folder: Path, _: Path) -> dict[str, Any]:
+    """Models in the coordinates of a chart, and of shears in several bases."""
+    numbers = {}
+    kinds: dict[str, dict[str, Any]] = {
+        "lotka-volterra-2d": {},
+        "point-vortices": {"bases": 2, "sweep": "symmetric"},
+    }
+    for name, options in kinds.items():
+        dataset = vp.generate(name, folder / f"{name}.h5", count=12, steps=6, seed=5)
+        sizes = {"functions": "polynomial", "degree": 2, "depth": 1}
+        model = vp.models.build(dataset.system, **sizes, **options)
+        vp.train(model, dataset, epochs=2, compiled=False)
+        model.metadata["dataset"] = dataset.path.name
+        path = folder / f"{name}-float64.safetensors"
+        vp.save(model, path)
+        numbers[path.name] = model_numbers(path)
+        dataset.path.unlink()
+    return numbers
+
+
 def make_rollout(folder: Path, dataset: Path) -> dict[str, Any]:
     """Everything that a rollout can hold."""
     model = build("vpff")
@@ -280,6 +322,8 @@ MAKERS: dict[tuple[str, str], Callable[[Path, Path], dict[str, Any]]] = {
     ("dataset", ""): make_family,
     ("model", ""): make_model,
     ("model", "-symplectic"): make_symplectic_models,
+    ("model", "-families"): make_families,
+    ("model", "-coordinates"): make_coordinates,
     ("rollout", ""): make_rollout,
     ("training-checkpoint", ""): make_training_checkpoint,
     ("rollout-checkpoint", ""): make_rollout_checkpoint,
