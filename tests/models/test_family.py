@@ -180,7 +180,7 @@ def test_attention_at_work_is_of_extended_states(family, name):
     system = ExtendedDataset(vp.open_dataset(known.metadata["dataset"])).system
     model = vp.models.build(system, name, depth=1)
     model.metadata[KEY] = known.metadata[KEY]
-    with pytest.raises(InputError, match="is one of states with their conditions"):
+    with pytest.raises(InputError, match="reads conditions beside the states"):
         model.at(step=0.1)
 
 

@@ -221,8 +221,8 @@ def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integr
     """
     if any(isinstance(layer, AtValues) for layer in fixed.modules()):
         raise InputError(
-            f"{model.name}: attention that is at work here is one of states with their conditions, "
-            "see extended; it is none of states alone"
+            f"{model.name}: attention that is at work reads conditions beside the states, so there "
+            "is no model of one condition; run the family itself on what its method extended gives"
         )
     more = len(k)
     dim = model.dim - more
@@ -280,11 +280,11 @@ def _check(model: Integrator, plain: Integrator, k: torch.Tensor) -> None:
     """Compare with the family, at states like those of training."""
     generator = torch.Generator().manual_seed(0)
     size = (_CHECKED, model.window, plain.dim)
-    z = torch.randn(size, generator=generator, dtype=torch.float64).to(plain.scale)
+    z = 3 * torch.rand(size, generator=generator, dtype=torch.float64).to(plain.scale) - 1.5
     states = plain.denormalised(z)
     extended = torch.cat([states, k.expand(*states.shape[:-1], len(k))], -1)
     expected, found = model(extended)[..., : plain.dim], plain(states)
-    unit = plain.scale * (1 + z.abs().amax())
+    unit = plain.scale + expected.abs()
     known = torch.isfinite(expected)
     defect = ((found - expected).abs() / unit)[known].max() if known.any() else 0.0
     if defect > _ROUNDING * torch.finfo(plain.scale.dtype).eps / torch.finfo(torch.float64).eps:
