@@ -212,16 +212,20 @@ def make_family(folder: Path, _: Path) -> dict[str, Any]:
     return {name: dataset_numbers(folder / name) for name in (FAMILY, FAMILY_VIEW)}
 
 
+def saved(path: Path, model: Any, dataset: vp.data.Dataset) -> dict[str, Any]:
+    """A model trained for two epochs and saved, and what it gives, under the file's name."""
+    vp.train(model, dataset, epochs=2, compiled=False)
+    model.metadata["dataset"] = dataset.path.name  # not where it was
+    vp.save(model, path)
+    return {path.name: model_numbers(path)}
+
+
 def make_model(folder: Path, dataset: Path) -> dict[str, Any]:
     """One of every architecture, trained for an epoch or two."""
     numbers = {}
+    data = vp.open_dataset(dataset)
     for name, (_, _, dtype) in MODELS.items():
-        model = build(name)
-        vp.train(model, dataset, epochs=2, compiled=False)
-        model.metadata["dataset"] = dataset.name  # not where it was
-        path = folder / f"{name}-{dtype}.safetensors"
-        vp.save(model, path)
-        numbers[path.name] = model_numbers(path)
+        numbers |= saved(folder / f"{name}-{dtype}.safetensors", build(name), data)
     return numbers
 
 
@@ -233,11 +237,7 @@ def make_symplectic_models(folder: Path, dataset: Path) -> dict[str, Any]:
     for name, options in SYMPLECTIC.items():
         degree = {"degree": 3} if options["functions"] == "polynomial" else {}
         model = vp.models.build(dataset.system, seed=1, depth=1, **degree, **options)
-        vp.train(model, dataset, epochs=2, compiled=False)
-        model.metadata["dataset"] = dataset.path.name
-        path = folder / f"{name}-float64.safetensors"
-        vp.save(model, path)
-        numbers[path.name] = model_numbers(path)
+        numbers |= saved(folder / f"{name}-float64.safetensors", model, dataset)
     dataset.path.unlink()
     return numbers
 
@@ -250,11 +250,7 @@ def make_families(folder: Path, _: Path) -> dict[str, Any]:
         system = vp.data.ExtendedDataset(dataset).system
         sizes = {"degree": 3} if functions == "polynomial" else {"width": 4}
         model = vp.models.build(system, "vpff", functions=functions, depth=1, **sizes)
-        vp.train(model, dataset, epochs=2, compiled=False)
-        model.metadata["dataset"] = dataset.path.name
-        path = folder / f"{functions}-float64.safetensors"
-        vp.save(model, path)
-        numbers[path.name] = model_numbers(path)
+        numbers |= saved(folder / f"{functions}-float64.safetensors", model, dataset)
     return numbers
 
 
@@ -269,11 +265,7 @@ def make_coordinates(folder: Path, _: Path) -> dict[str, Any]:
         dataset = vp.generate(name, folder / f"{name}.h5", count=12, steps=6, seed=5)
         sizes = {"functions": "polynomial", "degree": 2, "depth": 1}
         model = vp.models.build(dataset.system, **sizes, **options)
-        vp.train(model, dataset, epochs=2, compiled=False)
-        model.metadata["dataset"] = dataset.path.name
-        path = folder / f"{name}-float64.safetensors"
-        vp.save(model, path)
-        numbers[path.name] = model_numbers(path)
+        numbers |= saved(folder / f"{name}-float64.safetensors", model, dataset)
         dataset.path.unlink()
     return numbers
 

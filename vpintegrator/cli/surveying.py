@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
     from vpintegrator.rollout import Survey
 
-_TIME = 120.0
 _OF_SURVEYS = {"time", "trajectories", "seed", "compiled"}
 _USUAL = {"first_window": "reference", "section": "auto", "tangent_steps": 200}
 
@@ -98,7 +97,7 @@ def run_survey(
             bar.update(task, description=words or "conditions", completed=done, total=total)
 
         given = {n: options[n] for n in _OF_SURVEYS if n in options}
-        found = survey(model, against, conditions=asked, progress=show, **({"time": _TIME} | given))
+        found = survey(model, against, conditions=asked, progress=show, **given)
     found.save(path, overwrite)
     out = console()
     out.print(survey_table(found, width_of(out)))

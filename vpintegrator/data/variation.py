@@ -22,10 +22,10 @@ import numpy as np
 
 from vpintegrator.data.values import is_number
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.family import STEP
 from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.errors import InputError
 
-STEP = "step"
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _STREAM = 2  # of random numbers, beside those of the initial states and of the observation
 

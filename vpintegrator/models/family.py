@@ -7,13 +7,14 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.nn.couplings import AdditiveCoupling
-from vpintegrator.nn.folding import AtValues
+from vpintegrator.nn.folding import AtValues, at_rest
 from vpintegrator.nn.formulas import Formulas, with_values
 from vpintegrator.nn.potentials import NeuronPotential
 from vpintegrator.nn.reversible import Reversible
@@ -86,9 +87,10 @@ class FamilyConditions:
             raise InputError(f"{where}: nominal values of parameters must be numbers")
         found = {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
         conditions = cls(found, coefficients, nominal, None if step is None else float(step))
-        conditions.formulas()
+        _ = conditions.formulas  # a mistake in them is told now
         return conditions
 
+    @cached_property
     def formulas(self) -> Formulas:
         """The components k as functions of the conditions."""
         return Formulas(self.coefficients, len(self.ranges), name="coefficients")
@@ -133,7 +135,7 @@ class FamilyConditions:
                 )
             columns.append(column)
         broadcast = torch.stack(torch.broadcast_tensors(*columns), -1)
-        found = torch.stack(self.formulas()(broadcast), -1)
+        found = torch.stack(self.formulas(broadcast), -1)
         if not torch.isfinite(found).all():
             raise InputError("the coefficients of the equations are not finite for these values")
         return found
@@ -156,7 +158,11 @@ def conditions_of(model: Integrator) -> FamilyConditions | None:
     """What varies among the models that a model stands for; None where it is one model."""
     if KEY not in model.metadata:
         return None
-    return FamilyConditions.from_text(model.metadata[KEY], f"the family of {model.name}")
+    return _read(model.metadata[KEY], f"the family of {model.name}")
+
+
+# solvers ask at every step
+_read = lru_cache(maxsize=32)(FamilyConditions.from_text)
 
 
 def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
@@ -258,21 +264,18 @@ def _take(plain: Integrator, core: torch.nn.Module) -> None:
     """Give a model the weights of layers that a family was reduced to."""
     both = (map.psi if isinstance(map, Reversible) else map for map in (plain.core, core))
     for new, old in zip(*(stack.children() for stack in both), strict=True):
-        weights = old.state_dict()
         if hasattr(new, "take"):  # it has the symmetries that are left
             new.take(old)
-        elif {n: w.shape for n, w in weights.items()} == {
-            n: w.shape for n, w in new.state_dict().items()
-        }:
-            new.load_state_dict(weights)
-        elif getattr(new, "identity_at_zero", False) and not any(p.any() for p in old.parameters()):
-            for parameter in new.parameters():
-                parameter.zero_()
+        elif not any(parameter.any() for parameter in old.parameters()):
+            at_rest(new)  # with whatever symmetries it has
         else:
-            raise InputError(
-                f"what a {type(new).__name__} reads of the conditions cannot be multiplied out; "
-                "run the family itself, on states that its method extended makes"
-            )
+            try:
+                new.load_state_dict(old.state_dict())
+            except RuntimeError:  # of other symmetries
+                raise InputError(
+                    f"what a {type(new).__name__} reads of the conditions cannot be multiplied "
+                    "out; run the family itself, on states that its method extended makes"
+                ) from None
 
 
 @torch.no_grad()

@@ -147,7 +147,7 @@ def build(
     if system.clock == system.dim - 1 and name in _OF_ONE_STEP:
         arguments = {"clock": True} | arguments
     if "split" in known and _is_canonical(system, arguments.get("clock", False)):
-        arguments.setdefault("split", _positions_and_momenta(system))
+        arguments.setdefault("split", "halves")  # positions and momenta
     if arguments.get("functions") == "system":
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
@@ -228,14 +228,6 @@ def _tell_weighting(built: Integrator) -> None:
             f"the {weighting} weighting was chosen: the reversing symmetries leave no skew one but "
             "zero"
         )
-
-
-def _positions_and_momenta(system: System) -> str | list[list[int]]:
-    """The halves of a state, and apart from them what stays as it is in a family."""
-    if system.family is None:
-        return "halves"
-    half = system.family.system.dim // 2
-    return [[*range(half)], [*range(half, 2 * half)], system.family.places]
 
 
 def _of_family(architecture: type[Integrator], system: System) -> dict[str, Any]:

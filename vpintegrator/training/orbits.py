@@ -151,12 +151,11 @@ class _Stretches:
         self.first = self.seen[:, 0, : self.moving].clone()
         spread = self.seen[..., : self.moving].flatten(0, 1).std(0)
         self.unit = torch.where(spread > 0, spread, 1.0) if unit is None else unit
-        numbers = self.seen.shape[1] * self.moving * (parameters := sum(self.parameters.sizes))
+        numbers = self.seen.shape[1] * self.moving * sum(self.parameters.sizes)
         chunk = max(1, _LARGEST // (numbers * length))
         self.residuals = vmap(self._residuals, (None, 0, 0), chunk_size=chunk)
         both = jacfwd(self._residuals, argnums=(0, 1))
         self.derivatives = vmap(both, (None, 0, 0), chunk_size=chunk)
-        assert parameters
 
     def distance(self, cost: float) -> float:
         return math.sqrt(cost / (self.count * self.seen.shape[1] * self.moving))
@@ -219,7 +218,7 @@ def _stretches(dataset: Dataset, group: str, length: int, moving: int) -> np.nda
     together again.
     """
     states = dataset.states(group)
-    orbits = _joined(dataset, group, states) if states.shape[1] == 2 else list(states)
+    orbits = _joined(states, moving) if states.shape[1] == 2 else list(states)
     found = [
         orbit[begin : begin + length + 1]
         for orbit in orbits
@@ -235,12 +234,8 @@ def _stretches(dataset: Dataset, group: str, length: int, moving: int) -> np.nda
     return np.stack(found[::every])
 
 
-def _joined(dataset: Dataset, group: str, pairs: np.ndarray) -> list[np.ndarray]:
+def _joined(pairs: np.ndarray, moving: int) -> list[np.ndarray]:
     """Orbits (time, dim) of pairs in which each begins where the one before ends."""
-    moving = dataset.dim
-    family = dataset.system.family
-    if family is not None:
-        moving = family.system.dim
     ends = (pairs[1:, 0, :moving] != pairs[:-1, 1, :moving]).any(1)
     parts = np.split(pairs, np.flatnonzero(ends) + 1)
     # the components of a step stand at its beginning; the last state has none, and needs none
