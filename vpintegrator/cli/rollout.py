@@ -39,7 +39,8 @@ _TIME = 120.0  # how long to run where nothing says it
 @click.option(
     "--against",
     metavar="NAME,...",
-    help="Classical methods beside the models; 'all' for all that apply, 'none' for none.  "
+    help="Classical methods beside the models, adaptive ones with a tolerance if need be "
+    "(dop853-1e-10, heyoka-1e-9); 'all' for all that apply, 'none' for none.  "
     "[default: implicit-midpoint,rk4; none where the equations are not known]",
 )
 @click.option("--time", type=float, help="How long to run.  [default: 120, or as the data]")

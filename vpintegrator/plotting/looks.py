@@ -50,6 +50,7 @@ CLASSICAL = {
     "dop853": Look("#000000", _DASH, "x"),
     "radau": Look("#555555", _DASH_DOT, "+"),
     "lsoda": Look("#555555", _DASH_DOT_DOT, "x"),
+    "heyoka": Look("#999999", _DASH, "*"),
 }
 # of methods that are not named above, one after another; none is like one of those
 OTHER = [

@@ -10,6 +10,7 @@ from vpintegrator.rollout.classical.integrate import integrate
 from vpintegrator.rollout.classical.registry import METHODS, find_method
 from vpintegrator.rollout.classical.splitting import CoordinateSplitting
 from vpintegrator.rollout.classical.stoermer_verlet import StoermerVerlet
+from vpintegrator.rollout.classical.taylor import TaylorMethod
 
 __all__ = [
     "METHODS",
@@ -22,6 +23,7 @@ __all__ = [
     "GaussLegendre",
     "OneStepMethod",
     "StoermerVerlet",
+    "TaylorMethod",
     "find_method",
     "integrate",
 ]

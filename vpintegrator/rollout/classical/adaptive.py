@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -66,6 +66,16 @@ class AdaptiveMethod(ClassicalMethod):
                 f"{self.name}: rtol = {self.rtol:g}, atol = {self.atol:g}: rtol must be at least "
                 f"{SMALLEST_TOLERANCE:g}, the limit of double precision, and atol positive"
             )
+
+    def at_tolerance(self, tolerance: float, name: str) -> AdaptiveMethod:
+        return replace(
+            self,
+            name=name,
+            title=f"{self.solver} ({tolerance:g})",
+            rtol=tolerance,
+            atol=tolerance,
+            source=f"SciPy's {self.solver} at rtol = atol = {tolerance:g}, sampled at the step",
+        )
 
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
         return _AdaptiveCursor(self, system, step, np.array(initial, dtype=np.float64), 0)

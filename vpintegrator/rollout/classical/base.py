@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
 from vpintegrator.rollout.cursor import Cursor
 
 
@@ -92,6 +93,19 @@ class ClassicalMethod(ABC):
         """Whether the two differ by no more than their names."""
         renamed = replace(other, name=self.name, title=self.title, source=self.source)
         return renamed == self
+
+    def at_tolerance(self, tolerance: float, name: str) -> ClassicalMethod:
+        """The same at another tolerance, by another name, where the method has one.
+
+        Raises
+        ------
+        InputError
+            If it has none, or not this one.
+        """
+        raise InputError(
+            f"{name}: {self.name} has a fixed step and no tolerance; adaptive methods have one, "
+            "such as dop853"
+        )
 
     @abstractmethod
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:

@@ -5,6 +5,8 @@ A method of a family that is there is an entry in its module; a new family is a 
 
 from __future__ import annotations
 
+import re
+
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.rollout.classical import (
     adaptive,
@@ -14,6 +16,7 @@ from vpintegrator.rollout.classical import (
     feng_shang,
     gauss_legendre,
     stoermer_verlet,
+    taylor,
 )
 from vpintegrator.rollout.classical.base import ClassicalMethod
 
@@ -25,6 +28,7 @@ _FAMILIES = (
     boris,
     feng_shang,
     adaptive,
+    taylor,
 )
 METHODS: dict[str, ClassicalMethod] = {
     method.name: method
@@ -34,8 +38,11 @@ METHODS: dict[str, ClassicalMethod] = {
 }
 
 
+_WITH_TOLERANCE = re.compile(r"(.+?)-(\d+(?:\.\d+)?(?:e-\d+)?)")
+
+
 def find_method(name: str) -> ClassicalMethod:
-    """The classical method of a name.
+    """The classical method of a name, which may end in the tolerance of an adaptive one.
 
     Raises
     ------
@@ -46,8 +53,13 @@ def find_method(name: str) -> ClassicalMethod:
     --------
     >>> vp.rollout.find_method("rk4").order
     4
+    >>> vp.rollout.find_method("dop853-1e-10").rtol
+    1e-10
     """
     if name in METHODS:
         return METHODS[name]
+    parts = _WITH_TOLERANCE.fullmatch(name)
+    if parts and parts[1] in METHODS:
+        return METHODS[parts[1]].at_tolerance(float(parts[2]), name)
     hint = nearest(name.lower().replace("_", "-"), METHODS) or f"; there are {', '.join(METHODS)}"
     raise InputError(f"there is no classical method '{name}'{hint}")

@@ -1,0 +1,233 @@
+"""Heyoka's Taylor method, an adaptive method of a high order as machine code of its own.
+
+The formulas of a system are handed over in heyoka's expression language, parameters as the numbers
+that they are. It compiles the Taylor method for them, which steps as many trajectories at once as
+a vector register holds, each with steps of its own, and reads the states off the Taylor polynomials
+of its steps (Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.algebra import (
+    Algebra,
+    Angle,
+    Call,
+    Expression,
+    Power,
+    Product,
+    Sum,
+    Symbol,
+    Value,
+    below,
+)
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.cursor import Cursor
+
+_PAPER = "Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628"
+_ROUNDING = float(np.finfo(np.float64).eps)
+# Steps of h from which the states of all trajectories are held. Where one stretch ends the next
+# begins, from what a snapshot holds.
+_STRETCH = 100
+# formulas beyond which heyoka is asked for loops: straight code is faster by a third, but takes
+# it minutes to make
+_LARGEST_STRAIGHT = 300
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TaylorMethod(ClassicalMethod):
+    """The Taylor method of heyoka at a given tolerance.
+
+    A trajectory that cannot be continued is NaN from there on and leaves the others alone; each is
+    computed by itself, to the last bit.
+
+    Attributes
+    ----------
+    tolerance
+        Of the error of a step, relative or, where components are smaller than 1, absolute. The
+        order of the polynomials follows from it: -ln(tolerance)/2 + 1, rounded up.
+
+    Raises
+    ------
+    InputError
+        If the tolerance is not between the rounding unit and 1.
+    """
+
+    tolerance: float = _ROUNDING
+
+    def __post_init__(self) -> None:
+        if not _ROUNDING <= self.tolerance < 1:
+            raise InputError(
+                f"{self.name}: the tolerance {self.tolerance:g} must be at least {_ROUNDING:.1e}, "
+                "the limit of double precision, and below 1"
+            )
+
+    def at_tolerance(self, tolerance: float, name: str) -> TaylorMethod:
+        return replace(
+            self,
+            name=name,
+            title=f"Taylor, heyoka ({tolerance:g})",
+            order=_order(tolerance) if 0 < tolerance < 1 else 0,  # else it is refused
+            tolerance=tolerance,
+            source=f"heyoka's Taylor method at the tolerance {tolerance:g}, sampled at the step: "
+            + _PAPER,
+        )
+
+    def check(self, system: System) -> None:
+        if find_spec("heyoka") is None:
+            raise InputError(
+                f"{self.name} needs the package heyoka, which is not installed: "
+                "pip install vpintegrator[heyoka]"
+            )
+
+    def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
+        first = np.array(initial, dtype=np.float64)
+        return _TaylorCursor(self, system, step, first, 0)
+
+    def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
+        return _TaylorCursor(self, system, step, snapshot["state"], int(snapshot["done"]))
+
+
+class _TaylorCursor(Cursor):
+    def __init__(
+        self, method: TaylorMethod, system: System, step: float, first: np.ndarray, done: int
+    ) -> None:
+        self._integrator = _integrator(system, method.tolerance)
+        self._clock, self._step = system.clock, step
+        # (trajectory, dim) where the stretch began, the states after it as far as they are known
+        # and not yet given out, and how many of them have been
+        self._first, self._done = first.copy(), done
+        self._states: np.ndarray | None = None
+
+    def advance(self, count: int) -> np.ndarray:
+        states = np.empty((len(self._first), count, self._first.shape[1]))
+        filled = 0
+        while filled < count:
+            if self._done == _STRETCH:
+                assert self._states is not None
+                self._first, self._done, self._states = self._states[:, -1].copy(), 0, None
+            if self._states is None:
+                self._states = self._stretch()
+            taken = min(count - filled, _STRETCH - self._done)
+            states[:, filled : filled + taken] = self._states[:, self._done : self._done + taken]
+            filled, self._done = filled + taken, self._done + taken
+        return states
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {"state": self._first.copy(), "done": np.array(self._done)}
+
+    def _stretch(self) -> np.ndarray:
+        """States (trajectory, time, dim) after those where the stretch begins."""
+        integrator, clock = self._integrator, self._clock
+        states = np.full((len(self._first), _STRETCH, self._first.shape[1]), np.nan)
+        finite = np.flatnonzero(np.isfinite(self._first).all(axis=1))
+        lanes, later = integrator.batch_size, self._step * np.arange(_STRETCH + 1)[:, None]
+        phase = self._first if clock is None else self._first[:, :clock]
+        for begin in range(0, len(finite), lanes):
+            own = finite[begin : begin + lanes]
+            filled = np.resize(own, lanes)  # the last batch is filled up with its own
+            times = np.zeros(lanes) if clock is None else self._first[filled, clock]
+            grid = np.ascontiguousarray(times + later)
+            integrator.set_time(times)
+            integrator.state[:] = phase[filled].T
+            found = integrator.propagate_grid(grid)[1][1:, :, : len(own)].transpose(2, 0, 1)
+            if clock is None:
+                states[own] = found
+            else:
+                states[own, :, :clock] = found
+                ended = np.isnan(found).any(axis=2)
+                states[own, :, clock] = np.where(ended, np.nan, grid[1:, : len(own)].T)
+        return states
+
+
+_KNOWN: WeakKeyDictionary[Algebra, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def _integrator(system: System, tolerance: float) -> Any:
+    """Heyoka's integrator of a batch, made once for these formulas and this tolerance."""
+    import heyoka
+
+    e = system.equations
+    known = _KNOWN.setdefault(e.algebra, {})
+    key = tuple(v.number if isinstance(v, Expression) else ("number", v) for v in e.vector_field)
+    found = known.get((key, tolerance))
+    if found is None:
+        phase = system.phase_dim
+        variables = [heyoka.make_vars(f"z{i}") for i in range(phase)]
+        symbols = dict(zip(e.symbols, [*variables, heyoka.time], strict=False))
+        rates = in_heyoka(e.vector_field[:phase], symbols)
+        found = known[key, tolerance] = heyoka.taylor_adaptive_batch(
+            list(zip(variables, rates, strict=True)),
+            np.zeros((phase, heyoka.recommended_simd_size())),
+            tol=tolerance,
+            compact_mode=len(below(e.vector_field)) > _LARGEST_STRAIGHT,
+        )
+    return found
+
+
+def in_heyoka(values: tuple[Value, ...], symbols: Mapping[Symbol, Any]) -> list[Any]:
+    """Formulas in heyoka's expression language.
+
+    Parameters
+    ----------
+    values
+        The formulas.
+    symbols
+        What their variables are there.
+
+    Raises
+    ------
+    InputError
+        If there is a function that heyoka does not have.
+    """
+    import heyoka
+
+    made: dict[Expression, Any] = {symbol: symbols[symbol] for symbol in symbols}
+
+    def of(value: Value) -> Any:
+        if isinstance(value, Expression):
+            return made[value]
+        return heyoka.expression(float(value))
+
+    for node in below(values):
+        match node:
+            case Sum(constant=constant, terms=terms):
+                parts = [made[term] if c == 1 else float(c) * made[term] for term, c in terms]
+                made[node] = heyoka.sum([*parts, of(constant)] if constant else parts)
+            case Product(factors=factors):
+                powers = [made[base] if e == 1 else made[base] ** float(e) for base, e in factors]
+                made[node] = heyoka.prod(powers)
+            case Power(base=base, exponent=exponent):
+                made[node] = of(base) ** of(exponent)
+            case Call(function=function, argument=argument):
+                if not hasattr(heyoka, function):
+                    raise InputError(f"heyoka knows no function {function}; take another method")
+                made[node] = getattr(heyoka, function)(of(argument))
+            case Angle(ordinate=ordinate, abscissa=abscissa):
+                made[node] = heyoka.atan2(of(ordinate), of(abscissa))
+    return [of(value) for value in values]
+
+
+def _order(tolerance: float) -> int:
+    """Of the polynomials, Jorba and Zou, Experimental Mathematics 14 (2005) 99-117."""
+    return math.ceil(1 - math.log(tolerance) / 2)
+
+
+HEYOKA = TaylorMethod(
+    name="heyoka",
+    title="Taylor, heyoka",
+    order=_order(_ROUNDING),
+    source="heyoka's Taylor method at its own tolerance, 2.2e-16 (heyoka-1e-9: at another), "
+    f"sampled at the step: {_PAPER}",
+)
