@@ -20,11 +20,11 @@ import xarray
 from vpintegrator.data import generate, load_recipe, open_dataset
 from vpintegrator.data.dataset_file import fingerprint
 from vpintegrator.data.generation.plan import Plan
-from vpintegrator.data.generation.shard import versions
 from vpintegrator.data.generation.shards import Shards
 from vpintegrator.data.generation.stacks import integrate, rates, stack_size
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
+from vpintegrator.workers import versions
 
 # an implicit method has stacks of one, so that few trajectories make several shards
 SMALL = {"method": "LSODA", "count": 200, "steps": 5, "rtol": 1e-8, "atol": 1e-8}
@@ -126,7 +126,7 @@ def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
 
 def test_a_cluster_out_of_reach(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("vpintegrator.data.generation.workers._CONNECT", 0.5)
+    monkeypatch.setattr("vpintegrator.workers._CONNECT", 0.5)
     for address in ("tcp://127.0.0.1:9", "nonsense", "http://localhost:80"):
         with pytest.raises(InputError, match="no dask scheduler answers at"):
             generate("rigid-body", tmp_path / "a.h5", scheduler=address, **SMALL)
@@ -287,7 +287,7 @@ def test_two_at_a_time_are_kept_apart(tmp_path):
     folder.mkdir()
     handle = os.open(folder, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(InputError, match="another process is generating"):
+    with pytest.raises(InputError, match="another process writes to"):
         generate("rigid-body", tmp_path / "a.h5", **SMALL)
     os.close(handle)
 
@@ -310,7 +310,7 @@ def test_a_folder_of_shards_deleted_by_the_one_that_finished_is_told(tmp_path, m
     folder = tmp_path / "a.h5.shards"
     lock = fcntl.flock
     monkeypatch.setattr(fcntl, "flock", lambda *a: (lock(*a), folder.rmdir()))
-    with pytest.raises(InputError, match="another process is generating"):
+    with pytest.raises(InputError, match="another process writes to"):
         generate("rigid-body", tmp_path / "a.h5", **SMALL)
 
 

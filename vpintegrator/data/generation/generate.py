@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import measure_accuracy
 from vpintegrator.data.generation.plan import Plan
-from vpintegrator.data.generation.shard import Task, versions
-from vpintegrator.data.generation.shards import Shards, folder_of, remove_shards
+from vpintegrator.data.generation.shard import Shard, Task, make_shard
+from vpintegrator.data.generation.shards import Shards
 from vpintegrator.data.generation.stacks import integrate
-from vpintegrator.data.generation.workers import Run, check_main, cluster, here, process_pool
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.view import shard_name
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output, check_space
 from vpintegrator.reading import StoredGroup, open_any
+from vpintegrator.shard_folder import folder_of, remove_shards
+from vpintegrator.workers import check_workers, cluster, process_pool, versions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -101,11 +102,7 @@ def generate(
     ...     "rigid-body", "large.h5", count=10**6, steps=100, workers=8, resume=True
     ... )
     """
-    workers = whole_number("workers", workers, 1)
-    if scheduler is not None and workers > 1:
-        raise InputError("workers are processes on this machine; a scheduler has its own")
-    if workers > 1:
-        check_main()
+    workers = check_workers(workers, scheduler)
     path = check_output(path, overwrite or resume)
     recipe = load_recipe(source, **overrides)
     found = _layout(path, recipe) if resume and path.exists() else None
@@ -155,10 +152,13 @@ def _run(
     scheduler: str | os.PathLike[str] | Client | None,
     folder: Path,
     advance: Callable[[int], None],
-) -> AbstractContextManager[Run]:
+) -> AbstractContextManager[Callable[[Iterable[Task]], Iterator[Shard]]]:
+    """Who makes the shards; this process says by ``advance`` how far it is in one."""
     if scheduler is not None:
-        return cluster(scheduler, folder)
-    return process_pool(workers) if workers > 1 else here(advance)
+        return cluster(scheduler, folder, make_shard)
+    if workers > 1:
+        return process_pool(workers, make_shard)
+    return contextlib.nullcontext(partial(map, partial(make_shard, progress=advance)))
 
 
 def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:

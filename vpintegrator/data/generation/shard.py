@@ -9,14 +9,10 @@ takes a full disk badly.
 from __future__ import annotations
 
 import dataclasses
-import errno
 import hashlib
 import json
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 
 import h5py
@@ -28,7 +24,8 @@ from vpintegrator.data.generation.stacks import integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.view import SHARD_FORMAT
 from vpintegrator.dynamics.state_file import write_states
-from vpintegrator.files import replacing
+from vpintegrator.shard_folder import write_shard
+from vpintegrator.workers import require_versions
 
 
 @dataclass(frozen=True)
@@ -95,13 +92,6 @@ class Shard:
     reused: bool
 
 
-@lru_cache(1)
-def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
-    packages = {name: version(name) for name in ("vpintegrator", "numpy", "scipy", "sympy")}
-    return {"machine": platform.machine(), **packages}
-
-
 def group_parts(recipe: Recipe, first: int, count: int) -> dict[str, tuple[slice, slice, slice]]:
     """Where trajectories ``first``, ... go: rows of the shard, its times, and rows of the group."""
     parts = {}
@@ -123,8 +113,7 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
     OSError
         If the file cannot be written, or this machine has other versions.
     """
-    if task.versions != versions():
-        raise ChildProcessError(differing_versions(versions(), task.versions, platform.node()))
+    require_versions(task.versions)
     if task.reuse and (found := find_shard(task)):
         return found
     recipe, count = task.recipe, len(task.initial)
@@ -146,13 +135,7 @@ def make_shard(task: Task, progress: Callable[[int], None] | None = None) -> Sha
         f.attrs["accuracy"] = json.dumps(dataclasses.asdict(accuracy))
         f.flush()
         image = f.id.get_file_image()
-    try:
-        with replacing(task.path, overwrite=True) as temporary:
-            temporary.write_bytes(image)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise disk_full(task.path.parent) from None
+    write_shard(task.path, image)
     return Shard(task.number, count, known, accuracy, reused=False)
 
 
@@ -173,18 +156,3 @@ def find_shard(task: Task) -> Shard | None:
     except (OSError, KeyError, ValueError, TypeError, RuntimeError):
         return None  # missing or damaged
     return Shard(task.number, len(task.initial), known, accuracy, reused=True)
-
-
-def differing_versions(found: dict[str, str], wanted: dict[str, str], where: str) -> str:
-    """The sentence about a machine on which the numbers may differ."""
-    name = next(name for name in wanted if found.get(name) != wanted[name])
-    return (
-        f"{where} has {name} {found.get(name)}, but {name} {wanted[name]} is used here: the bits "
-        "of the states would depend on who computes them; install the same versions everywhere"
-    )
-
-
-def disk_full(folder: Path) -> OSError:
-    """What to say when there is no more room."""
-    text = "the disk is full; make room and go on with --resume (resume=True in Python)"
-    return OSError(errno.ENOSPC, text, str(folder))

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,20 +20,18 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vpintegrator.claim import claim_folder
 from vpintegrator.data.dataset_file import save_dataset
 from vpintegrator.data.generation.accuracy import combine
 from vpintegrator.data.generation.plan import Plan
-from vpintegrator.data.generation.shard import Shard, disk_full, group_parts, versions
+from vpintegrator.data.generation.shard import Shard, group_parts
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.view import SHARD_FORMAT, ShardLayout, View, shard_name
-from vpintegrator.errors import InputError
-from vpintegrator.files import check_space, disk_errors, publish, replacing
+from vpintegrator.files import check_space, publish
+from vpintegrator.shard_folder import ShardFolder, disk_full, remove_shards
+from vpintegrator.workers import versions
 
-_IDENTITY = "dataset.json"
 
-
-class Shards:
+class Shards(ShardFolder):
     """The folder of one dataset.
 
     Parameters
@@ -43,20 +40,11 @@ class Shards:
         The dataset's file.
     recipe, plan
         What it will hold.
-
-    Attributes
-    ----------
-    folder
-        ``path`` with ``.shards`` at its end.
-    identity
-        Hash of all that the numbers depend on.
     """
 
     def __init__(self, path: Path, recipe: Recipe, plan: Plan) -> None:
-        self.path, self.recipe, self.plan = path, recipe, plan
-        self.folder = folder_of(path)
-        self._bound = False
-        self._identity: dict[str, Any] = {
+        self.recipe, self.plan = recipe, plan
+        depends: dict[str, Any] = {
             "format": SHARD_FORMAT,
             "recipe": recipe.text,
             "system": recipe.system.text,
@@ -66,64 +54,13 @@ class Shards:
         }
         if recipe.vary is not None:
             conditions = hashlib.sha256(plan.conditions.tobytes()).hexdigest()
-            self._identity["conditions"] = conditions
-        self.identity = hashlib.sha256(json.dumps(self._identity).encode()).hexdigest()
+            depends["conditions"] = conditions
+        super().__init__(path, "dataset", "generation", depends)
 
-    @contextmanager
-    def open(self, resume: bool, overwrite: bool) -> Iterator[None]:
-        """Make the folder or take over what is in it, and keep others from writing to it.
-
-        Afterwards it is gone if it holds nothing of use.
-
-        Raises
-        ------
-        InputError
-            If it holds shards and ``resume`` is false, or those of another dataset, or somebody
-            else writes to it.
-        """
-        with disk_errors(self.folder):
-            self.folder.mkdir(exist_ok=True)
-        with claim_folder(self.folder, "another process is generating into"):
-            found = self._prepare(resume, overwrite)
-            try:
-                yield
-            except InputError:
-                if not found and not self._bound:
-                    remove_shards(self.path)  # no dataset can come of them
-                raise
-            finally:
-                if not self._finished():
-                    remove_shards(self.path)
-
-    def _prepare(self, resume: bool, overwrite: bool) -> bool:
-        """Whether there are shards to go on with."""
-        found = self._finished()
-        difference = self._difference() if found else None
-        if found and overwrite and (difference or not resume):
-            if _is_view(self.path):
-                self.path.unlink()  # it is nothing without them
-        elif found and not resume:
-            raise InputError(
-                f"{self.folder} is what an interrupted generation left, or a part of a dataset: go "
-                "on with it by --resume (resume=True in Python), or start anew with --overwrite"
-            )
-        elif found and difference:
-            raise InputError(
-                f"{self.folder} belongs to another dataset ({difference}): repeat the command that "
-                "was interrupted, or start anew with --overwrite"
-            )
-        elif found:
-            for left in self.folder.glob(".*.part"):
-                left.unlink(missing_ok=True)
-            return True
-        for left in self.folder.iterdir():
-            left.unlink(missing_ok=True)
-        with replacing(self.folder / _IDENTITY) as temporary:
-            temporary.write_text(json.dumps(self._identity, indent=1), encoding="utf-8")
-        return False
-
-    def _finished(self) -> bool:
-        return any(self.folder.glob("*.h5"))
+    def replace(self) -> None:
+        """A view of the shards is nothing without them."""
+        if _is_view(self.path):
+            self.path.unlink()
 
     def check_space(self, copies: int) -> None:
         """Say before the work that it will not fit on the disk, and that ``copies`` are made.
@@ -175,7 +112,7 @@ class Shards:
         else:
             sizes = [(self.folder / shard_name(s.number)).stat().st_size for s in shards]
             save(self._virtual_layouts(), shards=(self.folder.name, sizes))
-        self._bound = True
+        self.complete = True
         try:
             publish(new, self.path, overwrite)
         finally:
@@ -217,31 +154,6 @@ class Shards:
                 )
                 start = end
         return virtual
-
-    def _difference(self) -> str | None:
-        """What tells the folder's dataset from this one; None where nothing does."""
-        try:
-            saved = json.loads((self.folder / _IDENTITY).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return f"{_IDENTITY} is missing or damaged"
-        if not isinstance(saved, dict):
-            return f"{_IDENTITY} is damaged"
-        for key, value in self._identity.items():
-            if saved.get(key) != value:
-                if key in versions():
-                    return f"it was begun with {key} {saved.get(key)}, and this is {value}"
-                return f"{key} differs"
-        return None
-
-
-def folder_of(path: Path) -> Path:
-    """The folder of shards that belongs to a dataset's file."""
-    return path.with_name(f"{path.name}.shards")
-
-
-def remove_shards(path: Path) -> None:
-    """Delete the folder of shards, if there is one."""
-    shutil.rmtree(folder_of(path), ignore_errors=True)
 
 
 def _is_view(path: Path) -> bool:

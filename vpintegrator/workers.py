@@ -1,4 +1,4 @@
-"""Who makes the shards: this process, a pool of processes, or a cluster that dask runs."""
+"""Who makes the shards of a large result: a pool of processes, or a cluster that dask runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import multiprocessing
 import os
+import platform
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -19,36 +20,85 @@ from concurrent.futures import (
 )
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
+from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from vpintegrator.data.generation.shard import Shard, Task, differing_versions, make_shard, versions
+from vpintegrator.argument_values import whole_number
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
     from distributed import Client
 
-Run = Callable[[Iterable[Task]], Iterator[Shard]]
+Task = TypeVar("Task")
+Shard = TypeVar("Shard")
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _CONNECT = 10.0  # seconds until a scheduler is thought to be out of reach
 _PATIENCE = 60.0  # seconds without any worker
 
 
-@contextmanager
-def here(progress: Callable[[int], None]) -> Iterator[Run]:
-    """This process; ``progress`` is told the states found since it was called last."""
-    yield partial(map, partial(make_shard, progress=progress))
+@lru_cache(1)
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    packages = {name: version(name) for name in ("vpintegrator", "numpy", "scipy", "sympy")}
+    return {"machine": platform.machine(), **packages}
+
+
+def differing_versions(found: dict[str, str], wanted: dict[str, str], where: str) -> str:
+    """The sentence about a machine on which the numbers may differ."""
+    name = next(name for name in wanted if found.get(name) != wanted[name])
+    return (
+        f"{where} has {name} {found.get(name)}, but {name} {wanted[name]} is used here: the bits "
+        "of the states would depend on who computes them; install the same versions everywhere"
+    )
+
+
+def require_versions(wanted: dict[str, str]) -> None:
+    """Make sure that this machine computes the same numbers as the one that wants them.
+
+    Raises
+    ------
+    OSError
+        If it has other versions.
+    """
+    if wanted != versions():
+        raise ChildProcessError(differing_versions(versions(), wanted, platform.node()))
+
+
+def check_workers(workers: Any, scheduler: object) -> int:
+    """The number of processes, which a scheduler has of its own.
+
+    Raises
+    ------
+    InputError
+        If it is none, or both are given.
+    """
+    workers = whole_number("workers", workers, 1)
+    if scheduler is not None and workers > 1:
+        raise InputError("workers are processes on this machine; a scheduler has its own")
+    if workers > 1:
+        check_main()
+    return workers
 
 
 @contextmanager
-def process_pool(workers: int) -> Iterator[Run]:
+def process_pool(
+    workers: int, make: Callable[[Task], Shard]
+) -> Iterator[Callable[[Iterable[Task]], Iterator[Shard]]]:
     """New processes on this machine, with one thread each.
 
     They are started afresh and not forked, which is unsafe where threads are about, and hang on a
     pipe: when it is closed, by this process or by its death, they end at once.
+
+    Parameters
+    ----------
+    workers
+        Their number.
+    make
+        What each does with a task; a function of a module, and tasks and results are pickled.
 
     Raises
     ------
@@ -60,7 +110,7 @@ def process_pool(workers: int) -> Iterator[Run]:
     executor = ProcessPoolExecutor(workers, context, _start_worker, (leash,))
     try:
         with _environment(dict.fromkeys(_THREADS, "1")):
-            submit = partial(_uninterrupted, executor.submit, make_shard)
+            submit = partial(_uninterrupted, executor.submit, make)
             yield partial(_collect, submit, lambda: 2 * workers)
     except BrokenProcessPool:
         raise ChildProcessError(
@@ -77,7 +127,7 @@ def check_main() -> None:
     """New processes import the script that is run; it must not call for new ones meanwhile."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise InputError(
-            "a script that generates with several workers is imported by each of them: put its "
+            "a script that calls for several workers is imported by each of them: put its "
             'commands below the line  if __name__ == "__main__":'
         )
 
@@ -104,7 +154,9 @@ def _end_with(leash: Connection) -> None:
 
 
 @contextmanager
-def cluster(scheduler: str | os.PathLike[str] | Client, folder: Path) -> Iterator[Run]:
+def cluster(
+    scheduler: str | os.PathLike[str] | Client, folder: Path, make: Callable[[Task], Shard]
+) -> Iterator[Callable[[Iterable[Task]], Iterator[Shard]]]:
     """The workers of a dask scheduler.
 
     Parameters
@@ -114,6 +166,8 @@ def cluster(scheduler: str | os.PathLike[str] | Client, folder: Path) -> Iterato
         or a ``distributed.Client``.
     folder
         Where the shards are written; all workers must see it.
+    make
+        What each does with a task.
 
     Raises
     ------
@@ -134,7 +188,7 @@ def cluster(scheduler: str | os.PathLike[str] | Client, folder: Path) -> Iterato
         executor = client.get_executor(pure=False)
         try:
             check = partial(_require_workers, client)
-            submit = partial(executor.submit, make_shard)
+            submit = partial(executor.submit, make)
             yield partial(_collect, submit, partial(_slots, client), check=check)
         finally:
             executor.shutdown(wait=False)

@@ -1,0 +1,165 @@
+"""The folder of shards beside a file that is made of them: what is there already.
+
+ensemble.h5                     the file
+ensemble.h5.shards/
+    ensemble.json               what the numbers depend on
+    000000.h5 ...               the shards, each renamed to this name when it is complete
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from vpintegrator.claim import claim_folder
+from vpintegrator.errors import InputError
+from vpintegrator.files import disk_errors, replacing
+from vpintegrator.workers import versions
+
+
+class ShardFolder:
+    """The folder of one file's shards.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        What it will be, ``"dataset"``.
+    making
+        What an interrupted call was, ``"generation"``.
+    depends
+        What the numbers depend on, as JSON has it, besides :func:`vpintegrator.workers.versions`.
+
+    Attributes
+    ----------
+    path
+        As given.
+    folder
+        ``path`` with ``.shards`` at its end.
+    identity
+        Hash of all that the numbers depend on.
+    complete
+        Whether the file was made, so that shards are not useless if something fails afterwards.
+    """
+
+    def __init__(self, path: Path, kind: str, making: str, depends: Mapping[str, Any]) -> None:
+        self.path, self.folder = path, folder_of(path)
+        self.complete = False
+        self._kind, self._making = kind, making
+        self._record = self.folder / f"{kind}.json"
+        self._depends = dict(depends)
+        self.identity = hashlib.sha256(json.dumps(self._depends).encode()).hexdigest()
+
+    @contextmanager
+    def open(self, resume: bool, overwrite: bool) -> Iterator[None]:
+        """Make the folder or take over what is in it, and keep others from writing to it.
+
+        Afterwards it is gone if it holds nothing of use.
+
+        Raises
+        ------
+        InputError
+            If it holds shards and ``resume`` is false, or those of something else, or somebody
+            else writes to it.
+        """
+        with disk_errors(self.folder):
+            self.folder.mkdir(exist_ok=True)
+        with claim_folder(self.folder, "another process writes to"):
+            found = self._prepare(resume, overwrite)
+            try:
+                yield
+            except InputError:
+                if not found and not self.complete:
+                    remove_shards(self.path)  # nothing can come of them
+                raise
+            finally:
+                if not self._finished():
+                    remove_shards(self.path)
+
+    def replace(self) -> None:
+        """Called before the shards of another file are deleted."""
+
+    def _prepare(self, resume: bool, overwrite: bool) -> bool:
+        """Whether there are shards to go on with."""
+        found = self._finished()
+        difference = self._difference() if found else None
+        if found and overwrite and (difference or not resume):
+            self.replace()
+        elif found and not resume:
+            raise InputError(
+                f"{self.folder} is what an interrupted {self._making} left, or a part of a "
+                f"{self._kind}: go on with it by --resume (resume=True in Python), or start anew "
+                "with --overwrite"
+            )
+        elif found and difference:
+            raise InputError(
+                f"{self.folder} belongs to another {self._kind} ({difference}): repeat the command "
+                "that was interrupted, or start anew with --overwrite"
+            )
+        elif found:
+            for left in self.folder.glob(".*.part"):
+                left.unlink(missing_ok=True)
+            return True
+        for left in self.folder.iterdir():
+            left.unlink(missing_ok=True)
+        with replacing(self._record) as temporary:
+            temporary.write_text(json.dumps(self._depends, indent=1), encoding="utf-8")
+        return False
+
+    def _finished(self) -> bool:
+        return any(self.folder.glob("*.h5"))
+
+    def _difference(self) -> str | None:
+        """What tells the folder's shards from these; None where nothing does."""
+        try:
+            saved = json.loads(self._record.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return f"{self._record.name} is missing or damaged"
+        if not isinstance(saved, dict):
+            return f"{self._record.name} is damaged"
+        for key, value in self._depends.items():
+            if saved.get(key) != value:
+                if key in versions():
+                    return f"it was begun with {key} {saved.get(key)}, and this is {value}"
+                return f"{key} differs"
+        return None
+
+
+def folder_of(path: Path) -> Path:
+    """The folder of shards that belongs to a file."""
+    return path.with_name(f"{path.name}.shards")
+
+
+def remove_shards(path: Path) -> None:
+    """Delete the folder of shards, if there is one."""
+    shutil.rmtree(folder_of(path), ignore_errors=True)
+
+
+def write_shard(path: Path, image: bytes) -> None:
+    """Write a shard that was made in memory, whole or not at all.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    try:
+        with replacing(path, overwrite=True) as temporary:
+            temporary.write_bytes(image)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise disk_full(path.parent) from None
+
+
+def disk_full(folder: Path) -> OSError:
+    """What to say when there is no more room."""
+    text = "the disk is full; make room and go on with --resume (resume=True in Python)"
+    return OSError(errno.ENOSPC, text, str(folder))
