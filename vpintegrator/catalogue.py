@@ -98,6 +98,9 @@ def system_summaries() -> list[SystemSummary]:
         size = ", ".join(key for key in parameters if key in named)
         if "hamiltonian" in table:
             structure = "Hamiltonian"
+        elif "map" in table:
+            claims = {"symplectic": "symplectic map", "divergence_free": "volume-preserving map"}
+            structure = next((name for key, name in claims.items() if table.get(key)), "map")
         else:
             free = table.get("divergence_free", False)
             structure = "divergence-free" if free else "not divergence-free"

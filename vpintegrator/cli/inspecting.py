@@ -122,7 +122,8 @@ def _origin(dataset: Dataset) -> None:
         known = (
             f"{key} {_short(attributes[key])}" for key in ("rtol", "atol") if key in attributes
         )
-        say("solver", ", ".join([_short(attributes.get("solver", "not known")), *known]))
+        solver = "none: iterated by formula" if dataset.system.is_discrete else "not known"
+        say("solver", ", ".join([_short(attributes.get("solver", solver)), *known]))
     if "estimated_error" in accuracy:
         say(
             "accuracy",

@@ -20,9 +20,12 @@ def report_generated(dataset: Dataset) -> None:
     """Of trajectories that were integrated."""
     say_title(dataset.title)
     say("trajectories", dataset.description)
+    error = dataset.accuracy.get("estimated_error")
     say(
         "accuracy",
-        f"error about {dataset.accuracy['estimated_error']:.1e} "
+        "iterated by formula: exact but for rounding"
+        if error is None
+        else f"error about {error:.1e} "
         f"({dataset.accuracy['sample']} trajectories integrated again, more tightly)",
     )
     drift = ", ".join(

@@ -426,6 +426,9 @@ def _list_methods(system: System | None) -> None:
 def _say_what_is_left_out(system: System) -> None:
     from vpintegrator.rollout import applicable_methods
 
+    if system.is_discrete:
+        console().print(f"left out: all classical methods, as {system.name} is a map")
+        return
     for reason in applicable_methods(system)[1].values():
         console().print(f"left out: {reason}", soft_wrap=True)
 

@@ -92,12 +92,13 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
             out.print(text)
     width = max(out.width - 2, 60)
     equations = "not known: measured" if system.is_measured else equations_unicode(system, width)
-    section("Equations", equations)
+    section("Map" if system.is_discrete else "Equations", equations)
     if system.parameters:
         section("Parameters", *(f"{k} = {_value(v)}" for k, v in system.parameters.items()))
     section("Invariants", invariants_unicode(system, width) or "none declared")
+    reversal = "(ρ M ρ M = 1)" if system.is_discrete else "(f(ρz) = -ρ f(z))"
     section(
-        "Reversing symmetries (f(ρz) = -ρ f(z))",
+        f"Reversing symmetries {reversal}",
         *(symmetries_unicode(system) or ["none declared"]),
     )
     if system.bodies:
@@ -110,11 +111,14 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         words = (f"{system.components[i]} {period:.9g}" for i, period in angles.items())
         section("Angles and their periods", ", ".join(words))
     if not system.is_measured:
-        section("Divergence", divergence_unicode(system, width))
+        section(
+            "Derivative" if system.is_discrete else "Divergence", divergence_unicode(system, width)
+        )
     if system.chart:
         section(f"Other coordinates, {system.chart.system.structure} there", *_chart(system))
-    if system.defaults:
-        section("Suggested", ", ".join(f"{k} {v:g}" for k, v in system.defaults.items()))
+    hidden = "step" if system.is_discrete else ""  # is always one
+    if suggested := [f"{k} {v:g}" for k, v in system.defaults.items() if k != hidden]:
+        section("Suggested", ", ".join(suggested))
     write_json(lambda: system_results(system))
 
 

@@ -96,6 +96,7 @@ def save_dataset(
         If the file exists and ``overwrite`` is false, or cannot be written.
     """
     times, varying = recipe.times, None
+    solver = {"solver": recipe.method, "rtol": recipe.rtol, "atol": recipe.atol}
     if recipe.vary is not None and conditions is not None:
         values = {name: conditions[which] for name, (which, _) in recipe.parts().items()}
         varying = Conditions(recipe.vary.bounds, values)
@@ -110,9 +111,7 @@ def save_dataset(
             "title": printable(recipe.title or recipe.system.title),
             "recipe": recipe.text,
             "seed": recipe.seed,
-            "solver": recipe.method,
-            "rtol": recipe.rtol,
-            "atol": recipe.atol,
+            **(solver if recipe.is_solved else {}),
             "accuracy": json.dumps(accuracy),
             "fingerprint": combined_fingerprint(known_digests, recipe.step, varying),
             "noise": noise,

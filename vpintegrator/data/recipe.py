@@ -108,6 +108,11 @@ class Recipe:
         _require_number(self.rtol, f"{where}, [solver] rtol", positive=True)
         _require_number(self.atol, f"{where}, [solver] atol", positive=True)
         check_solver(self.method, self.rtol, self.atol, f"{where}, [solver]: ")
+        if self.system.is_discrete and self.step != 1:
+            raise InputError(
+                f"{where}, step: a step of {self.system.name}, a map, is one iteration; leave it "
+                "out"
+            )
         self._check_observation()
         if self.vary is not None and not self.vary.ranges:
             object.__setattr__(self, "vary", None)
@@ -173,6 +178,11 @@ class Recipe:
         if self.varied is None or self.vary is None:
             return self.system
         return ScaledFlow(self.varied, *self.vary.split(conditions, self.step))
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether a solver has a part in the states; a map by formula is only iterated."""
+        return not self.system.equations.stages
 
     @property
     def duration(self) -> float:
@@ -311,7 +321,9 @@ class Recipe:
             "split": self.split.table,
             "observation": self.observation.table,
             "vary": self.vary.table if self.vary else {},
-            "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol},
+            "solver": {"method": self.method, "rtol": self.rtol, "atol": self.atol}
+            if self.is_solved
+            else {},
         }
         return toml_text(values, tables)
 

@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vpintegrator.dynamics.algebra import Angle, Expression, Value, below
+from vpintegrator.dynamics.component_table import read_components
 from vpintegrator.dynamics.constants import HIGH, high
 from vpintegrator.dynamics.equations import (
     Equations,
-    read_components,
     read_state_and_formulas,
 )
 from vpintegrator.dynamics.field_functions import is_short, written

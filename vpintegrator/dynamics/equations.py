@@ -13,8 +13,10 @@ import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, Value
 from vpintegrator.dynamics.clock import Clock, read_clock, refuse_time, require_time
+from vpintegrator.dynamics.component_table import read_components
 from vpintegrator.dynamics.constants import Number, size, tidy
 from vpintegrator.dynamics.expression import Scope, check_name, parse, readable
+from vpintegrator.dynamics.map_equations import Stage, read_map
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.toml import check_keys
 
@@ -33,9 +35,13 @@ _KEYS = {
     "parameters",
     "hamiltonian",
     "vector_field",
+    "map",
+    "iterations",
+    "return_map",
     "measured",
     "invariants",
     "divergence_free",
+    "symplectic",
     "reversing_symmetry",
     "symmetry",
     "periodic",
@@ -60,7 +66,7 @@ class Equations:
         For a state of arrays, the indices of each array's components.
     vector_field
         Right-hand sides of z' = f(z), in the order of the components; none where the file says
-        ``measured = true``.
+        ``measured = true``, and for maps.
     hamiltonian
         H(q, p), or H(q, p, t), where the system was given by one, else None.
     invariants
@@ -78,6 +84,13 @@ class Equations:
         What this was read from: the file's name and tables, and the parameters as written.
     clock
         Number of the component that is the time, the last; None where nothing depends on time.
+    stages
+        Of a map: new values of the components that each stage changes, by their numbers; the stages
+        are applied one after the other.
+    iterations
+        How many times all stages are applied in one step.
+    symplectic
+        What the file claims of a map, or None when it claims nothing.
     """
 
     components: tuple[str, ...]
@@ -94,6 +107,9 @@ class Equations:
     table: Mapping[str, Any] = field(repr=False)
     definitions: Mapping[str, Any] = field(repr=False)
     clock: int | None = None
+    stages: tuple[Stage, ...] = ()
+    iterations: int = 1
+    symplectic: bool | None = None
 
     @property
     def algebra(self) -> Algebra:
@@ -138,6 +154,21 @@ class Equations:
             for symbol, slope in self.algebra.gradient(component).items()
             if symbol in index  # and no parameter that is left open
         }
+
+    @cached_property
+    def stage_slopes(self) -> tuple[dict[tuple[int, int], Value], ...]:
+        """Of each stage of a map, the derivatives of new values by components that are not zero."""
+        index = {symbol: j for j, symbol in enumerate(self.symbols)}
+        self.algebra.allow_derivatives()
+        return tuple(
+            {
+                (i, index[symbol]): slope
+                for i, value in stage.items()
+                for symbol, slope in self.algebra.gradient(value).items()
+                if symbol in index
+            }
+            for stage in self.stages
+        )
 
 
 def plain_values(values: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -233,6 +264,7 @@ def read_state_and_formulas(
         )
         for name, text in _table(table, "invariants", source).items()
     }
+    stages, iterations = read_map(table, source, scope, components, arrays)
     hamiltonian, vector_field = _read_vector_field(
         table, source, scope, components, symbols, arrays, clock
     )
@@ -242,9 +274,9 @@ def read_state_and_formulas(
         )
     if hamiltonian is not None and clock is None and "energy" not in invariants:
         invariants = {"energy": hamiltonian, **invariants}
-    claim = table.get("divergence_free")
-    if claim is not None and not isinstance(claim, bool):
-        raise InputError(f"{source}, divergence_free: expected true or false, found {claim!r}")
+    for key in ("divergence_free", "symplectic"):
+        if not isinstance(table.get(key, False), bool):
+            raise InputError(f"{source}, {key}: expected true or false, found {table[key]!r}")
     return Equations(
         components=components,
         symbols=symbols,
@@ -256,12 +288,15 @@ def read_state_and_formulas(
             table, source, scope, components, symbols, arrays, clock
         ),
         periods=_read_periods(table, source, scope, components, arrays, clock),
-        divergence_free=claim,
+        divergence_free=table.get("divergence_free"),
         scope=scope,
         source=source,
         table=table,
         definitions=definitions,
         clock=None if clock is None else len(components) - 1,
+        stages=stages,
+        iterations=iterations,
+        symplectic=table.get("symplectic"),
     )
 
 
@@ -380,59 +415,6 @@ def _read_state(
     return tuple(components), symbols, arrays
 
 
-def read_components(
-    entries: Mapping[str, Any],
-    where: str,
-    scope: Scope,
-    components: tuple[str, ...],
-    arrays: Mapping[str, tuple[int, ...]],
-) -> dict[int, Value]:
-    """One expression a component: ``z1 = "..."``; for arrays ``q = "...i..."`` or a list.
-
-    Returns
-    -------
-    dict
-        Expressions by the number of the component, for those that are named.
-
-    Raises
-    ------
-    InputError
-        For a component that the state does not have, or that is given twice.
-    """
-    found: dict[int, Value] = {}
-    for key, text in entries.items():
-        here = f"{where} {key}"
-        new: dict[int, Value] = {}
-        if key in arrays:
-            indices = arrays[key]
-            if isinstance(text, list):
-                if len(text) != len(indices):
-                    raise InputError(
-                        f"{here}: {len(text)} expressions for {len(indices)} components"
-                    )
-                texts = text
-            else:
-                texts = [text] * len(indices)
-            if "i" in scope.values or "i" in scope.integers:
-                raise InputError(f"{here}: 'i' is the component's index; rename the parameter 'i'")
-            for i, (index, entry) in enumerate(zip(indices, texts, strict=True)):
-                local = Scope(scope.values, {**scope.integers, "i": i}, scope.algebra)
-                new[index] = parse(entry, local, here)
-        elif key in components:
-            new[components.index(key)] = parse(text, scope, here)
-        else:
-            known = [*arrays, *components]
-            raise InputError(
-                f"{here}: the state has no component '{key}'"
-                f"{nearest(key, known) or ' (it has: ' + ', '.join(known[:12]) + ')'}"
-            )
-        for index, expression in new.items():
-            if index in found:
-                raise InputError(f"{here}: component {components[index]} is given twice")
-            found[index] = expression
-    return found
-
-
 def _read_vector_field(
     table: Mapping[str, Any],
     source: str,
@@ -449,9 +431,11 @@ def _read_vector_field(
                 "with neither hamiltonian nor [vector_field]"
             )
         return None, ()
+    if "map" in table:
+        return None, ()
     if ("hamiltonian" in table) == ("vector_field" in table):
         raise InputError(
-            f'{source}: give either hamiltonian = "..." or a table [vector_field]'
+            f'{source}: give either hamiltonian = "..." or a table [vector_field] or [map]'
             + (", not both" if "hamiltonian" in table else "")
         )
     ticking: tuple[Value, ...] = () if clock is None else (1,)

@@ -79,6 +79,8 @@ class Family:
             raise InputError(f"a family needs conditions, each once, not {list(conditions)}")
         if (STEP in self.conditions) == (step is not None):
             raise InputError("give the step of a family where it is none of its conditions")
+        if system.is_discrete and step is None:
+            raise InputError(f"the step of {system.name}, a map, is one iteration: it cannot vary")
         names = [name for name in self.conditions if name != STEP]
         if system.is_measured:  # whatever was recorded may be a condition
             self._equations = system.equations
@@ -178,6 +180,9 @@ def _plain_equations(family: Family) -> _Made:
     """The equations in the conditions themselves."""
     equations = family._equations
     algebra, step = equations.algebra, family._step
+    if equations.stages:
+        made = _extended(equations, family._symbols, [], [], False)
+        return made, list(family._symbols), []
     hamiltonian = _hamiltonian(equations)
     formulas = equations.vector_field if hamiltonian is None else [hamiltonian]
     values = [algebra.multiply(step, value) for value in formulas]
@@ -277,7 +282,10 @@ class _ExtendedSystem(System):
         self._initial_table = None
         self.bodies, self.chart, self.plot = None, None, base.plot
         self.invariants, self.coordinates = {}, {}
-        self.divergence_free = check_identities(Trial(equations), self._source)
+        self.divergence_free, self.is_canonical = base.divergence_free, base.is_canonical
+        if not equations.stages:
+            self.divergence_free = check_identities(Trial(equations), self._source)
+            self.is_canonical = equations.hamiltonian is not None
         self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]
         self.periods = {i: float(period) for i, period in equations.periods.items()}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
@@ -40,7 +41,7 @@ def solve(
     atol: float = 1e-12,
     progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
-    """Solve z' = f(z) from many initial states.
+    """Solve z' = f(z) from many initial states, or iterate a map.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def solve(
         Initial states at ``times[0]``, shape (trajectory, dim). Where the equations depend on time,
         a state holds it, and ``times`` only say how much later.
     times
-        Output times, increasing, shape (time,).
+        Output times, increasing, shape (time,). Of a map they count iterations: whole numbers.
     method
         One of :data:`METHODS`, as in :func:`scipy.integrate.solve_ivp`.
     rtol, atol
@@ -91,6 +92,8 @@ def solve(
     if not np.isfinite(times).all():
         raise InputError("an output time is not finite")
     check_solver(method, rtol, atol)
+    if system.is_discrete and (np.diff(times) % 1).any():
+        raise InputError(f"{system.name} is a map: times count its iterations, in whole numbers")
     shape = (len(initial), len(times), system.dim)
     try:
         states = np.empty(shape)
@@ -99,12 +102,60 @@ def solve(
             f"{shape[0]} trajectories of {shape[1]} states do not fit into memory; take fewer, or "
             "generate a dataset, which is written in parts"
         ) from None
+    if system.is_discrete:
+        iterate(system.map, system, initial, times, states, progress)
+        return states
     batch = batch_size(method, rtol)
     for start in range(0, len(initial), batch):
         part = slice(start, start + batch)
         with np.errstate(all="ignore"):  # a blow-up is reported once, below
             _solve_stack(system, initial[part], times, method, rtol, atol, states[part], progress)
     return states
+
+
+def iterate(
+    image: Callable[[np.ndarray], np.ndarray],
+    system: Any,
+    initial: np.ndarray,
+    times: np.ndarray,
+    states: np.ndarray,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Fill ``states`` (trajectory, time, dim) with iterates of ``image`` at the times.
+
+    Parameters
+    ----------
+    image
+        The map of states (trajectory, dim).
+    system
+        What it is of, for messages.
+    initial, times, progress
+        As for :func:`solve`.
+
+    Raises
+    ------
+    InputError
+        If an iterate is not finite; the message names the initial state.
+    """
+    state, done = initial, times[0]
+    for k, time in enumerate(times):
+        for _ in range(round(time - done)):
+            state, done = image(state), done + 1
+            if not np.isfinite(state).all():
+                raise _escape(system, initial, state, done)
+        states[:, k] = state
+        if progress:
+            progress(len(initial))
+
+
+def _escape(system: Any, initial: np.ndarray, last: np.ndarray, time: float) -> InputError:
+    worst = int(np.argmin(np.isfinite(last).all(axis=1)))
+    state = ", ".join(f"{x:.6g}" for x in initial[worst, :8])
+    return InputError(
+        f"the iterates of {system.name} from ({state}{', ...' if system.dim > 8 else ''}) end at "
+        f"iteration {time:.0f}: they grow without bound or leave the domain of the map; choose "
+        "other initial states or fewer steps"
+    )
 
 
 def check_solver(method: str, rtol: float, atol: float, where: str = "") -> None:

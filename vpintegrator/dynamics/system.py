@@ -1,4 +1,4 @@
-"""A dynamical system z' = f(z): its equations, and functions of them for NumPy and torch."""
+"""A dynamical system, z' = f(z) or a map: its equations, and functions of them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
 from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import plain_values, read_equations
+from vpintegrator.dynamics.evaluation import as_array, is_tensor, stack_numpy, stack_torch
 from vpintegrator.dynamics.expression import readable
 from vpintegrator.dynamics.field_functions import functions_in
+from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.dynamics.map_identities import check_map
 from vpintegrator.dynamics.plot import read_plot
 from vpintegrator.dynamics.state_function import (
     ScalarFunction,
@@ -42,10 +45,13 @@ _DEFAULTS = {"step": float, "steps": int, "time": float}
 
 
 class System:
-    """A system of ordinary differential equations, described by a TOML text.
+    """A system of ordinary differential equations, or a map, described by a TOML text.
 
     Where the equations depend on time, it is the last component of the state, with t' = 1 (the
     extended phase space), so that the system is autonomous like any other.
+
+    A discrete system is a map that is iterated, with ``map`` instead of ``vector_field``; its step
+    is 1, and its time counts iterations.
 
     States and time are dimensionless. Every function takes a NumPy array or a torch tensor of
     shape (..., dim) and returns the same kind; they are vectorised over the leading dimensions.
@@ -75,9 +81,12 @@ class System:
     invariants
         Functions of the state that are constant along every solution, by name.
     divergence_free
-        Whether the flow preserves phase-space volume.
+        Whether the flow, or the map, preserves phase-space volume.
+    is_canonical
+        Whether it keeps the form dq dp of states (q, p): Hamiltonian flows, and symplectic maps.
     reversing_symmetries
-        Matrices rho, (dim, dim), with f(rho z) = -rho f(z) and rho rho = identity.
+        Matrices rho, (dim, dim), with f(rho z) = -rho f(z) and rho rho = identity; of a map M,
+        rho M rho M = identity.
     bodies
         How many bodies the state is of and which of their translations, rotations and permutations
         are symmetries, a :class:`Bodies`; None where the file declares none.
@@ -132,6 +141,8 @@ class System:
         self._source, self.defaults = source, _read_defaults(table, source)
         with _within_reach(source):
             self.equations, self.parameters = read_equations(table, source, given)
+            if self.is_discrete:
+                _check_map_defaults(self.defaults, source)
             self.definitions = dict(self.equations.definitions)
             self._check()
         self._initial_table = table.get("initial_conditions")
@@ -143,7 +154,11 @@ class System:
         source, equations = self._source, self.equations
         self.bodies = read_bodies(equations, source)
         trial = Trial(equations, images_of(self.bodies), points)
-        self.divergence_free = check_identities(trial, source)
+        if equations.stages:
+            self.divergence_free, self.is_canonical = check_map(equations, source)
+        else:
+            self.divergence_free = check_identities(trial, source)
+            self.is_canonical = equations.hamiltonian is not None
         if self.bodies is not None:
             check_bodies(trial, self.bodies, source)
         self.plot = read_plot(equations, source)
@@ -210,9 +225,15 @@ class System:
 
     @property
     def structure(self) -> str:
-        """In words: Hamiltonian, divergence-free, not divergence-free, or measured."""
+        """In words: Hamiltonian, divergence-free, not divergence-free, or measured.
+
+        Of a map: symplectic map, volume-preserving map, or map.
+        """
         if self.is_measured:
             return "measured"
+        if self.is_discrete:
+            kept = "symplectic" if self.is_canonical else "volume-preserving"
+            return f"{kept} map" if self.is_canonical or self.divergence_free else "map"
         if self.is_hamiltonian:
             return "Hamiltonian"
         return "divergence-free" if self.divergence_free else "not divergence-free"
@@ -220,7 +241,27 @@ class System:
     @property
     def is_measured(self) -> bool:
         """Whether only states are known, and no equations (``measured = true`` in the file)."""
-        return not self.equations.vector_field
+        return not (self.equations.vector_field or self.is_discrete)
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether this is a map that is iterated, and no differential equation.
+
+        Examples
+        --------
+        >>> system = vp.load_system('''
+        ... state = ["q", "p"]
+        ... symplectic = true
+        ... parameters = { K = 0.5 }
+        ... [[map]]
+        ... p = "p + K*sin(q)"
+        ... [[map]]
+        ... q = "q + p"
+        ... ''')
+        >>> system.is_discrete, system.structure, system.map([0.0, 1.0])
+        (True, 'symplectic map', array([1., 1.]))
+        """
+        return bool(self.equations.stages)
 
     def require_equations(self, what: str) -> None:
         """Raise InputError where ``what`` needs the equations and they are not known."""
@@ -230,13 +271,23 @@ class System:
                 "measured"
             )
 
+    def require_vector_field(self, what: str) -> None:
+        """Raise InputError where ``what`` needs a vector field and there is none, or none known."""
+        self.require_equations(what)
+        if self.is_discrete:
+            raise InputError(
+                f"{what} needs a vector field, but {self.name} is a map: its steps are iterations"
+            )
+
     @cached_property
     def functions(self) -> list[str]:
         """Functions in the vector field that are no polynomials, as expressions of ``z[0]``, ...
 
-        Where it depends on time those of its derivative by that too: a step is over some of it.
+        Where it depends on time those of its derivative by that too: a step is over some of it. Of
+        a map those in its stages.
         """
-        return self._functions_in(self.equations.vector_field)
+        stages = [value for stage in self.equations.stages for value in stage.values()]
+        return self._functions_in([*self.equations.vector_field, *stages])
 
     @cached_property
     def hamiltonian_functions(self) -> list[str]:
@@ -254,7 +305,9 @@ class System:
 
     @property
     def cyclic(self) -> list[int]:
-        """Numbers of the components that the vector field does not depend on."""
+        """Numbers of the components that the vector field does not depend on; none of a map."""
+        if self.is_discrete:
+            return []
         used = 0
         for value in self.equations.vector_field:
             used |= value.depends if isinstance(value, Expression) else 0
@@ -264,7 +317,48 @@ class System:
     @property
     def conserved(self) -> list[int]:
         """Numbers of the components that stay as they are."""
+        if self.is_discrete:
+            changed = set[int]().union(*self.equations.stages)
+            return [i for i in range(self.dim) if i not in changed]
         return [i for i, value in enumerate(self.equations.vector_field) if value == 0]
+
+    def map(self, state: Any) -> Any:
+        """Image of a state under one step of a discrete system, shape (..., dim).
+
+        Raises
+        ------
+        InputError
+            If this is no map, or the state is none of it.
+        """
+        tensor = is_tensor(state)
+        state = self._checked(state)
+        if tensor:
+            found = self._formula_map.columns(state.unbind(-1), "torch")
+            return stack_torch(found, state[..., 0])
+        with np.errstate(all="ignore"):  # what escapes is not finite
+            found = self._formula_map.columns([*np.moveaxis(state, -1, 0)], "numpy")
+        return stack_numpy(found, state[..., 0])
+
+    def map_jacobian(self, state: Any) -> np.ndarray:
+        """Derivatives of the map by the state's components, shape (..., dim, dim); NumPy alone."""
+        state = np.asarray(self._checked(state))
+        with np.errstate(all="ignore"):
+            found = self._formula_map.jacobian(np.moveaxis(state, -1, 0))
+        return np.moveaxis(found, (0, 1), (-2, -1))
+
+    def _checked(self, state: Any) -> Any:
+        """A state of the map: an array or a tensor."""
+        if not self.is_discrete:
+            raise InputError(
+                f"{self.name} is no map: it has a vector field, and solve gives its states"
+            )
+        state = state if is_tensor(state) else as_array(state)
+        if not state.shape or state.shape[-1] != self.dim:
+            raise InputError(
+                f"a state of {self.name} has {self.dim} components in its last dimension, but the "
+                f"array given has shape {tuple(state.shape)}"
+            )
+        return state
 
     def vector_field(self, state: Any) -> Any:
         """Right-hand side f(z), shape (..., dim)."""
@@ -304,7 +398,7 @@ class System:
 
     def divergence(self, state: Any) -> Any:
         """Sum of df_i/dz_i, shape (...)."""
-        self.require_equations("the divergence")
+        self.require_vector_field("the divergence")
         return self._divergence(state)
 
     @property
@@ -336,13 +430,17 @@ class System:
         )
 
     @cached_property
+    def _formula_map(self) -> FormulaMap:
+        return FormulaMap(self.equations)
+
+    @cached_property
     def _field(self) -> StateFunction:
-        self.require_equations("the vector field")
+        self.require_vector_field("this")
         return StateFunction(self.equations, self.equations.vector_field)
 
     @cached_property
     def _jacobian(self) -> tuple[list[tuple[int, int]], StateFunction]:
-        self.require_equations("the Jacobian matrix")
+        self.require_vector_field("the Jacobian matrix")
         with _within_reach(self._source):
             entries = self.equations.jacobian
         return list(entries), StateFunction(self.equations, list(entries.values()))
@@ -439,3 +537,12 @@ def _read_defaults(table: Mapping[str, Any], source: str) -> dict[str, Any]:
             )
         result[key] = _DEFAULTS[key](value)
     return result
+
+
+def _check_map_defaults(defaults: dict[str, Any], source: str) -> None:
+    """A step of a map is one iteration."""
+    if defaults.setdefault("step", 1.0) != 1:
+        raise InputError(
+            f"{source}, [defaults] step: a step of a map is one iteration; leave it out (the key "
+            "'iterations' says how many times its stages are applied in one)"
+        )

@@ -28,18 +28,18 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.evaluation import evaluator
 from vpintegrator.errors import InputError
 
-_POINTS = 12
-_FEWEST = 3  # that must have finite values, where so many are tried
+POINTS = 12
+FEWEST = 3  # that must have finite values, where so many are tried
 _FUNCTION = 10  # additions that a function or a power takes as long as
-_LARGEST_COST = 500_000  # operations at one point
-_OPERATIONS = 100_000  # at all points together, beyond which fewer points are taken
+LARGEST_COST = 500_000  # operations at one point
+OPERATIONS = 100_000  # at all points together, beyond which fewer points are taken
 TOLERANCE = HIGH.mpf(10) ** -30
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
 
 Point = list[Any]
 
 
-def random_points(dim: int, count: int = _POINTS) -> Iterator[Point]:
+def random_points(dim: int, count: int = POINTS) -> Iterator[Point]:
     """The points, always the same."""
     generator = random.Random(20231219)
     for _ in range(count):
@@ -75,7 +75,7 @@ class Formula:
             return None
 
 
-def _cost(expressions: Sequence[Value]) -> int:
+def cost_of(expressions: Sequence[Value]) -> int:
     """How long 100 digits take, in additions."""
     nodes = below(expressions)
     slow = sum(
@@ -113,13 +113,13 @@ class Trial:
     def points(self) -> list[tuple[Point, Point]]:
         """Points where the vector field has a value, and that."""
         e = self.equations
-        cost = _cost(e.vector_field) * (
+        cost = cost_of(e.vector_field) * (
             1 + len(e.reversing_symmetries) + bool(e.periods) + self._images
         )
-        cost += sum(3 * _cost([value]) + len(e.symbols) for value in e.invariants.values())
-        if cost > _LARGEST_COST:
-            raise TooLong(f"so much that checking them takes more than {_LARGEST_COST} operations")
-        wanted = min(max(_OPERATIONS // (cost + 1), 1), _POINTS)
+        cost += sum(3 * cost_of([value]) + len(e.symbols) for value in e.invariants.values())
+        if cost > LARGEST_COST:
+            raise TooLong(f"so much that checking them takes more than {LARGEST_COST} operations")
+        wanted = min(max(OPERATIONS // (cost + 1), 1), POINTS)
         found: list[tuple[Point, Point]] = []
         for point in self._candidates:
             rates = self.field.at(point)
@@ -131,7 +131,7 @@ class Trial:
 
     def require(self, judged: int, where: str) -> None:
         """Raise InputError where hardly any point could be judged."""
-        if judged < min(max(len(self.points), 1), _FEWEST):
+        if judged < min(max(len(self.points), 1), FEWEST):
             raise InputError(
                 f"{where}: cannot be checked, the formula has no finite value at random points"
             )

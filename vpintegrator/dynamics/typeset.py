@@ -26,7 +26,12 @@ _SHOWN = 12  # of a large system without arrays
 
 
 def equations_unicode(system: System, width: int = 100) -> str:
-    """Hamiltonian and equations of motion in Unicode, for a terminal of ``width`` columns."""
+    """Hamiltonian and equations of motion in Unicode, for a terminal of ``width`` columns.
+
+    Of a map the new values of components, stage by stage.
+    """
+    if system.equations.stages:
+        return _stages_unicode(system, width)
     if _by_array(system):
         rows = _rows(system, in_a_line, _dotted_unicode, "∂H/∂{}[i]")
         return "\n".join(_filled(name, right, width) for name, right in rows)
@@ -40,7 +45,9 @@ def equations_unicode(system: System, width: int = 100) -> str:
 
 def equations_latex(system: System) -> str:
     """The same as a LaTeX ``align*`` environment."""
-    if _by_array(system):
+    if system.equations.stages:
+        rows = _stages_latex(system)
+    elif _by_array(system):
         slope = r"\frac{{\partial H}}{{\partial {}_{{i}}}}"
         rows = _rows(system, _latex, _dotted_latex, slope)
     else:
@@ -93,7 +100,10 @@ def _keeps_energy(system: System) -> bool:
 
 
 def divergence_unicode(system: System, width: int = 100) -> str:
-    """The divergence in Unicode."""
+    """The divergence in Unicode; of a map M, what its derivative DM keeps."""
+    if system.is_discrete:
+        volume = "det DM = 1" if system.divergence_free else "not 1"
+        return f"{volume}, DMᵀ J DM = J" if system.is_canonical else volume
     if system.divergence_free:
         return "div f = 0"
     divergence = _Written(system).divergence
@@ -143,12 +153,64 @@ class _Written:
         field = list(zip(self.components, self._exact.vector_field, strict=False))
         field = field[: self._exact.clock]  # that of the time is 1
         first = [] if self.hamiltonian is None else [("H", self.hamiltonian)]
-        return first + [(_dotted(name), self._sympy(value)) for name, value in field]
+        return first + [(_marked(name, "dot"), self._sympy(value)) for name, value in field]
+
+    @property
+    def stages(self) -> list[list[tuple[str, sympy.Expr]]]:
+        """Of a map, primed names and new values of the components that each stage changes."""
+        return [
+            [(_marked(self.components[i], "prime"), self._sympy(v)) for i, v in stage.items()]
+            for stage in self._exact.stages
+        ]
 
     @property
     def divergence(self) -> sympy.Expr | None:
         value = self._exact.divergence
         return self._sympy(value).expand() if can_be_expanded(value) else None
+
+
+def _stages_unicode(system: System, width: int) -> str:
+    """``p → p + K⋅sin(q)`` for each component that a stage changes."""
+    blocks = []
+    if _by_array(system):
+        _, lengths = _file(system)
+        stages = [
+            "\n".join(
+                _filled(name, in_a_line(text, lengths), width, " → ")
+                for name, text in _named(system, entry)
+            )
+            for entry in _map_tables(system)
+        ]
+    else:
+        stages = [
+            _stacked([_expression_unicode(name, right, width) for name, right in rows])
+            for rows in _Written(system).stages
+        ]
+    for number, text in enumerate(stages, start=1):
+        blocks.append(f"stage {number}:\n{text}" if len(stages) > 1 else text)
+    if (count := system.equations.iterations) > 1:
+        blocks.append(f"{count} times in one step")
+    return "\n".join(blocks)
+
+
+def _stages_latex(system: System) -> list[tuple[str, str]]:
+    if _by_array(system):
+        _, lengths = _file(system)
+        return [
+            (f"{name}'", _latex(text, lengths))
+            for entry in _map_tables(system)
+            for name, text in _named(system, entry)
+        ]
+    return [
+        (sympy.latex(sympy.Symbol(name)), sympy.latex(right))
+        for rows in _Written(system).stages
+        for name, right in rows
+    ]
+
+
+def _map_tables(system: System) -> list[dict[str, Any]]:
+    given = _file(system)[0]["map"]
+    return given if isinstance(given, list) else [given]
 
 
 def _symbols(value: Value | tuple[Value, ...]) -> list[Symbol]:
@@ -171,10 +233,10 @@ def _stacked(blocks: list[str]) -> str:
     return ("\n\n" if tall else "\n").join(blocks)
 
 
-def _filled(name: str, line: str, width: int) -> str:
+def _filled(name: str, line: str, width: int, sign: str = " = ") -> str:
     """A long line broken at blanks."""
     filled = textwrap.fill(
-        f"{name} = {line}",
+        f"{name}{sign}{line}",
         width,
         subsequent_indent="    ",
         break_long_words=False,
@@ -186,7 +248,7 @@ def _filled(name: str, line: str, width: int) -> str:
 def _by_array(system: System) -> bool:
     """Whether the equations are shown as the file writes them, with its indices and sums."""
     e = system.equations
-    if not e.vector_field:
+    if not e.vector_field and not e.stages:
         return False
     if not all(is_short(text) for text in _all_texts(e.table)):
         return True
@@ -209,7 +271,9 @@ def _file(system: System) -> tuple[dict[str, Any], dict[str, int]]:
 
 def _all_texts(table: Mapping[str, Any]) -> Iterator[str | float]:
     """Every formula of a file."""
-    for entry in (table.get("hamiltonian", 0), table.get("vector_field", {})):
+    stages = table.get("map", {})
+    maps = stages if isinstance(stages, list) else [stages]
+    for entry in (table.get("hamiltonian", 0), table.get("vector_field", {}), *maps):
         for text in entry.values() if isinstance(entry, Mapping) else (entry,):
             yield from text if isinstance(text, list) else (text,)
     yield from table.get("invariants", {}).values()
@@ -221,7 +285,12 @@ def _texts(system: System) -> Iterator[tuple[str, str | float]]:
     if system.is_hamiltonian:
         yield "H", table["hamiltonian"]
         return
-    for name, text in table["vector_field"].items():
+    yield from _named(system, table["vector_field"])
+
+
+def _named(system: System, table: Mapping[str, Any]) -> Iterator[tuple[str, str | float]]:
+    """Expressions of a table by component, with indices where they are of arrays."""
+    for name, text in table.items():
         if isinstance(text, list):
             yield from ((f"{name}[{k}]", entry) for k, entry in enumerate(text))
         else:
@@ -270,10 +339,10 @@ def _latex(text: str | float, lengths: Mapping[str, int]) -> str:
     return sympy.latex(as_written(text, lengths))
 
 
-def _dotted(name: str) -> str:
+def _marked(name: str, mark: str) -> str:
     # SymPy reads "dot" at the end of the letters as a dot above them: zdot_1 is ż with index 1
     match = re.fullmatch(r"([A-Za-z]+)_?\[?(\d+)\]?", name)
-    return f"{match[1]}dot{match[2]}" if match else f"{name}dot"
+    return f"{match[1]}{mark}{match[2]}" if match else f"{name}{mark}"
 
 
 def _images(system: System, rho: Any) -> str:

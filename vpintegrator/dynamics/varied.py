@@ -16,8 +16,14 @@ import numpy as np
 from vpintegrator.dynamics.algebra import Algebra, Symbol, TooLong, Value
 from vpintegrator.dynamics.coefficients import Coefficients
 from vpintegrator.dynamics.equations import Equations, read_state_and_formulas
-from vpintegrator.dynamics.evaluation import ComponentFunction, as_array, vectorised
+from vpintegrator.dynamics.evaluation import (
+    ComponentFunction,
+    as_array,
+    stack_numpy,
+    vectorised,
+)
 from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 
@@ -112,6 +118,21 @@ class VariedEquations:
             result[..., i] = value
         return result
 
+    def map_of(self, parameters: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """The map of states (trajectory, dim), each with its own parameters (trajectory, name)."""
+        columns = [*parameters.T]
+
+        def image(states: np.ndarray) -> np.ndarray:
+            with np.errstate(all="ignore"):
+                found = self._formula_map.columns([*states.T], "numpy", columns)
+            return stack_numpy(found, states[:, 0])
+
+        return image
+
+    @cached_property
+    def _formula_map(self) -> FormulaMap:
+        return FormulaMap(self.equations, self.symbols)
+
     def scaled_field(
         self, steps: np.ndarray, parameters: np.ndarray
     ) -> Callable[[np.ndarray], np.ndarray]:
@@ -143,7 +164,7 @@ class VariedEquations:
     @cached_property
     def _scaled(self) -> tuple[ComponentFunction, ComponentFunction, ComponentFunction]:
         """The field but for factors, the coefficients in both, and these factors."""
-        self.system.require_equations("the vector field")
+        self.system.require_vector_field("this")
         algebra = self.equations.algebra
         algebra.allow_derivatives()
         step = algebra.symbol("step", varies=False)
@@ -160,7 +181,7 @@ class VariedEquations:
 
     @cached_property
     def _field(self) -> ComponentFunction:
-        self.system.require_equations("the vector field")
+        self.system.require_vector_field("this")
         return self.function(self.equations.vector_field)
 
     @property

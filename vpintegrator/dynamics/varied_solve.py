@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vpintegrator.dynamics.solve import batch_size, solve
+from vpintegrator.dynamics.solve import batch_size, iterate, solve
 from vpintegrator.dynamics.system import System
 from vpintegrator.dynamics.varied import VariedEquations
 
@@ -65,7 +65,7 @@ def solve_varied(
     initial
         Initial states, (trajectory, dim).
     steps
-        The step of each trajectory, (trajectory,).
+        The step of each trajectory, (trajectory,); of a map it is 1.
     parameters
         The parameters of each, (trajectory, name).
     counts
@@ -95,6 +95,9 @@ def solve_varied(
     array([1.31 , 0.532])
     """
     states = np.empty((len(initial), len(counts), varied.dim))
+    if varied.system.is_discrete:
+        iterate(varied.map_of(parameters), varied, initial, counts, states, progress)
+        return states
     batch = batch_size(method, rtol)
     for start in range(0, len(initial), batch):
         part = slice(start, start + batch)

@@ -67,6 +67,8 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     without: set[str] = set()
     if _is_canonical(system):
         why = "the system is Hamiltonian in states (q, p), and the map symplectic"
+        if system.is_discrete:
+            why = "the map is symplectic in states (q, p)"
         of_windows = ("spt",) if system.clock is None else ()
         for name in of_windows if windows else ("spff", *of_windows):
             missing = names - known[name]
@@ -262,7 +264,7 @@ def _is_sum_of_shears(system: System, architecture: type[Integrator]) -> bool:
 def _is_canonical(system: System, clock: bool = True) -> bool:
     """Whether models move positions and momenta alone; of a time those that have a ``clock``."""
     last = clock and system.clock == system.dim - 1
-    return system.is_hamiltonian and (system.clock is None or last)
+    return system.is_canonical and (system.clock is None or last)
 
 
 def _known(architecture: type[Integrator]) -> Iterable[str]:

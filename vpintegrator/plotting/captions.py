@@ -114,7 +114,10 @@ def reference(scene: Scene) -> str:
         end = f" and ends at t = {grouped(report.reference_time)}"
     if report.is_reference_given:
         return f"The reference is made of the states given{end}."
-    return f"The reference is accurate to about {report.reference_error.max():.0e}{end}."
+    error = report.reference_error.max()
+    if not error:
+        return f"The reference is the map itself{end}."
+    return f"The reference is accurate to about {error:.0e}{end}."
 
 
 def divergence(scene: Scene, mark: str = "") -> list[str]:

@@ -34,7 +34,7 @@ def refinement(system: System, orbits: np.ndarray, step: float) -> int:
     the system is measured, or the steps are so long that the curve would not follow its field.
     """
     angle = turning(orbits[..., : system.phase_dim])
-    if angle <= COARSE or system.is_measured:
+    if angle <= COARSE or system.is_measured or system.is_discrete:
         return 1
     pieces = min(int(np.ceil(angle / _FINE)), _MOST)
     some = orbits[:4, :_SAMPLED]

@@ -33,7 +33,7 @@ def planes_of(system: System) -> list[tuple[int, int]]:
     """
     names = [*system.components, *system.coordinates]
     named = [(names.index(x), names.index(y)) for x, y in system.plot.planes]
-    return named or planes(system.components[: system.phase_dim], system.is_hamiltonian)
+    return named or planes(system.components[: system.phase_dim], system.is_canonical)
 
 
 def pair_of_section(system: System, component: str) -> tuple[int, int]:
@@ -44,7 +44,7 @@ def pair_of_section(system: System, component: str) -> tuple[int, int]:
     """
     cut = system.components.index(component)
     moving = system.components[: system.phase_dim]
-    pairs = [*planes_of(system), *planes(moving, system.is_hamiltonian)]
+    pairs = [*planes_of(system), *planes(moving, system.is_canonical)]
     for pair in pairs:
         if cut not in pair and max(pair) < system.dim:
             return pair

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from vpintegrator.data import Dataset
 from vpintegrator.data.inspection import Group, inspect_dataset
+from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
 from vpintegrator.plotting.curves import floored
@@ -122,7 +123,9 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     count = ORBITS if dataset.origins("train") is None else _PAIRS
     states = dataset.states("train", slice(count))[..., : system.phase_dim]
     components = system.components[: system.phase_dim]
-    dots = dataset.is_observed
+    dots = dataset.is_observed or system.is_discrete
+    if system.is_discrete:
+        states = reduced(states, system)
     look = style.adapt(Look(_COLOURS["train"], "-", ""))
     known = states[np.isfinite(states).all(axis=-1)]
     if not len(known):
@@ -140,17 +143,28 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
         colours = colours if dots else orbit_colours(len(states), style)
     else:
         part = drawn_in_plane(states, dataset.dim, dots)
-        view = Plane(part, planes(components, system.is_hamiltonian)[0], components)
+        view = Plane(part, planes(components, system.is_canonical)[0], components)
     axes = figure.add_subplot(place, projection=view.projection)
     view.frame(axes)
     draw_orbits(axes, view, part, colours[: len(part)], [dots] * len(part), style)
 
 
+def reduced(states: np.ndarray, system: System) -> np.ndarray:
+    """States (..., dim) with every angle within half a period of 0."""
+    states = np.array(states)
+    for i, period in system.periods.items():
+        if i < states.shape[-1]:
+            states[..., i] -= np.round(states[..., i] / period) * period
+    return states
+
+
 def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Style) -> None:
     """One component of the first trajectory of a group."""
     times, states = _first(dataset, group)
+    dots = dataset.is_observed or dataset.system.is_discrete
+    if dataset.system.is_discrete:
+        states = reduced(states, dataset.system)
     values = states[:, component]
-    dots = dataset.is_observed
     axes.plot(
         times,
         values,

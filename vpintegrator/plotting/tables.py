@@ -202,7 +202,8 @@ def title(report: Report) -> str:
     if report.is_reference_given:
         known = "beside the states given"
     elif report.reference_time > 0:
-        known = f"reference accurate to about {report.reference_error.max():.0e}"
+        error = report.reference_error.max()
+        known = f"reference accurate to about {error:.0e}" if error else "beside the map itself"
     return printable(
         f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "
         f"t = {grouped(report.times[-1])}, step {report.step:g} ({known})"

@@ -112,7 +112,7 @@ def compare(
     window = max(flow.window for flow in flows)
     plane = section_plane(system, measures.section)
     if measures.work_precision:
-        system.require_equations("work_precision")
+        system.require_vector_field("work_precision")
     origin = find_origin(start, models, system, window)
     by_reference = start.first_window == "reference"
     schedule = make_schedule(duration, system, step, origin, window if by_reference else 1)

@@ -137,7 +137,7 @@ class ClassicalFlow(NumericalFlow):
 
     def __init__(self, method: str | ClassicalMethod, system: System, step: float) -> None:
         self.method = find_method(method) if isinstance(method, str) else method
-        system.require_equations(self.method.name)
+        system.require_vector_field(self.method.name)
         self.method.check(system)
         self.name = self.method_name = self.method.name
         self.title, self.description = self.method.title, self.method.source

@@ -33,7 +33,7 @@ def chosen_flows(
         If there are none, or one does not fit the system.
     """
     if against is None:
-        against = () if system.is_measured else _USUAL_METHODS
+        against = () if system.is_measured or system.is_discrete else _USUAL_METHODS
     methods = classical_methods(against, models, system)
     if not models and not methods:
         raise InputError("there is nothing to compare: give a model or the name of a method")
@@ -82,13 +82,13 @@ def classical_methods(
         against = [name.strip() for name in against.split(",") if name.strip()]
     methods: dict[str, ClassicalMethod] = {}
     for name in against:
-        if name == "all" and system.is_measured:
+        if name == "all" and (system.is_measured or system.is_discrete):
             continue
         if name == "all":
             methods |= applicable_methods(system)[0]
             continue
         methods[name] = find_method(name)
-        system.require_equations(name)
+        system.require_vector_field(name)
         methods[name].check(system)
     for name in methods:
         if name in models:
@@ -111,7 +111,7 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
     reasons = {}
     for name, method in METHODS.items():
         try:
-            system.require_equations(name)
+            system.require_vector_field(name)
             method.check(system)
         except InputError as error:
             reasons[name] = str(error)

@@ -88,6 +88,8 @@ def find_step(models: Mapping[str, Integrator], system: System, step: float | No
         step, source = trained, f"that of the model {name}"
     if step is None:
         step = system.defaults.get("step")
+    elif system.is_discrete and step != 1:
+        raise InputError(f"a step of {system.name}, a map, is one iteration, not {step:g}")
     if step is None:
         raise InputError(f"{system.name} suggests no step; give step")
     return float(step)

@@ -183,7 +183,7 @@ def _velocities(
     """Normalised states, and how far the vector field there moves them in a call of the model."""
     system = data.dataset.system
     before, after = before.cpu().double(), after.cpu().double()
-    if system.is_measured:
+    if system.is_measured or system.is_discrete:
         states, moved = (before + after) / 2, after - before
     else:
         states = before

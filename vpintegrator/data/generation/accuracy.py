@@ -26,22 +26,23 @@ class Accuracy:
         For each invariant, its largest change along a trajectory, and its largest value (that of
         its terms where these cancel).
     difference
-        Largest difference in any component from the second integration.
+        Largest difference in any component from the second integration; None for maps by formula.
     sample
         Number of trajectories that were integrated a second time.
     """
 
     change: dict[str, float]
     largest: dict[str, float]
-    difference: float
+    difference: float | None
     sample: int
 
     def summary(self) -> dict[str, Any]:
         """As a dataset's ``accuracy``, see :func:`vpintegrator.generate`."""
+        drift = {name: change / (self.largest[name] or 1.0) for name, change in self.change.items()}
+        if self.difference is None:
+            return {"invariant_drift": drift}
         return {
-            "invariant_drift": {
-                name: change / (self.largest[name] or 1.0) for name, change in self.change.items()
-            },
+            "invariant_drift": drift,
             "estimated_error": self.difference,
             "sample": self.sample,
         }
@@ -55,6 +56,8 @@ def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray)
     times set the steps.
     """
     change, largest = _invariants(recipe, states, conditions)
+    if not recipe.is_solved:
+        return Accuracy(change, largest, None, 0)
     chosen = np.unique(np.linspace(0, len(states) - 1, _SAMPLE).astype(int))
     at = np.unique(np.append(np.arange(0, recipe.steps, _EVERY), recipe.steps))
     again = recipe.solve(states[chosen, 0], conditions[chosen], at, method="DOP853", tighter=10)
@@ -68,7 +71,9 @@ def combine(parts: Iterable[Accuracy]) -> Accuracy:
     return Accuracy(
         {name: max(part.change[name] for part in parts) for name in parts[0].change},
         {name: max(part.largest[name] for part in parts) for name in parts[0].largest},
-        max(part.difference for part in parts),
+        max(known)
+        if (known := [p.difference for p in parts if p.difference is not None])
+        else None,
         sum(part.sample for part in parts),
     )
 

@@ -86,7 +86,8 @@ def generate(
         Opened. Its ``accuracy`` holds, as measured: ``invariant_drift``, for each invariant the
         largest change along a trajectory divided by the largest value of the invariant anywhere;
         ``estimated_error``, the largest difference in any component from a sample of trajectories
-        of each shard integrated again more tightly; ``sample``, their number.
+        of each shard integrated again more tightly; ``sample``, their number. The last two are
+        absent for maps by formula, which are exact.
 
     Raises
     ------

@@ -32,7 +32,7 @@ def stack_size(recipe: Recipe) -> int:
 def is_uneven(recipe: Recipe, initial: np.ndarray, conditions: np.ndarray) -> bool:
     """Whether sorting pays: more than one stack, and trajectories of very different difficulty."""
     stack = stack_size(recipe)
-    if stack == 1 or len(initial) <= stack:
+    if recipe.system.is_discrete or stack == 1 or len(initial) <= stack:
         return False
     found = rates(recipe, initial[:_PILOT], conditions[:_PILOT])
     return bool(found.max() > _WORTH_SORTING * np.median(found))

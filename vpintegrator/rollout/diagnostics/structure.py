@@ -81,7 +81,7 @@ def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> flo
 
 
 def _has_form(flow: NumericalFlow) -> bool:
-    return flow.system is not None and flow.system.is_hamiltonian and flow.differentiable
+    return flow.system is not None and flow.system.is_canonical and flow.differentiable
 
 
 def _largest_defect(

@@ -1,0 +1,49 @@
+"""Datasets of maps: generated, extended where parameters vary, inspected."""
+
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from tests.dynamics.test_discrete import KICKED
+from vpintegrator.data.inspection import inspect_dataset
+from vpintegrator.errors import InputError
+
+
+def test_a_dataset_of_a_map_holds_its_iterates(tmp_path):
+    dataset = vp.generate(KICKED, tmp_path / "map.h5", count=20)
+    system, states = dataset.system, dataset.states("train")
+    assert dataset.step == 1 and states.shape[1:] == (6, 2)
+    assert np.array_equal(system.map(states[:, :-1]), states[:, 1:])
+    assert "solver" not in dataset.attributes and "[solver]" not in dataset.recipe
+    assert dataset.accuracy == {"invariant_drift": {}}
+    again = vp.generate(dataset.recipe, tmp_path / "again.h5")
+    assert again.fingerprint == dataset.fingerprint
+    found = inspect_dataset(dataset)["train"]
+    assert not found.missing and found.changes == {}
+
+
+def test_shards_of_maps_are_put_together(tmp_path):
+    one = vp.generate(KICKED, tmp_path / "one.h5", count=3000, steps=3)
+    recipe = vp.load_recipe(KICKED, count=3000, steps=3)
+    assert np.array_equal(
+        one.states("train")[:, -1], vp.solve(recipe.system, one.states("train")[:, 0], [0, 3])[:, 1]
+    )
+
+
+def test_a_family_of_maps_is_one_of_its_parameters(tmp_path):
+    vary = {"K": [0.2, 0.5]}
+    dataset = vp.generate(KICKED, tmp_path / "family.h5", count=30, vary=vary)
+    extended = vp.data.ExtendedDataset(dataset)
+    family = extended.family
+    assert family.coefficients == ["z[0]"] and family.rates == []
+    assert extended.system.components == ("q", "p", "K") and extended.system.is_canonical
+    states = extended.states("train")
+    assert np.array_equal(extended.system.map(states[:, :-1]), states[:, 1:])
+    model = vp.models.build(extended.system, functions="polynomial", degree=3, depth=2)
+    assert model.name == "spff" and model.symplectic
+
+
+@pytest.mark.parametrize("change", [{"step": 0.5}, {"vary": {"step": [0.1, 0.2]}}])
+def test_a_step_of_a_map_is_one_iteration(tmp_path, change):
+    with pytest.raises(InputError, match="one iteration"):
+        vp.generate(KICKED, tmp_path / "map.h5", **change)

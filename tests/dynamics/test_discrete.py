@@ -1,0 +1,183 @@
+"""Maps by formula: what their files say is checked, and they are iterated as they say."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from vpintegrator.dynamics.typeset import (
+    divergence_unicode,
+    equations_latex,
+    equations_unicode,
+)
+from vpintegrator.dynamics.varied import VariedEquations
+from vpintegrator.errors import InputError
+
+KICKED = """
+title = "Standard map, a half drift on either side of its kick"
+state = ["q", "p"]
+symplectic = true
+divergence_free = true
+periodic = { q = "2*pi" }
+parameters = { K = 0.9 }
+[[map]]
+q = "q + p/2"
+[[map]]
+p = "p + K*sin(q)"
+[[map]]
+q = "q + p/2"
+[[reversing_symmetry]]
+p = "-p"
+[initial_conditions]
+distribution = "uniform"
+low = -1
+high = 1
+[defaults]
+steps = 5
+"""
+ROTATION = """
+state = ["x", "y"]
+symplectic = true
+parameters = { a = 0.3 }
+invariants = { radius = "x**2 + y**2" }
+[map]
+x = "x*cos(a) - y*sin(a)"
+y = "x*sin(a) + y*cos(a)"
+"""
+DAMPED = 'state = ["q", "p"]\nmap = { q = "q + p/2", p = "p + sin(q) + 0.1*p" }\n'
+RING = """
+title = "Ring of coupled standard maps"
+state = { q = "n", p = "n" }
+iterations = "2*n"
+parameters = { n = 3, K = 0.3, c = 0.1 }
+[[map]]
+p = "p[i] + K*sin(q[i]) + c*sin(q[(i+1) % n] - q[i]) - c*sin(q[i] - q[(i-1) % n])"
+[[map]]
+q = "q[i] + p[i]"
+"""
+
+
+def test_stages_are_applied_in_turn_and_their_values_assigned_at_once():
+    z = np.random.default_rng(0).normal(size=(4, 7, 2))
+    kicked, rotation = vp.load_system(KICKED), vp.load_system(ROTATION, a=0.4)
+    middle = z[..., 0] + z[..., 1] / 2
+    p = z[..., 1] + 0.9 * np.sin(middle)
+    assert np.allclose(kicked.map(z), np.stack([middle + p / 2, p], -1), atol=1e-15)
+    turned = z @ np.array([[np.cos(0.4), np.sin(0.4)], [-np.sin(0.4), np.cos(0.4)]])
+    assert np.allclose(rotation.map(z), turned, atol=1e-15)
+    assert kicked.map(torch.from_numpy(z)).numpy() == pytest.approx(kicked.map(z), abs=1e-15)
+
+
+def test_iterations_make_one_step():
+    once, often = vp.load_system(RING.replace('"2*n"', "1")), vp.load_system(RING)
+    z = np.random.default_rng(0).normal(size=(5, 6))
+    states = vp.solve(once, z, np.arange(7))
+    assert np.array_equal(often.map(z), states[:, 6])
+    assert vp.load_system(RING, n=4).equations.iterations == 8
+
+
+def test_what_a_map_is():
+    system = vp.load_system(KICKED)
+    assert system.is_discrete and system.is_canonical and system.divergence_free
+    assert not system.is_hamiltonian and not system.is_measured
+    assert system.structure == "symplectic map"
+    assert system.defaults == {"step": 1.0, "steps": 5}
+    assert system.functions == [] and system.conserved == []
+    assert vp.load_system(RING).is_canonical  # found, where nothing is claimed
+    again = pickle.loads(pickle.dumps(system))
+    assert np.array_equal(again.map(np.ones(2)), system.map(np.ones(2)))
+    flow = vp.load_system("pendulum")
+    assert flow.is_canonical and not flow.is_discrete
+    assert not vp.load_system("rigid-body").is_canonical
+
+
+@given(st.integers(0, 10**6), st.floats(-3, 3))
+@settings(max_examples=20, deadline=None)
+def test_the_derivative_is_that_of_the_map(seed, strength):
+    system = vp.load_system(RING, K=strength)
+    z = np.random.default_rng(seed).uniform(-1, 1, (3, 6))
+    found = system.map_jacobian(z)
+    shift = 1e-6 * np.eye(6)[:, None]
+    slopes = np.moveaxis((system.map(z + shift) - system.map(z - shift)) / 2e-6, 0, -1)
+    assert np.allclose(found, slopes, rtol=1e-5, atol=1e-5 * np.abs(found).max())
+    form = np.block([[np.zeros((3, 3)), np.eye(3)], [-np.eye(3), np.zeros((3, 3))]])
+    size = np.abs(found).max() ** 2
+    assert np.allclose(found.swapaxes(1, 2) @ form @ found, form, atol=1e-13 * size)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (DAMPED + "symplectic = true", "symplectic: that the form"),
+        (DAMPED + "divergence_free = true", "divergence_free: that the determinant is 1 fails by"),
+        (KICKED.replace("symplectic = true", "symplectic = false"), "the file says false"),
+        (KICKED.replace("symplectic = true", "symplectic = 1"), "expected true or false"),
+        (KICKED.replace('p = "-p"', 'q = "-q - p"'), "does not reverse the map M"),
+        (KICKED.replace('q = "2*pi"', 'q = "pi"'), "the image changes by"),
+        (ROTATION.replace("x**2 + y", "x**2 + 2*y"), "radius: this is not constant"),
+        (KICKED + "step = 0.1", r"\[defaults\] step: a step of a map is one iteration"),
+        (KICKED.replace("[[map]]", "[[mop]]"), "unknown key 'mop'"),
+        (KICKED.replace('q = "q + p/2"', 'x = "q + p/2"'), "no component 'x'"),
+        ('time = "t"\n' + KICKED, "'time' goes with differential equations"),
+        ('hamiltonian = "p**2"\n' + KICKED, "'hamiltonian' goes with differential equations"),
+        ("iterations = 0\n" + KICKED, "a whole number of at least 1"),
+        ("iterations = 1.5\n" + KICKED, "a whole number of at least 1"),
+        ('iterations = 2\nstate = ["q", "p"]\nhamiltonian = "p**2"', "goes with a table"),
+        ('state = ["q", "p"]\nmap = 3', "write new values of components"),
+        ('state = ["q"]\nsymplectic = true\nmap = { q = "q + 1" }', "as many momenta"),
+        ('state = ["q", "p"]\nmap = { q = "1/(q - q)" }', "division by zero"),
+    ],
+)
+def test_what_does_not_hold_is_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        vp.load_system(text)
+
+
+def test_what_needs_a_vector_field_refuses_in_a_sentence():
+    system = vp.load_system(KICKED)
+    for call in (
+        lambda: system.vector_field(np.ones(2)),
+        lambda: system.jacobian(np.ones(2)),
+        lambda: system.divergence(np.ones(2)),
+        lambda: vp.integrate(system, "rk4", np.ones((1, 2)), 0.1, 3),
+    ):
+        with pytest.raises(InputError, match=r"needs a vector field, but .* is a map"):
+            call()
+    with pytest.raises(InputError, match="is no map"):
+        vp.load_system("pendulum").map(np.ones(2))
+    with pytest.raises(InputError, match="has 2 components"):
+        system.map(np.ones(3))
+
+
+def test_solve_counts_iterations():
+    system = vp.load_system(KICKED)
+    z = np.array([[1.0, 0.5], [0.1, 0.2]])
+    states = vp.solve(system, z, np.array([2, 3, 7]))
+    assert np.array_equal(states[:, 0], z)
+    assert np.array_equal(states[:, 1], system.map(z))
+    with pytest.raises(InputError, match="whole numbers"):
+        vp.solve(system, z, np.array([0, 0.5]))
+    escaping = vp.load_system('state = ["x"]\nmap = { x = "x**2" }')
+    with pytest.raises(InputError, match=r"the iterates of .* from \(2\) end at iteration 10"):
+        vp.solve(escaping, np.array([[0.5], [2.0]]), np.arange(20))
+
+
+def test_parameters_may_be_left_open():
+    varied = VariedEquations(vp.load_system(KICKED), ["K"])
+    z, strengths = np.random.default_rng(0).normal(size=(5, 2)), np.linspace(0, 1, 5)
+    images = varied.map_of(strengths[:, None])(z)
+    for state, strength, image in zip(z, strengths, images, strict=True):
+        assert vp.load_system(KICKED, K=strength).map(state) == pytest.approx(image, abs=1e-15)
+
+
+def test_maps_are_typeset():
+    system, ring = vp.load_system(KICKED), vp.load_system(RING, n=5)
+    assert "stage 2:\np′ = K⋅sin(q) + p" in equations_unicode(system)
+    assert "q[i] → q[i] + p[i]\n10 times in one step" in equations_unicode(ring)
+    assert r"{p}' &= K \sin" in equations_latex(system)
+    assert divergence_unicode(system) == "det DM = 1, DMᵀ J DM = J"
+    assert "p′₀ = K⋅sin(q₀)" in equations_unicode(vp.load_system(RING))

@@ -1,0 +1,95 @@
+"""Maps by formula as functions of states, for NumPy and torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.algebra import Symbol
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
+
+
+class FormulaMap:
+    """The stages of a map, one after the other, as often as a step has them.
+
+    Parameters
+    ----------
+    equations
+        With ``stages``.
+    parameters
+        Symbols that are left open: the formulas then take arrays of their values, too.
+
+    Examples
+    --------
+    >>> from vpintegrator.dynamics.formula_map import FormulaMap
+    >>> system = vp.load_system('''
+    ... state = ["q", "p"]
+    ... [[map]]
+    ... p = "p + sin(q)"
+    ... [[map]]
+    ... q = "q + p"
+    ... ''')
+    >>> FormulaMap(system.equations).columns(np.array([0.0, 1.0]), "numpy")
+    [np.float64(1.0), np.float64(1.0)]
+    """
+
+    def __init__(self, equations: Equations, parameters: Sequence[Symbol] = ()) -> None:
+        self._equations, self._parameters = equations, tuple(parameters)
+        self._made: dict[str, list[tuple[list[int], ComponentFunction]]] = {}
+
+    def columns(
+        self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
+    ) -> list[Any]:
+        """The components of the image; components may be numbers, arrays or tensors."""
+        if library not in self._made:
+            e = self._equations
+            arguments = [*e.symbols, *self._parameters]
+            self._made[library] = [
+                (list(stage), vectorised(list(stage.values()), arguments, library))
+                for stage in e.stages
+            ]
+        values = list(components)
+        for _ in range(self._equations.iterations):
+            for changed, function in self._made[library]:
+                found = function(*values, *parameters)
+                for i, value in zip(changed, found, strict=True):
+                    values[i] = value
+        return values
+
+    def jacobian(self, components: np.ndarray) -> np.ndarray:
+        """Derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""
+        dim = len(self._equations.symbols)
+        shape = components.shape[1:]
+        point = np.array(components, dtype=np.float64)
+        result = np.zeros((dim, dim, *shape))
+        result[range(dim), range(dim)] = 1.0
+        for _ in range(self._equations.iterations):
+            for changed, places, function, slopes in self._derivatives:
+                rows = {i: np.zeros((dim, *shape)) for i in changed}
+                for (i, j), slope in zip(places, slopes(*point), strict=True):
+                    rows[i] += slope * result[j]
+                values = function(*point)
+                for i, value in zip(changed, values, strict=True):
+                    result[i], point[i] = rows[i], value
+        return result
+
+    @cached_property
+    def _derivatives(
+        self,
+    ) -> list[tuple[list[int], list[tuple[int, int]], ComponentFunction, ComponentFunction]]:
+        e = self._equations
+        found = []
+        for stage, slopes in zip(e.stages, e.stage_slopes, strict=True):
+            found.append(
+                (
+                    list(stage),
+                    list(slopes),
+                    vectorised(list(stage.values()), e.symbols, "numpy"),
+                    vectorised(list(slopes.values()), e.symbols, "numpy"),
+                )
+            )
+        return found

@@ -1,0 +1,243 @@
+"""What a system file claims of a map is checked: invariants, reversal, angles, volume and form.
+
+As for flows, identities are tried at random points with a hundred digits (:mod:`trial`). All are
+tried of the stages once through: what holds of that holds of any number of iterations.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from vpintegrator.dynamics.algebra import TooLong, Value
+from vpintegrator.dynamics.constants import HIGH, Number, high
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.trial import (
+    FEWEST,
+    LARGEST_COST,
+    OPERATIONS,
+    POINTS,
+    TOLERANCE,
+    Formula,
+    Point,
+    cost_of,
+    place,
+    random_points,
+    shown,
+)
+from vpintegrator.errors import InputError
+
+_LARGEST = 64  # components of a map whose determinant is computed with a hundred digits
+
+
+class MapStructure(NamedTuple):
+    """What a map was found to keep: the volume, and the form of states (q, p)."""
+
+    volume_preserving: bool
+    symplectic: bool
+
+
+def check_map(equations: Equations, source: str) -> MapStructure:
+    """Check what a file claims of a map, and return what structure it has.
+
+    Raises
+    ------
+    InputError
+        Naming the first claim that does not hold, and a point where it fails.
+    """
+    trial = _MapTrial(equations, source)
+    for name, invariant in equations.invariants.items():
+        _check_invariant(trial, invariant, f"{source}, [invariants] {name}")
+    for number, rho in enumerate(equations.reversing_symmetries, start=1):
+        _check_symmetry(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
+    if equations.periods:
+        _check_periods(trial, f"{source}, [periodic]")
+    return _check_structure(trial, source)
+
+
+class _MapTrial:
+    """Points at which claims are tried, with their images and derivatives."""
+
+    def __init__(self, equations: Equations, source: str) -> None:
+        self.equations, self.source = equations, source
+        self._stages = [
+            (list(stage), Formula(list(stage.values()), equations.symbols))
+            for stage in equations.stages
+        ]
+
+    @cached_property
+    def points(self) -> list[tuple[Point, Point]]:
+        """Points where the map has a value, and that."""
+        e = self.equations
+        cost = sum(cost_of(list(stage.values())) for stage in e.stages)
+        cost *= 2 + len(e.reversing_symmetries) + bool(e.periods)
+        cost += sum(2 * cost_of([value]) for value in e.invariants.values())
+        if cost > LARGEST_COST:
+            raise TooLong(f"so much that checking them takes more than {LARGEST_COST} operations")
+        wanted = min(max(OPERATIONS // (cost + 1), 1), POINTS)
+        images = ((point, self.image(point)) for point in random_points(len(e.symbols)))
+        return [(point, image) for point, image in images if image is not None][:wanted]
+
+    def image(self, point: Point) -> Point | None:
+        """The stages once through, or None where there is no value."""
+        point = list(point)
+        for changed, formula in self._stages:
+            values = formula.at(point)
+            if values is None:
+                return None
+            for i, value in zip(changed, values, strict=True):
+                point[i] = value
+        return point
+
+    @cached_property
+    def _slopes(self) -> list[tuple[list[tuple[int, int]], Formula]]:
+        e = self.equations
+        return [(list(found), Formula(list(found.values()), e.symbols)) for found in e.stage_slopes]
+
+    def derivative(self, point: Point) -> Any:
+        """The matrix of derivatives, or None where there is no value."""
+        dim, point = len(point), list(point)
+        rows = [[HIGH.mpf(i == j) for j in range(dim)] for i in range(dim)]
+        stages = zip(self._stages, self._slopes, strict=True)
+        for (changed, formula), (places, slopes) in stages:
+            values, factors = formula.at(point), slopes.at(point)
+            if values is None or factors is None:
+                return None
+            new = {i: [HIGH.mpf(0)] * dim for i in changed}
+            for (i, j), factor in zip(places, factors, strict=True):
+                new[i] = [a + factor * b for a, b in zip(new[i], rows[j], strict=True)]
+            for i, value in zip(changed, values, strict=True):
+                rows[i], point[i] = new[i], value
+        return HIGH.matrix(rows)
+
+    def require(self, judged: int, where: str) -> None:
+        """Raise InputError where hardly any point could be judged."""
+        if judged < min(max(len(self.points), 1), FEWEST):
+            raise InputError(
+                f"{where}: cannot be checked, the map has no finite value at random points"
+            )
+
+
+def _check_invariant(trial: _MapTrial, invariant: Value, where: str) -> None:
+    formula, judged = Formula([invariant], trial.equations.symbols), 0
+    for point, image in trial.points:
+        before, after = formula.at(point), formula.at(image)
+        if before is None or after is None:
+            continue
+        judged += 1
+        change = after[0] - before[0]
+        if abs(change) > TOLERANCE * (1 + abs(before[0])):
+            raise InputError(
+                f"{where}: this is not constant: the map changes it by {shown(change)} at "
+                f"{place(trial.equations, point)}"
+            )
+    trial.require(judged, where)
+
+
+def _check_symmetry(trial: _MapTrial, rho: Sequence[Mapping[int, Number]], where: str) -> None:
+    """Whether rho M rho M is the identity."""
+    entries = [[(j, high(c)) for j, c in row.items()] for row in rho]
+
+    def moved(vector: Point) -> Point:
+        return [HIGH.fsum(c * vector[j] for j, c in row) for row in entries]
+
+    judged = 0
+    for point, image in trial.points:
+        again = trial.image(moved(image))
+        if again is None:
+            continue
+        judged += 1
+        defect = max(abs(a - b) for a, b in zip(moved(again), point, strict=True))
+        if defect > TOLERANCE * (1 + max(map(abs, [*point, *image]))):
+            raise InputError(
+                f"{where}: this does not reverse the map M, rho M rho M = identity fails by "
+                f"{shown(defect)} at {place(trial.equations, point)}"
+            )
+    trial.require(judged, where)
+
+
+def _check_periods(trial: _MapTrial, where: str) -> None:
+    """Whether turns of angles turn the images by whole periods, and change nothing else."""
+    periods = {i: high(period) for i, period in trial.equations.periods.items()}
+    generator, judged = random.Random(20231219), 0
+    for point, image in trial.points:
+        turned = list(point)
+        for i, period in periods.items():
+            turned[i] += generator.randint(1, 1000) * period
+        again = trial.image(turned)
+        if again is None:
+            continue
+        judged += 1
+        changes = [a - b for a, b in zip(again, image, strict=True)]
+        for i, period in periods.items():
+            changes[i] -= HIGH.nint(HIGH.re(changes[i]) / period) * period
+        defect = max(map(abs, changes))
+        if defect > TOLERANCE * (1 + max(map(abs, turned))):
+            raise InputError(
+                f"{where}: the image changes by {shown(defect)} where angles turn by their "
+                f"periods, at {place(trial.equations, point)}"
+            )
+    trial.require(judged, where)
+
+
+def _check_structure(trial: _MapTrial, source: str) -> MapStructure:
+    """Whether det DM = 1 and DM^T J DM = J; raises InputError where the file says otherwise."""
+    e = trial.equations
+    dim, claims = len(e.symbols), (e.divergence_free, e.symplectic)
+    if e.symplectic and dim % 2:
+        raise InputError(
+            f"{source}, symplectic: the state lists positions and then as many momenta, but it has "
+            f"{dim} components"
+        )
+    if dim > _LARGEST:
+        if any(claims):
+            raise InputError(
+                f"{source}: what is claimed of volume and form is checked for maps of up to "
+                f"{_LARGEST} components, not {dim}"
+            )
+        return MapStructure(False, False)
+    volume = form = True
+    judged = 0
+    for point, _ in trial.points:
+        slopes = trial.derivative(point)
+        if slopes is None:
+            continue
+        judged += 1
+        scale = 1 + max(abs(entry) for entry in slopes)
+        defect = abs(HIGH.det(slopes) - 1)
+        if defect > TOLERANCE * scale**dim:
+            volume = _refused(e, "divergence_free", "the determinant is 1", defect, point, source)
+        defect = _form_defect(slopes) if dim % 2 == 0 else HIGH.inf
+        if defect > TOLERANCE * scale**2:
+            what = "the form dq dp is kept"
+            form = _refused(e, "symplectic", what, defect, point, source)
+    trial.require(judged, f"{source}, [map]")
+    for key, claim, holds in zip(
+        ("divergence_free", "symplectic"), claims, (volume, form), strict=True
+    ):
+        if claim is False and holds:
+            raise InputError(f"{source}, {key}: the file says false, but the map keeps it")
+    return MapStructure(volume, form)
+
+
+def _form_defect(slopes: Any) -> Any:
+    """The largest entry of D^T J D - J."""
+    dim = slopes.rows
+    half = dim // 2
+    lower, upper = slopes[half:, :], slopes[:half, :]
+    form = upper.T * lower - lower.T * upper
+    for i in range(half):
+        form[i, half + i] -= 1
+        form[half + i, i] += 1
+    return max(abs(entry) for entry in form)
+
+
+def _refused(e: Equations, key: str, what: str, defect: Any, point: Point, source: str) -> bool:
+    """False; raises InputError where the file claims the opposite."""
+    if getattr(e, key):
+        raise InputError(
+            f"{source}, {key}: that {what} fails by {shown(defect)} at {place(e, point)}"
+        )
+    return False
