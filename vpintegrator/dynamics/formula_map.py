@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +45,13 @@ class FormulaMap:
         self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
     ) -> list[Any]:
         """The components of the image; components may be numbers, arrays or tensors."""
+        *_, values = self.stagewise(components, library, parameters)
+        return values
+
+    def stagewise(
+        self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
+    ) -> Iterator[list[Any]]:
+        """The components after each stage of a step, as for ``columns``; one list for all."""
         if library not in self._made:
             e = self._equations
             arguments = [*e.symbols, *self._parameters]
@@ -58,7 +65,7 @@ class FormulaMap:
                 found = function(*values, *parameters)
                 for i, value in zip(changed, found, strict=True):
                     values[i] = value
-        return values
+                yield values
 
     def jacobian(self, components: np.ndarray) -> np.ndarray:
         """Derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""

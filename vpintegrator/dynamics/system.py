@@ -346,6 +346,26 @@ class System:
             found = self._formula_map.jacobian(np.moveaxis(state, -1, 0))
         return np.moveaxis(found, (0, 1), (-2, -1))
 
+    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+        """States (state, dim) of a discrete system on the way to their images.
+
+        Those after equal parts of the stages of a map by formula, shape (part + 1, state, dim);
+        None where it has fewer stages.
+        """
+        e = self.equations
+        count = e.iterations * len(e.stages)
+        if count < parts:
+            return None
+        wanted = {(k * count) // parts for k in range(1, parts + 1)}
+        columns = self._formula_map.stagewise([*states.T], "numpy")
+        with np.errstate(all="ignore"):
+            found = [
+                stack_numpy(values, states[:, 0])
+                for number, values in enumerate(columns, start=1)
+                if number in wanted
+            ]
+        return np.stack([states, *found])
+
     def _checked(self, state: Any) -> Any:
         """A state of the map: an array or a tensor."""
         if not self.is_discrete:

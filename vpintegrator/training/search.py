@@ -36,6 +36,7 @@ from vpintegrator.training.sizes import (
     smallest,
     splitting_of,
 )
+from vpintegrator.training.stretches import by_stretches
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
@@ -49,6 +50,9 @@ _DEPTH = 3  # layers of them
 _HANDICAP = 4.0  # which may be so much worse for that, and win
 # epochs without progress after which a size has given what it can, or where there is time left
 _PATIENCES = (20, 100)
+_STRETCH = 0.03  # of the budget, for one stretch of a step,
+_NEAR = 1e-3  # or until this error of it
+_FAR = 1e-3  # error of a beginning beyond which stretches of a step are tried
 _GAIN = 1.5  # that a larger model must bring
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _LARGE = 400  # parameters from which an iteration costs more than its overhead
@@ -168,6 +172,8 @@ class _Search:
             if functions == "system" and self.found is not None and self.found.model.bodies:
                 break  # they are of a state as a whole, and would be learned for one number only
             self._begin(functions)
+        if self.found is None or self.found.error > _FAR:
+            self._by_stretches()
         if self.found is not None and self.found.error > FAR:
             self._continue()
         if self.found is not None:
@@ -266,12 +272,14 @@ class _Search:
                 break
         self._note(model, error, history, needed)
 
-    def _run(self, model: Integrator, part: Budget, **others: Any) -> History:
+    def _run(
+        self, model: Integrator, part: Budget, data: TrainingData | None = None, **others: Any
+    ) -> History:
         given = {"seconds": part.seconds, "epochs": part.epochs, "target": part.target}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the last training says what there is to say
             try:
-                history = train(model, self.data, **(self.options | given | others))
+                history = train(model, data or self.data, **(self.options | given | others))
             except NothingLearned as failure:  # another size may
                 history = failure.history
         self.epochs += history.epochs
@@ -284,6 +292,21 @@ class _Search:
         self.tried.append(line)
         if self.found is None or error < self.found.error / (1 if self._finished else needed):
             self.found = Found(model, error, history)
+
+    def _by_stretches(self) -> None:
+        """Begin with layers that have learned stretches of a step one by one."""
+
+        def learn(part: Integrator, data: TrainingData) -> History:
+            budget = replace(self.budget.part(_STRETCH), target=_NEAR)
+            few: dict[str, Any] = {"patience": _PATIENCES[0], "kernel": "none", "compiled": False}
+            return self._run(part, budget, data, **few)
+
+        if self._ends:
+            return
+        model = by_stretches(self.make, self.sizes, self.data, learn)
+        self.ended = "" if self.ended == "target" else self.ended  # that of a stretch
+        if model is not None and not self._ends:
+            self._train(model, 2 * _SLICE)
 
     def _continue(self) -> None:
         """Begin again on the way from the identity, with as few layers as lead to the data."""
@@ -310,7 +333,7 @@ class _Search:
             if count(model) > _LARGE:
                 continue
             # those of bodies are worth compiling even for a trial
-            compiled = {} if model.bodies else {"compiled": False}
+            compiled: dict[str, Any] = {} if model.bodies else {"compiled": False}
             history = self._run(model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, **compiled)
             if self._finished:
                 self._note(model, history.best_validation_error, history, _GAIN)

@@ -1,0 +1,127 @@
+"""Maps that are far from the identity, by stretches of the way."""
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator import models
+from vpintegrator.data.pairs import HeldPairs
+from vpintegrator.dynamics.partway import partway
+from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.stretches import by_stretches
+from vpintegrator.training.training_data import TrainingData
+
+RING = """
+title = "Ring"
+state = ["q", "p"]
+iterations = 40
+[[map]]
+p = "p - (q + q**3)/20"
+[[map]]
+q = "q + p/10"
+[initial_conditions]
+distribution = "uniform"
+low = [-0.6, -0.6]
+high = [0.6, 0.6]
+"""
+FORCED = """
+title = "Forced"
+state = ["q", "p"]
+time = "t"
+period = "2*pi"
+hamiltonian = "p**2/2 + q**2/2 + q**4/8 - q*cos(t)/10"
+[[reversing_symmetry]]
+p = "-p"
+[initial_conditions]
+distribution = "uniform"
+low = [-0.6, -0.6]
+high = [0.6, 0.6]
+"""
+
+
+def maker(system, **options):
+    def make(arguments):
+        return models.build(system, seed=0, **(options | arguments))
+
+    return make
+
+
+def learn(part, data):
+    return vp.train(
+        part, data, epochs=40, patience=10, kernel="none", compiled=False, progress=False
+    )
+
+
+def dataset(tmp_path, text, step):
+    return vp.generate(text, tmp_path / "a.h5", count=150, steps=1, step=step)
+
+
+@pytest.mark.parametrize(
+    "text, step, options",
+    [
+        ("pendulum", 4.0, {}),
+        (FORCED, 4.0, {"degree": 4, "reversible": False}),
+        (RING, 1.0, {}),
+        ("rigid-body", 4.0, {}),
+    ],
+)
+def test_stretches_learned_one_by_one_are_near_the_whole_map(tmp_path, text, step, options):
+    data = dataset(tmp_path, text, step)
+    sizes = {key: value for key, value in options.items() if key == "degree"}
+    make = maker(data.system, **options)
+    training = TrainingData(data)
+    model = by_stretches(make, sizes, training, learn)
+    pairs = training.held_out(model)
+    plain = make({"functions": "polynomial", "degree": 4, "depth": model.arguments["depth"]})
+    training.normalise(plain)
+    assert relative_error(model, *pairs) < min(0.1 * relative_error(plain, *pairs), 0.1)
+    assert "stretches" in model.choices[-1]
+
+
+def test_layers_are_those_of_the_model_itself(tmp_path):
+    data = dataset(tmp_path, "pendulum", 4.0)
+    seen = []
+
+    def note(part, data):
+        seen.append((part, data.pairs(part), sum(p.numel() for p in part.parameters())))
+
+    model = by_stretches(maker(data.system), {}, TrainingData(data), note)
+    assert sum(count for _, _, count in seen) == sum(p.numel() for p in model.parameters())
+    z = torch.rand(5, 1, 2, dtype=torch.float64)
+    psi = z
+    for part, pairs, _ in seen:
+        assert isinstance(pairs, HeldPairs)
+        psi = part(psi)
+    expected = model.denormalised(model.core.psi(model.normalised(z)))
+    torch.testing.assert_close(psi, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("text, step", [("pendulum", 3.0), (FORCED, 3.0), (RING, 1.0)])
+def test_states_on_the_way_lead_to_the_end_of_the_step(text, step):
+    system = vp.load_system(text)
+    initial = system.sample_initial(7, np.random.default_rng(0))
+    states = partway(system, initial, step, 8)
+    assert states.shape == (9, 7, system.dim)
+    np.testing.assert_array_equal(states[0], initial)
+    exact = vp.solve(system, initial, np.array([0.0, step]))[:, -1]
+    np.testing.assert_allclose(states[-1], exact, atol=1e-9)
+
+
+def test_measured_states_and_windows_have_no_stretches(tmp_path):
+    states = np.random.default_rng(0).normal(size=(20, 2, 2))
+    measured = vp.data.import_dataset(states, tmp_path / "m.h5", step=1.0)
+    assert by_stretches(maker(measured.system), {}, TrainingData(measured), learn) is None
+    assert partway(measured.system, states[:, 0], 1.0, 4) is None
+    short = vp.load_system(RING.replace("40", "2"))
+    assert partway(short, states[:, 0], 1.0, 8) is None
+
+
+def test_a_search_begins_with_stretches_where_nothing_else_leads_to_the_map(tmp_path):
+    data = dataset(tmp_path, RING, 1.0)
+    budget = vp.training.Budget(epochs=250)
+    found = vp.training.find_functions(
+        maker(data.system), data, budget, compiled=False, progress=False
+    )
+    assert found.error < 1e-3
+    assert any("stretches" in line for line in found.model.choices)

@@ -1,0 +1,182 @@
+"""Far maps by stretches of the way: each learned alone, near the identity, and then all as one.
+
+Least squares for polynomials that begin near the identity stall where a step turns states by more
+than about a right angle. Where the system is known, so are states on the way: the map from each to
+the next is near the identity, and layers of its own learn it within seconds. One after the other
+they are the whole map but for small errors, which training it as a whole takes away. It is what
+multiple shooting is to boundary value problems (Stoer, Bulirsch, Introduction to Numerical
+Analysis, 3rd ed., section 7.3.5).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from vpintegrator.data.pairs import HeldPairs, Pairs
+from vpintegrator.dynamics.partway import partway
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.models.growth import layers, rest_attention
+from vpintegrator.models.one_step import one_step
+from vpintegrator.nn.composition import Composition
+from vpintegrator.nn.reversible import Reversible
+from vpintegrator.training.history import History
+from vpintegrator.training.sizes import MOST, Make, count
+from vpintegrator.training.training_data import TrainingData
+
+NEAR = 0.9  # how far from 1 the eigenvalues of a stretch are: it turns by some 50 degrees
+_MOST_OF = 0.9  # of them
+_CLOSE = 1e-5  # how far two states are apart, in units of their spread
+_MOST = 48  # stretches of the whole way
+_UNITS = 2  # of layers for each stretch
+_DEGREES = (8, 6, 4, 3, 2)
+_STATES, _FEW = 3_000, 100
+_HELD_OUT = 0.1
+_SEED = 0
+
+TrainOne = Callable[[Integrator, TrainingData], History]
+
+
+def by_stretches(
+    make: Make, sizes: dict[str, Any], data: TrainingData, train: TrainOne
+) -> Integrator | None:
+    """A model that is near the map of the data, from stretches of the way that were learned alone.
+
+    Parameters
+    ----------
+    make, sizes
+        See :func:`vpintegrator.training.find_functions`.
+    data
+        Of single states, one step ahead.
+    train
+        Trains one stretch on its data, as far as pays.
+
+    Returns
+    -------
+    Integrator or None
+        Normalised; None where states on the way are not known, or the model would be large.
+    """
+    dataset = data.dataset
+    if dataset.is_observed or not dataset.is_complete:
+        return None
+    probe = _made(make, sizes, 1)
+    if probe is None:
+        return None
+    data.normalise(probe)
+    number = _stretches_of(probe, data)
+    model = None if number is None else _made(make, sizes, number)
+    if number is None or model is None:
+        return None
+    data.normalise(model)
+    reversible = isinstance(model.core, Reversible)
+    start, parts = _some_states(model, data, _STATES), number * (1 + reversible)
+    states = partway(dataset.system, start, dataset.step, parts)
+    if states is None:
+        return None
+    if reversible:  # psi of psi R psi^-1 R is the later half
+        states = states[number:]
+    if model.clock:  # all layers of a model read the time in the middle of the step
+        states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
+    stacked = list(layers(model))
+    size = len(stacked) // number
+    for k in range(number):
+        own = stacked[k * size : (k + 1) * size]
+        if k:  # the one before is nearly the same
+            for new, old in zip(own, stacked[(k - 1) * size : k * size], strict=True):
+                new.load_state_dict(old.state_dict())
+        train(_alone(model, own), _Stretch(data, states[k], states[k + 1]))
+    model.choices.append(
+        f"training begins with the {number * (1 + reversible)} stretches of a step, "
+        + ("the later half of them learned one by one" if reversible else "learned one by one")
+    )
+    model.metadata["kernel"] = "none"  # it has begun
+    return model
+
+
+def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | None:
+    """The untrained model, of as high a degree as is small."""
+    depth = {"depth": _UNITS * stretches} | {k: v for k, v in sizes.items() if k == "depth"}
+    if depth["depth"] % stretches:
+        return None
+    for degree in [sizes["degree"]] if "degree" in sizes else _DEGREES:
+        try:
+            model = make({"functions": "polynomial", "degree": degree} | depth)
+        except InputError:  # too many terms, or none that the symmetries allow
+            continue
+        rest_attention(model)
+        alone = one_step(model, fixed=True) or model
+        if alone.window == 1 and not model.bodies and count(model) <= MOST:
+            return model
+    return None
+
+
+def _stretches_of(model: Integrator, data: TrainingData) -> int | None:
+    """How many stretches each stack of layers is for; None where even the shortest is far.
+
+    Eigenvalues of the map's derivative tell, and not its size: a shear may be large.
+    """
+    start = _some_states(model, data, _FEW)
+    still = {*model.conserved} | ({model.dim - 1} if model.clock else set())
+    moving = [i for i in range(model.dim) if i not in still]
+    beside = start + np.zeros((len(moving), 1, 1))
+    for k, i in enumerate(moving):
+        beside[k, :, i] += _CLOSE * float(model.state_scale[i])
+    several = np.concatenate([start[None], beside]).reshape(-1, model.dim)
+    states = partway(data.dataset.system, several, data.dataset.step, _MOST)
+    if states is None:
+        return None
+    z = model.normalised(torch.from_numpy(states)).numpy(force=True)[..., moving]
+    z = z.reshape(len(z), -1, len(start), len(moving))
+    tangent = (z[:, 1:] - z[:, :1]).transpose(0, 2, 3, 1)  # (part, state, component, vector)
+    own = _MOST // 2 if isinstance(model.core, Reversible) else _MOST
+    for number in (n for n in range(1, own + 1) if own % n == 0):
+        every = own // number
+        of_stretch = tangent[every:] @ np.linalg.pinv(tangent[:-every])
+        moved = abs(np.linalg.eigvals(of_stretch) - 1).max(-1)
+        if np.quantile(moved, _MOST_OF) <= NEAR:
+            return number
+    return None
+
+
+def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarray:
+    """Some training states (state, dim)."""
+    generator = torch.Generator().manual_seed(_SEED)
+    alone = one_step(model, fixed=True) or model
+    inputs, _ = data.pairs(alone).sample(count, generator)
+    return inputs[:, -1].double().numpy(force=True)
+
+
+def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
+    """The map that some of the layers are by themselves; they are held in common."""
+    part = copy.copy(one_step(model, fixed=True) or model)
+    part._modules = {**part._modules, "core": Composition(*own)}
+    part.reversing_symmetries = part.reversing_symmetries[:0]
+    part.metadata, part.choices = {}, []
+    if part.clock:
+        part._buffers = {**part._buffers, "advance": torch.zeros_like(part.get_buffer("advance"))}
+    return part
+
+
+class _Stretch(TrainingData):
+    """Pairs of states before and after a stretch."""
+
+    def __init__(self, data: TrainingData, before: np.ndarray, after: np.ndarray) -> None:
+        super().__init__(data.dataset, tested=False)
+        self._statistics = data._statistics
+        both = [torch.from_numpy(np.ascontiguousarray(s))[:, None] for s in (before, after)]
+        held_out = int(_HELD_OUT * len(before)) or 1
+        self._own: dict[str, Pairs] = {
+            "train": HeldPairs.of_tensors(*(states[held_out:] for states in both)),
+            "validation": HeldPairs.of_tensors(*(states[:held_out] for states in both)),
+        }
+
+    def normalise(self, model: Integrator) -> None:
+        """Leave it as it is: all stretches are in the same units."""
+
+    def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
+        return self._own[group]
