@@ -351,6 +351,23 @@ def _read_survey(path: Path) -> None:
         caption(SurveyScene(survey, PAPER), SURVEY)
 
 
+def _ensembles(folder: Path) -> list[Path]:
+    flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), 0.2)
+    paths = [folder / "one.h5", folder / "other.h5"]
+    for path, given in zip(paths, ({"escape": "p > 1"}, {"rotation": "q"}), strict=True):
+        measures = vp.rollout.EnsembleMeasures(resolution=8, **given)
+        vp.rollout.ensemble(flow, path, initial=20, steps=6, measures=measures)
+    return paths
+
+
+@reader("ensembles", ".h5", _ensembles, m.mutate_hdf5)
+def _read_ensemble(path: Path) -> None:
+    found = vp.rollout.open_ensemble(path)
+    repr(found)
+    with np.errstate(all="ignore"):
+        json.dumps(found.table())
+
+
 _TRAININGS = (("levenberg-marquardt", "float64"), ("adam", "float32"), ("l-bfgs", "float64"))
 
 

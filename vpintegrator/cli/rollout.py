@@ -20,6 +20,11 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
+from vpintegrator.cli.ensembles import (
+    ensemble_options,
+    refuse_ensemble_options,
+    run_ensemble,
+)
 from vpintegrator.cli.output import output_options, width_of, write_json
 from vpintegrator.cli.surveying import conditions_asked, read_steps, run_survey, singled
 from vpintegrator.errors import InputError
@@ -56,7 +61,11 @@ _TIME = 120.0  # how long to run where nothing says it
     "--trajectories", type=click.IntRange(min=1), help="Random initial states.  [default: 8]"
 )
 @click.option(
-    "--initial", multiple=True, metavar="Z1,Z2,...", help="An initial state; repeat for several."
+    "--initial",
+    multiple=True,
+    metavar="Z1,Z2,...",
+    help="An initial state; repeat for several. Of an ensemble, states evenly along a range, or on "
+    "a grid: 0:0.5,0.",
 )
 @click.option(
     "--dataset",
@@ -141,14 +150,15 @@ _TIME = 120.0  # how long to run where nothing says it
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on from OUTPUT.checkpoint, which an interrupted run leaves; begin anew if there is "
-    "none.",
+    help="Go on from OUTPUT.checkpoint (OUTPUT.shards of an ensemble), which an interrupted run "
+    "leaves; begin anew if there is none.",
 )
 @click.option(
     "--list-methods",
     is_flag=True,
     help="List the classical methods, with order and structure; with --system, those that apply.",
 )
+@ensemble_options
 @output_options
 @version_option
 @plain_errors
@@ -176,6 +186,11 @@ def main(
     in OUTPUT.checkpoint, and --resume goes on from there; it is deleted when the rollout is saved,
     and by nothing else.
 
+    With --ensemble, very many trajectories of one map are followed: of a model that reads one
+    state, of --system with one method, or of a --system that is a map. Statistics alone are kept:
+    a density on a plane, when each trajectory left, and rotation numbers. What is done lies in
+    OUTPUT.shards until all is.
+
     \b
     Examples:
       vp-rollout vpt.safetensors --against implicit-midpoint,rk4 --time 120
@@ -183,6 +198,8 @@ def main(
       vp-rollout toda-spff.safetensors -p n=64        # trained with n = 8
       vp-rollout family.safetensors --step 0.1,0.2,0.4 -p I1=1.8,2.2    # trained with --vary
       vp-rollout --system pendulum --against all --steps 1000000 --work-precision
+      vp-rollout pendulum-spff.safetensors --ensemble 1000000 --steps 1000 --workers 2
+      vp-rollout pendulum-spff.safetensors --ensemble 2000 --initial 0:3,0 --steps 10000
     """
     given = None if system is None else _load_system(system, parameters)
     other = read_parameters(parameters) if given is None else {}
@@ -206,6 +223,11 @@ def main(
     loaded = singled(loaded, asked) if asked else _with_bodies(loaded, other)
     if steps:
         options["step"] = steps[0]
+    if "ensemble" in options:
+        methods = _methods(against)
+        run_ensemble(loaded, given, methods, initial, output, overwrite, resume, options)
+        return
+    refuse_ensemble_options(options)
     _compare(loaded, given, against, initial, output, overwrite, resume, options)
 
 

@@ -21,12 +21,20 @@ from vpintegrator.rollout.diagnostics import (
     window_log_determinant,
 )
 from vpintegrator.rollout.driven import rollout_driven
+from vpintegrator.rollout.ensembles import (
+    Ensemble,
+    EnsembleMeasures,
+    ensemble,
+    open_ensemble,
+)
+from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.neural import rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.other_bodies import with_parameters
+from vpintegrator.rollout.periodic_points import periodic_point
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report, Summary
 from vpintegrator.rollout.run import Run
@@ -36,6 +44,9 @@ from vpintegrator.rollout.survey import Survey, open_survey, survey
 __all__ = [
     "METHODS",
     "Duration",
+    "Ensemble",
+    "EnsembleMeasures",
+    "ExactMap",
     "InvariantError",
     "Measures",
     "NumericalFlow",
@@ -51,11 +62,14 @@ __all__ = [
     "as_flow",
     "as_ode_solver",
     "compare",
+    "ensemble",
     "find_method",
     "integrate",
     "invariant_errors",
+    "open_ensemble",
     "open_rollout",
     "open_survey",
+    "periodic_point",
     "recorded_dataset",
     "rollout",
     "rollout_driven",

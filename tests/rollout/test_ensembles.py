@@ -1,0 +1,354 @@
+"""Very many trajectories: their statistics are those of their states, whoever makes them."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import hypothesis.extra.numpy as arrays
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+
+import vpintegrator as vp
+from vpintegrator.cli import rollout
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.ensembles import is_ensemble, shard
+from vpintegrator.rollout.ensembles.escape import Escape
+from vpintegrator.rollout.ensembles.plan import EnsemblePlan
+from vpintegrator.rollout.ensembles.statistics import Statistics, birkhoff_weights
+
+STANDARD_MAP = """
+title = "Standard map"
+state = ["q", "p"]
+symplectic = true
+parameters = { K = 0.6 }
+periodic = { q = "2*pi" }
+[[map]]
+p = "p + K*sin(q)"
+[[map]]
+q = "q + p"
+[initial_conditions]
+distribution = "uniform"
+low = { q = "-pi", p = -1 }
+high = { q = "pi", p = 1 }
+"""
+STEP = 0.2
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    return vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), STEP)
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch = pytest.importorskip("torch")
+    system = vp.load_system("harmonic-oscillator")
+    torch.manual_seed(0)
+    model = vp.models.SymplecticFeedForward(dim=2, depth=2, width=4)
+    metadata = {"system": system.text, "system_name": system.name, "parameters": "{}", "step": "1"}
+    model.metadata.update(metadata)
+    return model
+
+
+def measures(**given):
+    return vp.rollout.EnsembleMeasures(**{"resolution": 32, "rotation": None, **given})
+
+
+def plan(system, **given):
+    usual = {"view": ((-1.0, 1.0), (-1.0, 1.0)), "columns": 9, "rows": 7, "escape": Escape()}
+    return EnsemblePlan(
+        system, **{"steps": 12, "pair": (0, 1), "centre": (0.1, 0.2), **usual, **given}
+    )
+
+
+numbers = st.one_of(st.floats(-2, 2), st.sampled_from([np.nan, np.inf, -np.inf, 0.1, 0.2, -0.0]))
+
+
+@given(
+    states=arrays.arrays(np.float64, (5, 13, 2), elements=numbers),
+    parts=st.sampled_from([(1, 12), (1, 5, 7), (1, 1, 3, 8)]),
+    turning=st.sampled_from([{}, {"angle": 0}, {"escape": Escape("q**2 > 3")}]),
+)
+def test_machine_code_does_what_numpy_does(states, parts, turning):
+    asked = plan(vp.load_system("pendulum"), **turning)
+    found = []
+    for compiled in (None, False):
+        statistics, done = Statistics(asked, 5, compiled), 0
+        for count in parts:
+            staying = np.flatnonzero(statistics.left < 0)
+            statistics.add(staying, states[staying, done : done + count], done)
+            done += count
+        found.append(statistics.counts)
+    one, other = found
+    np.testing.assert_array_equal(one.density, other.density)
+    np.testing.assert_array_equal(one.left, other.left)
+    assert one.off == other.off
+    # half a turn to the left or to the right is a matter of rounding
+    turns = one.rotation - other.rotation
+    even = np.abs(np.abs(turns * 1e3) % 1) < 2  # both are known, or neither
+    np.testing.assert_array_equal(np.isnan(one.rotation), np.isnan(other.rotation))
+    assert even[np.isfinite(turns)].all()
+
+
+@given(angles=arrays.arrays(np.float64, 6, elements=st.floats(-3, 3)), size=st.floats(0.01, 100))
+def test_angles_are_those_of_the_c_library(angles, size):
+    """One step each from a known angle to another: the rotation is their difference."""
+    system = vp.load_system("harmonic-oscillator")
+    asked = plan(system, steps=1, centre=(0.0, 0.0), view=((-1.0, 1.0), (-1.0, 1.0)))
+    first = np.tile([size, 0.0], (6, 1, 1))
+    second = size * np.stack([np.cos(angles), np.sin(angles)], axis=-1)[:, None]
+    statistics = Statistics(asked, 6)
+    for done, states in enumerate((first, second)):
+        statistics.add(np.arange(6), states, done)
+    np.testing.assert_allclose(statistics.counts.rotation, angles / (2 * np.pi), atol=1e-15)
+
+
+def test_counts_and_exits_are_those_of_the_states(pendulum, tmp_path):
+    system = pendulum.system
+    view = {"q": (-3.0, 3.0), "p": (-2.0, 2.5)}
+    asked = measures(view=view, resolution=(20, 30), escape="p**2 + q > 1.2")
+    found = vp.rollout.ensemble(
+        pendulum, tmp_path / "a.h5", initial=300, steps=70, seed=3, measures=asked
+    )
+    states = vp.integrate(system, "stoermer-verlet", found.initial, STEP, 70)
+    out = states[..., 1] ** 2 + states[..., 0] > 1.2
+    left = np.where(out.any(axis=1), out.argmax(axis=1), -1)
+    np.testing.assert_array_equal(found.left, left)
+    assert (left > 0).sum() > 0 and 0 < (left < 0).sum() < 300
+    inside = states[np.cumsum(out, axis=1) == 0]
+    turned = inside[:, 0] - 2 * np.pi * np.floor((inside[:, 0] + 3.0) / (2 * np.pi))
+    counted, _, _ = np.histogram2d(turned, inside[:, 1], (20, 30), [(-3.0, 3.0), (-2.0, 2.5)])
+    assert np.abs(found.density - counted.T).sum() <= 2  # on an edge, the sums of rounding differ
+    assert found.density.sum() + found.off == len(inside)
+    np.testing.assert_allclose(
+        found.confined, [np.mean((left < 0) | (left > step)) for step in range(71)]
+    )
+
+
+def test_rotation_numbers_of_a_known_map(tmp_path):
+    """The implicit midpoint rule turns an oscillator by 2 arctan(h/2), clockwise."""
+    flow = vp.rollout.as_flow("implicit-midpoint", vp.load_system("harmonic-oscillator"), 0.7)
+    asked = measures(rotation="auto")
+    found = vp.rollout.ensemble(flow, tmp_path / "a.h5", initial=20, steps=200, measures=asked)
+    assert np.abs(found.plan.centre).max() < 1e-9
+    np.testing.assert_allclose(found.rotation, -np.arctan(0.35) / np.pi, atol=1e-14)
+    assert found.change.max() < 1e-11
+
+
+def test_rotation_converges_fast_on_tori_alone(tmp_path):
+    """The angle of the standard map: at p = 0 near q = 0 chaos, beyond islands tori."""
+    flow = vp.rollout.ExactMap(vp.load_system(STANDARD_MAP))
+    golden = (np.sqrt(5) - 1) / 2 * 2 * np.pi
+    initial = np.array([[0.1, golden], [0.0, 1e-5]])
+    asked = measures(rotation="q", escape="never")
+    found = vp.rollout.ensemble(
+        flow, tmp_path / "a.h5", initial=initial, steps=10_000, measures=asked
+    )
+    twice = vp.rollout.ensemble(
+        flow, tmp_path / "b.h5", initial=initial, steps=20_000, measures=asked
+    )
+    assert found.change[0] < 1e-9 and abs(found.rotation - twice.rotation)[0] < 1e-10
+    assert found.change[1] > 1e-6
+    assert found.system.is_discrete and found.kind == "exact"
+
+
+def test_weights():
+    weights = birkhoff_weights(7)
+    np.testing.assert_allclose(weights.sum(axis=0), 1)
+    assert not weights[3:, 1].any() and not weights[:4, 2].any()
+    assert birkhoff_weights(1).tolist() == [[1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("kind", ["model", "pendulum"])
+def test_workers_and_shards_change_nothing(kind, request, tmp_path, monkeypatch):
+    flow = request.getfixturevalue(kind)
+    monkeypatch.setattr(shard, "_LEAST", 16)
+    monkeypatch.setattr(shard, "_STATES", 400)
+    options = {"initial": 50, "steps": 20, "measures": measures(rotation="auto")}
+    shown = []
+    one = vp.rollout.ensemble(
+        flow, tmp_path / "a.h5", progress=lambda *n: shown.append(n), **options
+    )
+    two = vp.rollout.ensemble(flow, tmp_path / "b.h5", workers=2, **options)
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+    assert shown[0] == (0, 1000) and shown[-1] == (1000, 1000)
+    monkeypatch.setattr(shard, "_STATES", 10**6)
+    whole = vp.rollout.ensemble(flow, tmp_path / "c.h5", **options)
+    for found in (one, two):
+        np.testing.assert_array_equal(found.density, whole.density)
+        np.testing.assert_array_equal(found.rotation, whole.rotation)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "b.h5", "c.h5"]
+
+
+def test_a_cluster_gives_the_same_bytes(model, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    options = {"initial": 300, "steps": 20, "measures": measures()}
+    vp.rollout.ensemble(model, tmp_path / "a.h5", **options)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address
+        vp.rollout.ensemble(model, tmp_path / "b.h5", scheduler=address, **options)
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_what_is_interrupted_goes_on(pendulum, tmp_path, monkeypatch):
+    monkeypatch.setattr(shard, "_LEAST", 16)
+    monkeypatch.setattr(shard, "_STATES", 400)
+    options = {"initial": 60, "steps": 40, "measures": measures()}
+    whole = vp.rollout.ensemble(pendulum, tmp_path / "whole.h5", **options)
+
+    def stop(done, total):
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "a.h5"
+    with pytest.raises(KeyboardInterrupt):
+        vp.rollout.ensemble(pendulum, path, progress=stop, **options)
+    folder = tmp_path / "a.h5.shards"
+    kept = {file.name: file.stat().st_mtime_ns for file in folder.glob("*.h5")}
+    assert 0 < len(kept) < 4 and not path.exists()
+    with pytest.raises(InputError, match="interrupted run left"):
+        vp.rollout.ensemble(pendulum, path, **options)
+    with pytest.raises(InputError, match="belongs to another ensemble"):
+        vp.rollout.ensemble(pendulum, path, resume=True, **{**options, "seed": 1})
+    (folder / "000000.h5").write_bytes(b"damaged")
+    seen = []
+    vp.rollout.ensemble(
+        pendulum, path, resume=True, progress=lambda *n: seen.append(n[0]), **options
+    )
+    assert path.read_bytes() == (tmp_path / "whole.h5").read_bytes() and not folder.exists()
+    assert whole.table()[0]["states"] == 60 * 41
+
+
+def test_a_killed_process_loses_its_last_shard_alone(tmp_path):
+    command = [sys.executable, "-m", "vpintegrator.cli.rollout", "--system", "pendulum"]
+    command += ["--against", "rk4", "--ensemble", "1200", "--steps", "70000", "-o", "a.h5"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE)
+    folder, end = tmp_path / "a.h5.shards", time.monotonic() + 60
+    while not list(folder.glob("0*.h5")) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert list(folder.glob("0*.h5"))
+
+
+def test_a_file_holds_it_whole(pendulum, tmp_path):
+    path = tmp_path / "a.h5"
+    asked = measures(rotation="auto", escape="q > 1")
+    found = vp.rollout.ensemble(pendulum, path, initial=30, steps=10, measures=asked)
+    again = vp.rollout.open_ensemble(path)
+    assert json.dumps(again.table()) == json.dumps(found.table()) and is_ensemble(path)
+    assert again.plan.as_json() == found.plan.as_json()
+    again.save(tmp_path / "b.h5")
+    assert path.read_bytes() == (tmp_path / "b.h5").read_bytes()
+    with h5py.File(path, "a") as f:
+        f["left"][3] = 11
+    with pytest.raises(InputError, match="impossible"):
+        vp.rollout.open_ensemble(path)
+    vp.generate("pendulum", tmp_path / "data.h5", count=3, steps=1)
+    assert not is_ensemble(tmp_path / "data.h5") and not is_ensemble(tmp_path / "none.h5")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"plane": "q,x"}, "two of the components"),
+        ({"view": "q=-1:1"}, "both components"),
+        ({"view": {"q": (1, -1), "p": (0, 1)}}, "both components"),
+        ({"resolution": 0}, "cells on a side"),
+        ({"resolution": 100_000}, "at most"),
+        ({"escape": "q"}, "one comparison"),
+        ({"escape": "q > x"}, "x"),
+        ({"escape": "__import__('os') > 1"}, "escape"),
+        ({"rotation": "p"}, "no angle"),
+        ({"rotation": "1,2,3"}, "expected a point"),
+    ],
+)
+def test_what_cannot_be_measured(given, said, pendulum, tmp_path):
+    with pytest.raises(InputError, match=said):
+        vp.rollout.ensemble(
+            pendulum, tmp_path / "a.h5", initial=3, steps=2, measures=measures(**given)
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_of_windows_are_refused(tmp_path, model):
+    windows = vp.models.VolumePreservingTransformer(dim=2, window=3)
+    windows.metadata.update(model.metadata)
+    with pytest.raises(InputError, match="a single state"):
+        vp.rollout.ensemble(windows, tmp_path / "a.h5", initial=3, steps=2)
+
+
+def test_the_region_of_a_model_is_its_escape(model, tmp_path):
+    model = vp.models.SymplecticFeedForward(dim=2, depth=2, width=4)
+    system = vp.load_system("harmonic-oscillator")
+    model.metadata.update({"system": system.text, "system_name": "oscillator", "parameters": "{}"})
+    region = {"components": {system.components[0]: [-0.5, 0.5]}, "invariants": {}}
+    model.metadata.update({"step": "1", "region": json.dumps(region)})
+    initial = [[0.0, 0.0], [0.59, 0.0], [0.61, 0.0], [0.0, 9.0]]
+    found = vp.rollout.ensemble(
+        model, tmp_path / "a.h5", initial=initial, steps=3, measures=measures()
+    )
+    assert found.left[2] == 0 and found.left[0] == -1
+    again = vp.rollout.open_ensemble(tmp_path / "a.h5")
+    assert again.plan.escape == found.plan.escape
+
+
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("standard.toml").write_text(STANDARD_MAP, encoding="utf-8")
+    run = CliRunner().invoke
+    few = ["--ensemble", "50", "--steps", "30", "--resolution", "40x30"]
+    start = ["--initial", "0:3,0:1"]
+    result = run(rollout.main, ["--system", "standard.toml", *few, *start, "--rotation", "q"])
+    assert result.exit_code == 0, result.output
+    found = vp.rollout.open_ensemble("standard-ensemble.h5")
+    assert found.density.shape == (30, 40) and len(found.initial) == 49
+    assert found.initial[-1].tolist() == [3.0, 1.0] and found.plan.angle == 0
+    result = run(rollout.main, ["--system", "pendulum", "--against", "rk4", *few, "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["table"][0]["states"] == 50 * 31
+    for wrong, said in (
+        (["--against", "rk4,heun", *few], "one map"),
+        (["--against", "rk4", "--plane", "q,p"], "add --ensemble"),
+        (["--against", "rk4", *few, "--threshold", "1"], "not for an ensemble"),
+        (["--against", "rk4", *few, "--initial", "0,0"], "ranges"),
+        (["--against", "rk4", *few, "--resolution", "big"], "cells on a side"),
+        (["--against", "rk4", *few, "--workers", "2", "--scheduler", "a"], "has its own"),
+    ):
+        result = run(rollout.main, ["--system", "pendulum", *wrong, "-o", "b.h5"])
+        assert result.exit_code == 2 and said in result.output, result.output
+    assert not Path("b.h5").exists()
+
+
+def test_periodic_points():
+    """The pendulum's upper equilibrium, and two points that the standard map exchanges."""
+    flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
+    point = vp.rollout.periodic_point(flow, [3.0, 0.1])
+    np.testing.assert_allclose(point, [np.pi, 0.0], atol=1e-10)
+    standard = vp.rollout.ExactMap(vp.load_system(STANDARD_MAP))
+    two = vp.rollout.periodic_point(standard, [0.0, 3.0], period=2)
+    images = standard.map(np.array([[two]]))
+    np.testing.assert_allclose(two, [0.0, np.pi], atol=1e-10)
+    np.testing.assert_allclose(images[0, 0], [np.pi, np.pi], atol=1e-10)
+    with pytest.raises(InputError, match="no point of period 1"):
+        constant = vp.load_system('state = ["x"]\n[vector_field]\nx = "1"')
+        vp.rollout.periodic_point(vp.rollout.as_flow("rk4", constant, 0.1), [0.0])
+
+
+def test_an_ensemble_of_nothing_is_none(pendulum, tmp_path):
+    found = vp.rollout.ensemble(
+        pendulum, tmp_path / "a.h5", initial=5, steps=4, measures=measures(escape="q < 9")
+    )
+    assert found.density.sum() == 0 and found.confined.tolist() == [0.0] * 5
+    assert replace(found, rotation=None).table()[0]["states"] == 0

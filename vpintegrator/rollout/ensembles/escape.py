@@ -1,0 +1,98 @@
+"""When a trajectory counts as gone: beyond bounds, or where an expression says so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.expression import parse
+from vpintegrator.dynamics.region import TOLERANCE, Region
+from vpintegrator.dynamics.state_function import ScalarFunction
+from vpintegrator.errors import InputError
+
+_COMPARISON = re.compile(r"([^<>]+)(<|>)=?([^<>]+)")
+_LARGEST = np.finfo(np.float64).max
+
+
+@dataclass(frozen=True)
+class Escape:
+    """Which states are outside; in any case those that are not finite.
+
+    Attributes
+    ----------
+    expression
+        ``"q**2 + p**2 > 0.1"``: states for which it holds are outside; components, and parameters
+        of the system.
+    region
+        States beyond it by more than a tenth of its width are outside.
+    """
+
+    expression: str | None = None
+    region: Region | None = None
+
+    def check(self, system: System) -> None:
+        """Whether the expression is one of the system.
+
+        Raises
+        ------
+        InputError
+            If it is not.
+        """
+        if self.expression is not None:
+            _difference(system, self.expression)
+
+    @property
+    def words(self) -> str:
+        """What is outside."""
+        if self.expression is not None:
+            return self.expression
+        return "beyond the states of the training" if self.region else "not finite"
+
+    def box(self, system: System) -> np.ndarray:
+        """Bounds of each component, (dim, 2)."""
+        box = np.tile([-_LARGEST, _LARGEST], (system.dim, 1))
+        if self.region is not None:
+            for name, bounds in _widened(self.region).items():
+                if name in self.region.components:
+                    box[system.components.index(name)] = bounds
+        return box
+
+    def outside(self, system: System, states: np.ndarray) -> np.ndarray | None:
+        """Which of states (some, count, dim) are outside, uint8; None where the box says it all."""
+        with np.errstate(all="ignore"):
+            if self.expression is not None:
+                found = _difference(system, self.expression)(states) > 0
+                return np.ascontiguousarray(found, np.uint8)
+            if self.region is None or not self.region.invariants:
+                return None
+            out = np.zeros(states.shape[:2], bool)
+            bounds = _widened(self.region)
+            for name in self.region.invariants:
+                value = system.invariants[name](states)
+                low, high = bounds[name]
+                out |= ~((value >= low) & (value <= high))
+        return out.astype(np.uint8)
+
+
+def _widened(region: Region) -> dict[str, np.ndarray]:
+    """Least and largest value of each quantity that still counts as inside."""
+    margin = TOLERANCE * region.units[:, None] * [-1, 1]
+    return dict(zip(region.names, region.bounds + margin, strict=True))
+
+
+@lru_cache(8)
+def _difference(system: System, text: str) -> ScalarFunction:
+    """A function of states that is positive where a comparison holds."""
+    where = f"escape = {text!r}"
+    found = _COMPARISON.fullmatch(text)
+    if found is None:
+        raise InputError(f"{where}: expected one comparison, such as 'q**2 + p**2 > 0.1'")
+    equations = system.equations
+    left, sign, right = found.groups()
+    smaller, larger = (left, right) if sign == "<" else (right, left)
+    expression = parse(f"({larger}) - ({smaller})", equations.scope, where)
+    return ScalarFunction(equations, expression, "escape")

@@ -1,0 +1,105 @@
+"""What moves the states of an ensemble, here or in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
+from vpintegrator.rollout.neural import compile_for
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+Move = Callable[[np.ndarray, int], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Mover:
+    """A flow, told so that another process can make it.
+
+    Attributes
+    ----------
+    flow
+        What is no model: it is pickled.
+    model
+        File of a model.
+    system, step
+        Of the model.
+    compiled
+        Whether the model runs as machine code; by default where that is possible.
+    """
+
+    flow: NumericalFlow | None = None
+    model: Path | None = None
+    system: System | None = None
+    step: float | None = None
+    compiled: bool | None = None
+
+    def move(self) -> Move:
+        """The function that gives the next ``count`` states (n, count, dim) of states (n, dim)."""
+        if self.flow is not None:
+            return _by_cursor(self.flow)
+        assert self.model is not None
+        stamp = self.model.stat().st_mtime_ns
+        return _loaded(self.model, stamp, self.system, self.step, self.compiled)
+
+
+def of_single_states(model: Integrator) -> Integrator:
+    """The map of a single state that a model is.
+
+    Raises
+    ------
+    InputError
+        If it reads several.
+    """
+    from vpintegrator.models.one_step import one_step
+
+    if model.window == 1:
+        return model
+    alone = one_step(model)
+    if alone is None:
+        raise InputError(
+            f"{model.name} reads {model.window} states; ensembles are for maps of a single state "
+            "(window 1)"
+        )
+    return alone
+
+
+@lru_cache(2)
+def _loaded(
+    path: Path, stamp: int, system: System | None, step: float | None, compiled: bool | None
+) -> Move:
+    """Of a model that was read here before, too."""
+    from vpintegrator.models import load
+
+    return move_model(load(path), system, step, compiled)
+
+
+def move_model(
+    model: Integrator, system: System | None, step: float | None, compiled: bool | None
+) -> Move:
+    """As :meth:`Mover.move`, of a model that is there."""
+    from vpintegrator.threads import torch_threads
+
+    machine = compile_for(model, 0, compiled)
+    if machine is None or getattr(model, "clock", False):
+        flow = LearnedFlow(model, system, step=step, compiled=machine)
+        return _by_cursor(flow)
+
+    def move(states: np.ndarray, count: int) -> np.ndarray:
+        with torch_threads(1):
+            return machine.advance(states[:, None], count)[0]
+
+    return move
+
+
+def _by_cursor(flow: NumericalFlow) -> Move:
+    return lambda states, count: flow.start(states[:, None]).advance(count)

@@ -1,0 +1,216 @@
+"""What is asked of an ensemble: how many steps, which plane, what counts as gone, what turns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.ensembles.escape import Escape
+
+MOST_CELLS = 2**24
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class EnsemblePlan:
+    """The statistics of an ensemble that are wanted; all that its numbers depend on but the flow.
+
+    Attributes
+    ----------
+    system
+        The system.
+    steps
+        How many each trajectory makes at most.
+    pair
+        Numbers of the components on the axes.
+    view
+        What is seen of the plane, ((left, right), (low, high)).
+    columns, rows
+        Cells of the view.
+    escape
+        Which states are outside.
+    turning
+        Whether rotation numbers are wanted.
+    centre
+        The point of the plane about which they are.
+    angle
+        Or the number of a component that is an angle, which advances.
+    """
+
+    system: System
+    steps: int
+    pair: tuple[int, int]
+    view: tuple[Interval, Interval]
+    columns: int
+    rows: int
+    escape: Escape
+    turning: bool = True
+    centre: tuple[float, float] | None = None
+    angle: int | None = None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Names of the components on the axes."""
+        return self.system.components[self.pair[0]], self.system.components[self.pair[1]]
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """What makes the view square, so that angles advance evenly."""
+        (left, right), (low, high) = self.view
+        return 1 / (right - left), 1 / (high - low)
+
+    def period(self, component: int) -> float:
+        """Of a component that is an angle; 0 of others."""
+        return self.system.periods.get(component, 0.0)
+
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Edges of the cells along both axes."""
+        (left, right), (low, high) = self.view
+        return np.linspace(left, right, self.columns + 1), np.linspace(low, high, self.rows + 1)
+
+    def cells(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Column and row (n, 2) of states (n, dim), and which of them lie in the view."""
+        found, inside = np.zeros((len(states), 2), np.int64), np.ones(len(states), bool)
+        for k, count in enumerate((self.columns, self.rows)):
+            low, high = self.view[k]
+            x = states[:, self.pair[k]] - low
+            if period := self.period(self.pair[k]):
+                x = x - period * np.floor(x * (1 / period))
+            x = x * (count / (high - low))
+            if period:
+                x = np.where(x >= count, count - 1, x)
+            inside &= (x >= 0) & (x < count)
+            found[:, k] = np.where(inside, x, 0)
+        return found, inside
+
+    def angles(self, states: np.ndarray) -> np.ndarray:
+        """Angles of states (..., dim)."""
+        if self.angle is not None:
+            return states[..., self.angle] * (2 * np.pi / self.system.periods[self.angle])
+        offsets = []
+        for k, (centre, scale) in enumerate(
+            zip(self.centre or (0.0, 0.0), self.scales, strict=True)
+        ):
+            x = states[..., self.pair[k]] - centre
+            if period := self.period(self.pair[k]):
+                x = x - period * np.round(x * (1 / period))
+            offsets.append(x * scale)
+        return np.arctan2(offsets[1], offsets[0])
+
+    def as_json(self) -> dict[str, Any]:
+        """As a file keeps it, and what tells one from another."""
+        region = self.escape.region
+        rotation = None if self.angle is None else self.system.components[self.angle]
+        return {
+            "steps": self.steps,
+            "plane": list(self.names),
+            "view": [list(interval) for interval in self.view],
+            "cells": [self.columns, self.rows],
+            "escape": self.escape.words,
+            "region": None if region is None else json.loads(region.text),
+            "rotation": (self.centre and list(self.centre)) if rotation is None else rotation,
+        }
+
+
+def find_plane(system: System, names: Any) -> tuple[int, int]:
+    """Numbers of two components: those named ``"q,p"``, or a canonical pair, or the first two.
+
+    Raises
+    ------
+    InputError
+        If they are no two components.
+    """
+    moving = system.components[: system.phase_dim]
+    if names is None:
+        if len(moving) < 2:
+            raise InputError(f"{system.name} has one component: there is no plane to look at")
+        half = len(moving) // 2
+        return (0, half) if system.is_hamiltonian else (0, 1)
+    given = [part.strip() for part in names.split(",")] if isinstance(names, str) else [*names]
+    if len(given) != 2 or given[0] == given[1] or not {*given} <= {*system.components}:
+        raise InputError(
+            f"plane = {names!r}: expected two of the components {', '.join(system.components)}"
+        )
+    first, second = (system.components.index(name) for name in given)
+    return first, second
+
+
+def read_view(system: System, pair: tuple[int, int], text: Any) -> tuple[Interval, Interval] | None:
+    """The rectangle of ``"q=-1:1,p=-2:2"``, or of a mapping of names to (least, largest).
+
+    Raises
+    ------
+    InputError
+        If it is none, or not of the components on the axes.
+    """
+    if text is None:
+        return None
+    names = [system.components[k] for k in pair]
+    pattern = re.compile(r"\s*(.+?)\s*=\s*(\S+?)\s*:\s*(\S+?)\s*")
+    try:
+        if isinstance(text, str):
+            parts = [pattern.fullmatch(part) for part in text.split(",")]
+            items = {p[1]: (float(p[2]), float(p[3])) for p in parts if p is not None}
+            if None in parts:
+                raise ValueError
+        else:
+            items = {name: (float(low), float(high)) for name, (low, high) in dict(text).items()}
+        found = items[names[0]], items[names[1]]
+        sound = len(items) == 2 and all(-1e300 < a < b < 1e300 for a, b in found)
+    except (KeyError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise InputError(
+            f"view = {text!r}: expected least and largest values of both components of the plane, "
+            f"as in '{names[0]}=-1:1,{names[1]}=-1:1'"
+        )
+    return found
+
+
+def read_resolution(value: int | tuple[int, int]) -> tuple[int, int]:
+    """Columns and rows of ``1024`` or ``(1600, 900)``.
+
+    Raises
+    ------
+    InputError
+        If they are none, or more than fit a picture.
+    """
+    columns, rows = value if isinstance(value, tuple | list) else (value, value)
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in (columns, rows))
+    if not whole or columns * rows > MOST_CELLS:
+        raise InputError(
+            f"resolution = {value!r}: expected cells on a side, or (columns, rows), at most "
+            f"{MOST_CELLS:,} in all"
+        )
+    return columns, rows
+
+
+def usual_view(
+    pair: tuple[int, int], system: System, states: np.ndarray, ranges: Mapping[str, Interval]
+) -> tuple[Interval, Interval]:
+    """A view that shows where trajectories go.
+
+    A whole period of an angle; of others the states of a trial run, (..., dim), and the bounds of
+    the training where they are known.
+    """
+    found = []
+    for k in pair:
+        if period := system.periods.get(k):
+            found.append((-period / 2, period / 2))
+            continue
+        values = states[..., k]
+        values = values[np.isfinite(values)]
+        low, high = (values.min(), values.max()) if values.size else (-1.0, 1.0)
+        if system.components[k] in ranges:
+            least, largest = ranges[system.components[k]]
+            low, high = min(max(low, least), high), max(min(high, largest), low)
+        margin = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
+        found.append((float(low - margin), float(high + margin)))
+    return found[0], found[1]

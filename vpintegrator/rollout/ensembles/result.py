@@ -1,0 +1,273 @@
+"""The statistics of an ensemble, and their file."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.region import Region
+from vpintegrator.dynamics.state_file import write_header
+from vpintegrator.errors import InputError, printable
+from vpintegrator.hdf5 import create_hdf5, write_words
+from vpintegrator.reading import LARGEST_UNSTORED, StoredGroup, open_hdf5
+from vpintegrator.rollout.ensembles.escape import Escape
+from vpintegrator.rollout.ensembles.plan import MOST_CELLS, EnsemblePlan
+
+FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Statistics of very many trajectories of one map.
+
+    Made by :func:`vpintegrator.rollout.ensemble` or :func:`vpintegrator.rollout.open_ensemble`.
+
+    Attributes
+    ----------
+    plan
+        What was asked for: system, steps, plane, view, what counts as gone, what turns.
+    step
+        Time of a step.
+    name, kind, title
+        Of the map; the kind is ``"learned"``, ``"classical"`` or ``"exact"``.
+    seed
+        Of the initial states, None where they were given.
+    initial
+        Initial states, (trajectory, dim).
+    density
+        States in each cell of the view, (rows, columns), the lowest row first.
+    off
+        States in no cell.
+    left
+        First step at which a trajectory is outside, -1 if it never is, (trajectory,).
+    rotation, change
+        Turns per step, counterclockwise in the plane, from minus a half to a half: whole turns
+        cannot be seen. And the difference between the first and the second half of the way, small
+        on tori and not in chaos. (trajectory,); NaN of those that left, None if not asked for.
+
+    Examples
+    --------
+    >>> found = vp.rollout.open_ensemble("pendulum-ensemble.h5")  # doctest: +SKIP
+    >>> found.confined[-1]  # the fraction that stayed # doctest: +SKIP
+    """
+
+    plan: EnsemblePlan
+    step: float
+    name: str
+    kind: str
+    title: str
+    seed: int | None
+    initial: np.ndarray
+    density: np.ndarray
+    off: int
+    left: np.ndarray
+    rotation: np.ndarray | None = None
+    change: np.ndarray | None = None
+
+    @property
+    def system(self) -> System:
+        """The system."""
+        return self.plan.system
+
+    @property
+    def confined(self) -> np.ndarray:
+        """The fraction of trajectories that are inside up to each step, (steps + 1,)."""
+        count = np.bincount(self.left[self.left >= 0], minlength=self.plan.steps + 1)
+        return 1 - np.cumsum(count) / len(self.left)
+
+    def table(self) -> list[dict[str, Any]]:
+        """What it is, and its numbers, in a row."""
+        row: dict[str, Any] = {
+            "method": self.title,
+            "trajectories": len(self.left),
+            "steps": self.plan.steps,
+            "step": self.step,
+            "states": int(self.density.sum()) + self.off,
+            "confined": float(self.confined[-1]),
+            "median_left": float(np.median(self.left[self.left >= 0]))
+            if (self.left >= 0).any()
+            else float("nan"),
+        }
+        if self.rotation is not None and self.change is not None:
+            known = np.isfinite(self.rotation)
+            row["rotation_from"] = float(self.rotation[known].min()) if known.any() else np.nan
+            row["rotation_to"] = float(self.rotation[known].max()) if known.any() else np.nan
+            regular = int((self.change[known] < REGULAR).sum())
+            row["regular"] = regular / len(self.left)
+        return [row]
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write a file from which it can be drawn.
+
+        Raises
+        ------
+        InputError
+            If the file exists and ``overwrite`` is false, or cannot be written.
+        """
+        with create_hdf5(path, overwrite) as f:
+            self.write(f)
+
+    def write(self, f: h5py.File) -> None:
+        """Write it to an open file."""
+        write_header(f, FORMAT, FORMAT_VERSION, self.system, self.step)
+        f.attrs["title"] = f"Ensemble: {printable(self.system.title)}"
+        for key in ("name", "kind", "title"):
+            f.attrs[f"method_{key}"] = printable(getattr(self, key))
+        if self.seed is not None:
+            f.attrs["seed"] = self.seed
+        f.attrs["off"] = self.off
+        plan = self.plan.as_json()
+        f.attrs["plan"] = json.dumps(plan)
+        trajectory = f.create_dataset("trajectory", data=np.arange(len(self.left)))
+        trajectory.attrs["long_name"] = "number of the trajectory"
+        trajectory.make_scale("trajectory")
+        component = write_words(f, "component", self.system.components, "component of the state")
+        for name, edges, title in zip(("x", "y"), self.plan.edges(), self.plan.names, strict=True):
+            middle = (edges[1:] + edges[:-1]) / 2
+            scale = f.create_dataset(name, data=middle)
+            scale.attrs["long_name"] = f"{printable(title)} at the middle of a cell"
+            scale.make_scale(name)
+        density = _write_density(f, self.density)
+        for axis, name in enumerate(("y", "x")):
+            density.dims[axis].attach_scale(f[name])
+        initial = f.create_dataset("initial", data=self.initial)
+        initial.attrs["long_name"] = "initial state"
+        initial.dims[1].attach_scale(component)
+        for name, title in _PER_TRAJECTORY.items():
+            if (values := getattr(self, name)) is not None:
+                f.create_dataset(name, data=values).attrs["long_name"] = title
+        for name in ("initial", *_PER_TRAJECTORY):
+            if name in f:
+                f[name].dims[0].attach_scale(trajectory)
+
+
+_KINDS = ("learned", "classical", "exact")
+REGULAR = 1e-6  # turns per step that the two halves of a regular orbit differ by at most
+_PER_TRAJECTORY = {
+    "left": "first step outside, -1 for none",
+    "rotation": "turns per step, counterclockwise in the plane",
+    "change": "difference of turns per step between the halves of the way",
+}
+
+
+def _write_density(f: h5py.File, density: np.ndarray) -> h5py.Dataset:
+    packed = {"compression": "gzip", "shuffle": True} if density.nbytes < LARGEST_UNSTORED else {}
+    chunks = tuple(min(n, 512) for n in density.shape)
+    dataset = f.create_dataset("density", data=density, chunks=chunks, fletcher32=True, **packed)
+    dataset.attrs["long_name"] = "states in a cell, of all trajectories while they are inside"
+    return dataset
+
+
+def open_ensemble(path: str | os.PathLike[str]) -> Ensemble:
+    """Read a file of an ensemble.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is no ensemble, or damaged.
+
+    Examples
+    --------
+    >>> found = vp.rollout.open_ensemble("pendulum-ensemble.h5")  # doctest: +SKIP
+    """
+    path = Path(path)
+    with open_hdf5(path, FORMAT, FORMAT_VERSION) as root:
+        system = System(
+            root.text("system"),
+            root.text("system_name"),
+            root.json("parameters"),
+            source=f"system in {path}",
+        )
+        plan = _read_plan(root, system, path)
+        kind = root.text("method_kind")
+        if kind not in _KINDS:
+            raise InputError(f"{path}: 'method_kind' must be one of {', '.join(_KINDS)}")
+        initial = root.array("initial", (None, system.dim))
+        count = len(initial)
+        left = root.array("left", (count,), "i")
+        density = root.array("density", (plan.rows, plan.columns), "i")
+        if not count or left.min() < -1 or left.max() > plan.steps or density.min() < 0:
+            raise InputError(f"{path}: its numbers of trajectories, steps or states are impossible")
+        rotation = change = None
+        if plan.turning:
+            rotation, change = (root.array(name, (count,)) for name in ("rotation", "change"))
+        return Ensemble(
+            plan=plan,
+            step=root.number("step", positive=True),
+            name=root.text("method_name"),
+            kind=kind,
+            title=root.text("method_title"),
+            seed=root.whole("seed", None),
+            initial=initial,
+            density=density,
+            off=root.whole("off"),
+            left=left.astype(np.int32),
+            rotation=rotation,
+            change=change,
+        )
+
+
+def _read_plan(root: StoredGroup, system: System, path: Path) -> EnsemblePlan:
+    where = f"{path}: the attribute 'plan'"
+    stored, names = root.json("plan"), [*system.components]
+    plane, view, cells = (stored.get(key) for key in ("plane", "view", "cells"))
+    steps, rotation, words = stored.get("steps"), stored.get("rotation"), stored.get("escape")
+    sound = (
+        _is_list(plane, 2, str)
+        and {*plane} <= {*names}
+        and _is_list(view, 2, list)
+        and all(_is_list(each, 2, int | float) for each in view)
+        and all(-1e300 < low < high < 1e300 for low, high in view)
+        and _is_list(cells, 2, int)
+        and min(cells) >= 1
+        and cells[0] * cells[1] <= MOST_CELLS
+        and type(steps) is int
+        and 1 <= steps < 2**31
+        and isinstance(words, str)
+        and (rotation is None or rotation in names or _is_list(rotation, 2, int | float))
+    )
+    if not sound:
+        raise InputError(f"{where} does not say steps, plane, view, cells and what is outside")
+    region = stored.get("region")
+    angle = names.index(rotation) if isinstance(rotation, str) else None
+    if angle is not None and angle not in system.periods:
+        raise InputError(f"{where}: {printable(str(rotation))} is no angle")
+    return EnsemblePlan(
+        system=system,
+        steps=steps,
+        pair=(names.index(plane[0]), names.index(plane[1])),
+        view=tuple(tuple(map(float, each)) for each in view),  # type: ignore[arg-type]
+        columns=cells[0],
+        rows=cells[1],
+        escape=Escape(
+            None if region is not None or words == Escape().words else printable(words),
+            None if region is None else Region.from_text(json.dumps(region), where),
+        ),
+        turning=rotation is not None,
+        centre=tuple(map(float, rotation)) if isinstance(rotation, list) else None,  # type: ignore[arg-type]
+        angle=angle,
+    )
+
+
+def _is_list(value: Any, length: int, kind: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == length
+        and all(isinstance(x, kind) and not isinstance(x, bool) for x in value)
+    )
+
+
+def is_ensemble(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is an ensemble, as far as its format says."""
+    try:
+        with open_hdf5(Path(path), FORMAT, FORMAT_VERSION):
+            return True
+    except InputError:
+        return False

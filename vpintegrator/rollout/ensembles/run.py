@@ -1,0 +1,396 @@
+"""Very many trajectories of one map, of which statistics are kept and no states."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vpintegrator.argument_values import whole_number
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.files import check_output, publish, safe_name
+from vpintegrator.rollout.ensembles.escape import Escape
+from vpintegrator.rollout.ensembles.mover import Move, Mover, move_model, of_single_states
+from vpintegrator.rollout.ensembles.plan import (
+    EnsemblePlan,
+    find_plane,
+    read_resolution,
+    read_view,
+    usual_view,
+)
+from vpintegrator.rollout.ensembles.result import Ensemble
+from vpintegrator.rollout.ensembles.shard import (
+    EnsembleShard,
+    EnsembleTask,
+    make_shard,
+    read_shard,
+    rows_of,
+)
+from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
+from vpintegrator.rollout.periodic_points import NoPeriodicPoint, periodic_point
+from vpintegrator.rollout.start import find_system, initial_states
+from vpintegrator.shard_folder import ShardFolder, remove_shards
+from vpintegrator.workers import check_workers, cluster, process_pool, versions
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from vpintegrator.models import Integrator
+
+_TRIAL = 256  # trajectories and steps that show where states go
+_MODEL = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class EnsembleMeasures:
+    """What is measured of an ensemble.
+
+    Attributes
+    ----------
+    plane
+        Components on the axes of the density, ``"q,p"``. By default a canonical pair, or the first
+        two.
+    view
+        What is seen of that plane, ``"q=-1:1,p=-2:2"``, or a mapping of names to (least, largest).
+        By default what a trial run fills; a whole period of an angle.
+    resolution
+        Cells of the view on a side, or (columns, rows).
+    escape
+        A comparison that holds where a trajectory has left and is not followed any more,
+        ``"q**2 + p**2 > 0.1"``; ``"never"`` for those alone that are no longer finite. By default
+        what is beyond the states of a model's training by a tenth of their range.
+    rotation
+        What turns: ``(x, y)``, a point of the plane, about which angles are taken; the name of a
+        component that is an angle; ``"auto"`` for the fixed point of the map that Newton's method
+        finds from the mean of all states, or else that mean; None for nothing.
+
+    Examples
+    --------
+    >>> vp.rollout.EnsembleMeasures(escape="q**2 + p**2 > 0.1").resolution
+    1024
+    """
+
+    plane: str | tuple[str, str] | None = None
+    view: Any = None
+    resolution: int | tuple[int, int] = 1024
+    escape: str | None = None
+    rotation: str | tuple[float, float] | None = "auto"
+
+
+def ensemble(
+    flow: Integrator | NumericalFlow,
+    path: str | os.PathLike[str],
+    *,
+    initial: Any = 100_000,
+    steps: int = 1000,
+    seed: int = 0,
+    measures: EnsembleMeasures | None = None,
+    workers: int = 1,
+    scheduler: str | os.PathLike[str] | Client | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    compiled: bool | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Ensemble:
+    """Iterate a map from very many states, and write statistics of them to a file.
+
+    The trajectories are made in shards, consecutive ones, whose statistics are kept in the folder
+    ``path`` + ``.shards`` until all are there. They follow from the arguments alone, so that
+    neither the number of workers nor an interruption changes a number.
+
+    Parameters
+    ----------
+    flow
+        A trained model that reads one state, or any other flow, see
+        :func:`vpintegrator.rollout.as_flow`.
+    path
+        The HDF5 file to write.
+    initial
+        Initial states (trajectory, dim), or how many to draw from the distribution that the system
+        suggests.
+    steps
+        How many each makes.
+    seed
+        Where initial states are drawn.
+    measures
+        What is measured: plane, view, escape and rotation.
+    workers
+        Processes on this machine.
+    scheduler
+        Address or file of a dask scheduler whose workers make the shards, or its
+        ``distributed.Client``. The folder of ``path`` must be shared by all machines.
+    resume
+        Whether to keep the shards that an interrupted call left.
+    overwrite
+        Whether a file of that name, and the shards beside it, may be replaced.
+    compiled
+        Whether a model runs as machine code; by default where that is possible.
+    progress
+        Called with the numbers of states found and wanted.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong.
+    OSError
+        If the disk is full or the workers are lost; ``resume`` then goes on.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("pendulum"), 0.2)
+    >>> found = vp.rollout.ensemble(flow, "ensemble.h5", initial=100, steps=50, overwrite=True)
+    >>> found.density.shape, int(found.density.sum()) + found.off
+    ((1024, 1024), 5100)
+    """
+    workers, steps = check_workers(workers, scheduler), whole_number("steps", steps, 1)
+    if steps >= 2**31:
+        raise InputError(f"steps = {steps:,} are more than 2^31")
+    path = check_output(path, overwrite)
+    flow, model = _as_flow(flow)
+    system = flow.system
+    assert system is not None
+    drawn = isinstance(initial, int | np.integer) and not isinstance(initial, bool)
+    count = whole_number("initial", initial, 1) if drawn else 0
+    states, given = initial_states(system, None if drawn else initial, count, seed)
+    move = _here(flow, model, compiled)
+    plan = make_plan(flow, move, states, steps, measures or EnsembleMeasures())
+    depends = _depends(flow, model, plan, states, compiled)
+    folder = ShardFolder(path, "ensemble", "run", depends)
+    total, done = len(states) * steps, 0
+
+    def advance(new: int) -> None:
+        nonlocal done
+        done += new
+        if progress:
+            progress(done, total)
+
+    advance(0)
+    with folder.open(resume, overwrite):
+        mover = _mover(flow, model, folder.folder, compiled)
+        tasks = list(_tasks(folder, mover, plan, states, resume))
+        apart = scheduler is not None or workers > 1
+        with _run(min(workers, len(tasks)), scheduler, folder.folder, advance) as run:
+            for shard in run(tasks):
+                if apart or shard.reused:
+                    advance(shard.trajectories * steps)
+        found = _gather(flow, tasks, plan, states, given)
+        new = folder.folder / ".ensemble.part"
+        found.save(new, overwrite=True)
+        folder.complete = True
+        publish(new, path, overwrite)
+        remove_shards(path)
+    return found
+
+
+def _as_flow(flow: Integrator | NumericalFlow) -> tuple[NumericalFlow, Integrator | None]:
+    """A flow of single states with its system, and the model if it is one."""
+    model = None
+    if isinstance(flow, LearnedFlow):
+        model, system, name = flow.model, flow.system, flow.name
+    elif not isinstance(flow, NumericalFlow):
+        model, system, name = flow, None, flow.name
+    if model is not None:
+        alone = of_single_states(model)
+        system = system or find_system({name: model}, None)
+        flow, model = LearnedFlow(alone, system, name), alone
+    assert isinstance(flow, NumericalFlow)
+    if flow.system is None or flow.dim != flow.system.dim:
+        raise InputError(f"{flow.name} must have its system, of as many components")
+    if flow.window != 1:
+        raise InputError(f"{flow.name} reads {flow.window} states; ensembles are for one")
+    return flow, model
+
+
+def _here(flow: NumericalFlow, model: Integrator | None, compiled: bool | None) -> Move:
+    if model is None:
+        return Mover(flow).move()
+    return move_model(model, flow.system, flow.step, compiled)
+
+
+def _mover(
+    flow: NumericalFlow, model: Integrator | None, folder: Path, compiled: bool | None
+) -> Mover:
+    """What other processes make the flow of: a model lies in the folder of the shards."""
+    if model is None:
+        return Mover(flow)
+    from vpintegrator.models import save
+
+    path = folder.resolve() / _MODEL
+    save(model, path, overwrite=True)
+    return Mover(None, path, flow.system, flow.step, compiled)
+
+
+def make_plan(
+    flow: NumericalFlow, move: Move, states: np.ndarray, steps: int, measures: EnsembleMeasures
+) -> EnsemblePlan:
+    """What is wanted, with what a trial run from the first of states (trajectory, dim) shows.
+
+    Raises
+    ------
+    InputError
+        If the measures are wrong.
+    """
+    system = flow.system
+    assert system is not None
+    pair = find_plane(system, measures.plane)
+    region = None if flow.region is None else flow.region.within(system)
+    if measures.escape is None:
+        escape = Escape(region=region)
+    else:
+        escape = Escape(None if measures.escape.strip() == "never" else measures.escape)
+    escape.check(system)
+    columns, rows = read_resolution(measures.resolution)
+    chosen = np.linspace(0, len(states) - 1, min(_TRIAL, len(states))).astype(int)
+    with np.errstate(all="ignore"):
+        trial = move(states[chosen], min(steps, _TRIAL)).astype(np.float64)
+    seen = _inside(escape, system, np.concatenate([states[chosen][:, None], trial], axis=1))
+    ranges = {} if region is None else region.components
+    view = read_view(system, pair, measures.view) or usual_view(pair, system, seen, ranges)
+    turning, centre, angle = _turning(flow, pair, measures.rotation, seen)
+    return EnsemblePlan(system, steps, pair, view, columns, rows, escape, turning, centre, angle)
+
+
+def _inside(escape: Escape, system: System, states: np.ndarray) -> np.ndarray:
+    """Those of states (trajectory, time, dim) before each leaves, (state, dim)."""
+    low, high = escape.box(system).T
+    out = ~((states >= low) & (states <= high)).all(axis=-1)
+    if (more := escape.outside(system, states)) is not None:
+        out |= more.astype(bool)
+    return states[np.cumsum(out, axis=1) == 0]
+
+
+def _turning(
+    flow: NumericalFlow, pair: tuple[int, int], asked: Any, seen: np.ndarray
+) -> tuple[bool, tuple[float, float] | None, int | None]:
+    """Whether rotation numbers are wanted, and the centre or the angle."""
+    system = flow.system
+    assert system is not None
+    if asked is None or asked == "none":
+        return False, None, None
+    if asked == "auto":
+        if not len(seen):
+            return False, None, None
+        middle = seen.mean(axis=0)
+        try:
+            point = periodic_point(flow, middle)
+        except NoPeriodicPoint:
+            point = middle
+        return True, (float(point[pair[0]]), float(point[pair[1]])), None
+    if isinstance(asked, str) and asked in system.components:
+        angle = system.components.index(asked)
+        if angle not in system.periods:
+            raise InputError(f"rotation = {asked!r}: this component of {system.name} is no angle")
+        return True, None, angle
+    try:
+        parts = asked.split(",") if isinstance(asked, str) else asked
+        x, y = (float(part) for part in parts)
+        if not np.isfinite([x, y]).all():
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InputError(
+            f"rotation = {asked!r}: expected a point of the plane, as in '0.1,0', the name of an "
+            "angle, 'auto' or 'none'"
+        ) from None
+    return True, (x, y), None
+
+
+def _depends(
+    flow: NumericalFlow,
+    model: Integrator | None,
+    plan: EnsemblePlan,
+    states: np.ndarray,
+    compiled: bool | None,
+) -> dict[str, Any]:
+    """What the numbers depend on."""
+    digest = hashlib.sha256()
+    if model is not None:
+        digest.update(json.dumps(dict(model.metadata), sort_keys=True).encode())
+        for name, values in sorted(model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(values.detach().cpu().numpy()).tobytes())
+    assert flow.system is not None
+    return {
+        "method": [flow.method_name, flow.step, digest.hexdigest(), compiled],
+        "system": flow.system.text,
+        "parameters": flow.system.definitions,
+        "plan": plan.as_json(),
+        "initial": hashlib.sha256(states.tobytes()).hexdigest(),
+        **versions(),
+    }
+
+
+def _tasks(
+    folder: ShardFolder, mover: Mover, plan: EnsemblePlan, states: np.ndarray, reuse: bool
+) -> Iterator[EnsembleTask]:
+    rows, place = rows_of(plan.steps), folder.folder.resolve()
+    for number, first in enumerate(range(0, len(states), rows)):
+        yield EnsembleTask(
+            mover=mover,
+            plan=plan,
+            initial=states[first : first + rows],
+            path=place / f"{number:06d}.h5",
+            identity=folder.identity,
+            number=number,
+            versions=versions(),
+            reuse=reuse,
+        )
+
+
+def _run(
+    workers: int,
+    scheduler: str | os.PathLike[str] | Client | None,
+    folder: Path,
+    advance: Callable[[int], None],
+) -> AbstractContextManager[Callable[[Iterable[EnsembleTask]], Iterator[EnsembleShard]]]:
+    if scheduler is not None:
+        return cluster(scheduler, folder, make_shard)
+    if workers > 1:
+        return process_pool(workers, make_shard)
+    return nullcontext(partial(map, partial(make_shard, progress=advance)))
+
+
+def _gather(
+    flow: NumericalFlow,
+    tasks: list[EnsembleTask],
+    plan: EnsemblePlan,
+    states: np.ndarray,
+    seed: int | None,
+) -> Ensemble:
+    """Add up what lies in the shards."""
+    density, off = np.zeros((plan.rows, plan.columns), np.int64), 0
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("left", "rotation", "change")}
+    for task in tasks:
+        counts = read_shard(task.path, task.identity, task.number)
+        if counts is None:
+            raise OSError(f"{task.path} was damaged or deleted meanwhile: go on with --resume")
+        density += counts.density
+        off += counts.off
+        for name, found in parts.items():
+            if (values := getattr(counts, name)) is not None:
+                found.append(values)
+    whole: dict[str, Any] = {
+        name: np.concatenate(found) if found else None for name, found in parts.items()
+    }
+    return Ensemble(
+        plan=plan,
+        step=flow.step,
+        name=safe_name(flow.name),
+        kind=flow.kind,
+        title=flow.title,
+        seed=seed,
+        initial=states,
+        density=density,
+        off=off,
+        left=whole["left"],
+        rotation=whole["rotation"],
+        change=whole["change"],
+    )

@@ -1,0 +1,152 @@
+"""One shard of an ensemble: the statistics of consecutive trajectories, made anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from vpintegrator.rollout.ensembles.mover import Move, Mover
+from vpintegrator.rollout.ensembles.plan import EnsemblePlan
+from vpintegrator.rollout.ensembles.statistics import Counts, Statistics
+from vpintegrator.shard_folder import write_shard
+from vpintegrator.workers import require_versions
+
+FORMAT = "vpintegrator-ensemble-shard-1"
+_STATES = 2**24  # of a shard, about: a second or a few of a fast map
+_LEAST, _MOST = 256, 65_536  # trajectories of one
+_BLOCK, _PART = 2_048, 32  # trajectories and steps at a time, whose states stay in a cache
+_ARRAYS = ("density", "left", "rotation", "change")
+
+
+@dataclass(frozen=True)
+class EnsembleTask:
+    """What it takes to make one shard.
+
+    Attributes
+    ----------
+    mover, plan
+        What moves the states, and what is wanted of them.
+    initial
+        Initial states, (trajectory, dim).
+    path
+        The file to write.
+    identity
+        Hash of all that the numbers depend on.
+    number
+        Of the shard.
+    versions
+        Of the packages that compute.
+    reuse
+        Whether to keep a whole shard that is there already.
+    """
+
+    mover: Mover
+    plan: EnsemblePlan
+    initial: np.ndarray
+    path: Path
+    identity: str
+    number: int
+    versions: dict[str, str]
+    reuse: bool
+
+
+@dataclass(frozen=True)
+class EnsembleShard:
+    """What is known of a finished shard: its number, its trajectories, and if it was there."""
+
+    number: int
+    trajectories: int
+    reused: bool
+
+
+def rows_of(steps: int) -> int:
+    """Trajectories of a shard, which follow from the number of steps alone."""
+    return int(np.clip(_STATES // (steps + 1), _LEAST, _MOST))
+
+
+def make_shard(task: EnsembleTask, progress: Callable[[int], None] | None = None) -> EnsembleShard:
+    """Move the states of one shard and write their statistics, if they are not there already.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, or this machine has other versions.
+    """
+    require_versions(task.versions)
+    if task.reuse and read_shard(task.path, task.identity, task.number) is not None:
+        return EnsembleShard(task.number, len(task.initial), reused=True)
+    counts = follow(task.plan, task.mover.move(), task.initial, progress)
+    with h5py.File("shard", "w", driver="core", backing_store=False) as f:
+        f.attrs["format"], f.attrs["identity"] = FORMAT, task.identity
+        f.attrs["number"], f.attrs["off"] = task.number, counts.off
+        f.create_dataset("density", data=counts.density, compression="gzip", compression_opts=1)
+        for name in _ARRAYS[1:]:
+            if (values := getattr(counts, name)) is not None:
+                f.create_dataset(name, data=values)
+        f.attrs["digest"] = _digest(counts)
+        f.flush()
+        image = f.id.get_file_image()
+    write_shard(task.path, image)
+    return EnsembleShard(task.number, len(task.initial), reused=False)
+
+
+def read_shard(path: Path, identity: str, number: int) -> Counts | None:
+    """The shard that is there, if it is the right one and every bit is as it was written."""
+    try:
+        with h5py.File(path) as f:
+            found = f.attrs["format"], f.attrs["identity"], int(f.attrs["number"])
+            if found != (FORMAT, identity, number):
+                return None
+            values: dict[str, Any] = {n: f[n][...] if n in f else None for n in _ARRAYS}
+            counts = Counts(off=int(f.attrs["off"]), **values)
+            return counts if f.attrs["digest"] == _digest(counts) else None
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError):
+        return None  # missing or damaged
+
+
+def follow(
+    plan: EnsemblePlan,
+    move: Move,
+    initial: np.ndarray,
+    progress: Callable[[int], None] | None = None,
+) -> Counts:
+    """Statistics of trajectories from initial states (trajectory, dim).
+
+    Those that have left are not moved on, but at the end of the part in which they do.
+    """
+    statistics = Statistics(plan, len(initial))
+    states = initial.copy()
+    for which in _blocks(np.arange(len(states))):
+        statistics.add(which, states[which, None], 0)
+    for done in range(1, plan.steps + 1, _PART):
+        count = min(_PART, plan.steps + 1 - done)
+        staying = np.flatnonzero(statistics.left < 0)
+        for which in _blocks(staying):
+            made = move(states[which], count)
+            states[which] = made[:, -1]
+            statistics.add(which, made, done)
+            if progress:
+                progress(len(which) * count)
+        if progress and len(staying) < len(states):
+            progress((len(states) - len(staying)) * count)
+    return statistics.counts
+
+
+def _blocks(which: np.ndarray) -> Iterator[np.ndarray]:
+    for first in range(0, len(which), _BLOCK):
+        yield which[first : first + _BLOCK]
+
+
+def _digest(counts: Counts) -> str:
+    found = hashlib.sha256(str(counts.off).encode())
+    for name in _ARRAYS:
+        if (values := getattr(counts, name)) is not None:
+            found.update(name.encode())
+            found.update(np.ascontiguousarray(values).tobytes())
+    return found.hexdigest()

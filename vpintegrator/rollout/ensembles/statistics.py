@@ -1,0 +1,216 @@
+"""What is kept of the states of an ensemble: counts on a plane, when each left, how it turns.
+
+As machine code, a nanosecond or a few for each state; by NumPy, ten times slower, where there is no
+compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from vpintegrator.native import NotCompilable, load_library
+from vpintegrator.rollout.ensembles.plan import EnsemblePlan
+
+_TURN = 2 * np.pi
+_ALL, _EARLY, _LATE = 2, 3, 4  # columns of what is summed of angles
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is known of some trajectories.
+
+    Attributes
+    ----------
+    density
+        How many of their states lie in each cell of the view, (rows, columns), uint32.
+    off
+        How many lie in none.
+    left
+        The first step at which each is outside, -1 if it never is, (trajectory,), int32.
+    rotation, change
+        Turns per step of each, from minus a half to a half, and the difference between the two
+        halves of its way, (trajectory,); NaN where it left. None where they are not asked for.
+    """
+
+    density: np.ndarray
+    off: int
+    left: np.ndarray
+    rotation: np.ndarray | None
+    change: np.ndarray | None
+
+
+class Statistics:
+    """Statistics of trajectories whose states are shown to it part by part.
+
+    Parameters
+    ----------
+    plan
+        What is wanted.
+    trajectories
+        How many.
+    compiled
+        Whether machine code does it; by default if there is a compiler.
+    """
+
+    def __init__(self, plan: EnsemblePlan, trajectories: int, compiled: bool | None = None) -> None:
+        self._plan = plan
+        self._density = np.zeros((plan.rows, plan.columns), np.uint32)
+        self._off = np.zeros(1, np.int64)
+        self.left = np.full(trajectories, -1, np.int32)
+        self._box = np.ascontiguousarray(plan.escape.box(plan.system))
+        self._weights = birkhoff_weights(plan.steps)
+        self._turned = np.zeros((trajectories, 5))
+        self._library = None if compiled is False else _library()
+
+    def add(self, which: np.ndarray, states: np.ndarray, done: int) -> None:
+        """The states (some, count, dim) of some trajectories, after ``done`` others of each."""
+        states = np.ascontiguousarray(states, np.float64)
+        outside = self._plan.escape.outside(self._plan.system, states)
+        left, turned = self.left[which], self._turned[which]
+        if self._library is None:
+            self._add(states, outside, done, left, turned)
+        else:
+            n, count, dim = states.shape
+            self._library.accumulate(
+                _pointer(states),
+                None if outside is None else _pointer(outside),
+                _pointer(self._box),
+                *map(ctypes.c_int64, (n, count, dim, done)),
+                ctypes.byref(_plane(self._plan)),
+                _pointer(self._density),
+                _pointer(self._off),
+                _pointer(left),
+                ctypes.byref(_turning(self._plan)),
+                _pointer(self._weights),
+                _pointer(turned),
+            )
+        self.left[which], self._turned[which] = left, turned
+
+    @property
+    def counts(self) -> Counts:
+        """What was found, when all steps have been shown."""
+        rotation = change = None
+        if self._plan.turning:
+            first, sums = self._turned[:, 1], self._turned[:, _ALL:]
+            gone = self.left >= 0
+            rotation = (first + sums[:, 0]) / _TURN
+            rotation = np.where(gone, np.nan, rotation - np.round(rotation))
+            change = np.where(gone, np.nan, np.abs(sums[:, 1] - sums[:, 2]) / _TURN)
+        return Counts(self._density, int(self._off[0]), self.left, rotation, change)
+
+    def _add(
+        self,
+        states: np.ndarray,
+        outside: np.ndarray | None,
+        done: int,
+        left: np.ndarray,
+        turned: np.ndarray,
+    ) -> None:
+        """What the machine code does, by NumPy."""
+        plan, count = self._plan, states.shape[1]
+        low, high = self._box.T
+        out = ~((states >= low) & (states <= high)).all(axis=-1)
+        if outside is not None:
+            out |= outside.astype(bool)
+        gone = out.any(axis=1)
+        end = np.where(gone, out.argmax(axis=1), count)
+        left[gone] = done + end[gone]
+        kept = states[np.arange(count) < end[:, None]]
+        cells, inside = plan.cells(kept)
+        flat = cells[inside, 1] * plan.columns + cells[inside, 0]
+        found = np.bincount(flat, minlength=self._density.size).astype(np.uint32)
+        self._density += found.reshape(self._density.shape)
+        self._off += len(kept) - len(flat)
+        if plan.turning and not gone.all():
+            self._turn(states, done, turned, ~gone)
+
+    def _turn(self, states: np.ndarray, done: int, turned: np.ndarray, stay: np.ndarray) -> None:
+        angles = self._plan.angles(states[stay])
+        sums = turned[stay]
+        before = np.concatenate([sums[:, :1], angles], axis=1)
+        increments = np.diff(before, axis=1)[:, 1 if done == 0 else 0 :]
+        if done <= 1 and increments.shape[1]:
+            sums[:, 1] = increments[:, 0]
+        more = increments - sums[:, 1:2]
+        more -= _TURN * np.round(more / _TURN)
+        start = max(done - 1, 0)
+        sums[:, 2:] += more @ self._weights[start : start + more.shape[1]]
+        sums[:, 0] = angles[:, -1]
+        turned[stay] = sums
+
+
+def birkhoff_weights(steps: int) -> np.ndarray:
+    """Weights (step, 3) of the increments: of all, of the first half, and of the second.
+
+    Each column adds up to 1 and vanishes smoothly at both ends, so that averages along
+    quasi-periodic orbits converge faster than any power of their length (Das, Saiki, Sander,
+    Yorke, Nonlinearity 30 (2017) 4111, eq. 3).
+    """
+
+    def bump(count: int) -> np.ndarray:
+        t = np.arange(1, count + 1) / (count + 1)
+        w = np.exp(-1 / (t * (1 - t)))
+        return w / w.sum() if count else w
+
+    weights, half = np.zeros((steps, 3)), steps // 2
+    weights[:, 0] = bump(steps)
+    weights[:half, 1] = weights[steps - half :, 2] = bump(half)
+    return weights
+
+
+class _Plane(ctypes.Structure):
+    _fields_ = (
+        [(name, ctypes.c_int64) for name in ("x", "y")]
+        + [
+            (f"{name}_{axis}", ctypes.c_double)
+            for name in ("low", "cells", "period", "per_period")
+            for axis in "xy"
+        ]
+        + [(name, ctypes.c_int64) for name in ("columns", "rows")]
+    )
+
+
+class _Turning(ctypes.Structure):
+    _fields_ = [
+        ("kind", ctypes.c_int64),
+        ("centre_x", ctypes.c_double),
+        ("centre_y", ctypes.c_double),
+        ("scale_x", ctypes.c_double),
+        ("scale_y", ctypes.c_double),
+    ]
+
+
+def _plane(plan: EnsemblePlan) -> _Plane:
+    x, y = plan.pair
+    periods = [plan.period(k) for k in plan.pair]
+    inverse = [1 / period if period else 0.0 for period in periods]
+    (left, right), (low, high) = plan.view
+    cells = (plan.columns / (right - left), plan.rows / (high - low))
+    return _Plane(x, y, left, low, *cells, *periods, *inverse, plan.columns, plan.rows)
+
+
+def _turning(plan: EnsemblePlan) -> _Turning:
+    if plan.angle is not None:
+        return _Turning(2, 0.0, 0.0, _TURN / plan.system.periods[plan.angle], 0.0)
+    return _Turning(int(plan.turning), *(plan.centre or (0.0, 0.0)), *plan.scales)
+
+
+def _pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """The machine code; None, with a warning, where it cannot be made."""
+    source = files("vpintegrator.rollout.ensembles").joinpath("statistics.cpp")
+    try:
+        return load_library(source.read_text(encoding="utf-8"))
+    except NotCompilable as reason:
+        warnings.warn(f"statistics are made by NumPy, slower: {reason}", stacklevel=3)
+        return None

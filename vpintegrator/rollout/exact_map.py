@@ -1,0 +1,72 @@
+"""The map of a discrete system itself, as a flow beside learned ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.rollout.flow import NumericalFlow
+
+
+class ExactMap(NumericalFlow):
+    """What a discrete system says, iterated: exact, as far as rounding and chaos let it be.
+
+    Raises
+    ------
+    InputError
+        If the system has a vector field instead, or no equations are known.
+
+    Examples
+    --------
+    >>> system = vp.load_system('''
+    ... state = ["q", "p"]
+    ... [[map]]
+    ... p = "p + sin(q)"
+    ... [[map]]
+    ... q = "q + p"
+    ... ''')
+    >>> vp.rollout.ExactMap(system).map(np.array([[[0.0, 1.0]]]))
+    array([[[1., 1.]]])
+    """
+
+    kind = "exact"
+    system: System
+
+    def __init__(self, system: System) -> None:
+        if not system.is_discrete:
+            raise InputError(
+                f"{system.name} is no map that could be iterated; name a method and a step"
+            )
+        self.name = self.method_name = self.title = "exact"
+        self.description = f"the map of {system.name}"
+        self.system, self.dim, self.step = system, system.dim, 1.0
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        return self.system.map(windows)
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        return self.system.map_jacobian(windows[:, 0])
+
+    def start(self, first: np.ndarray) -> Cursor:
+        return _Iteration(self.system, first[:, 0])
+
+    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
+        return _Iteration(self.system, snapshot["state"])
+
+
+class _Iteration(Cursor):
+    def __init__(self, system: System, state: np.ndarray) -> None:
+        self._system, self._state = system, np.array(state, dtype=np.float64)
+
+    def advance(self, count: int) -> np.ndarray:
+        states = np.empty((len(self._state), count, self._state.shape[1]))
+        for k in range(count):
+            states[:, k] = self._state = self._system.map(self._state)
+        return states
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {"state": self._state.copy()}

@@ -1,0 +1,84 @@
+"""Fixed and periodic points of a map by Newton's method."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.flow import NumericalFlow
+
+_ITERATIONS = 50
+_TOLERANCE = 1e-12  # of the size of the state
+_SMALLEST = 2.0**-10  # part of a Newton step
+
+
+class NoPeriodicPoint(InputError):
+    """Newton's method finds none from there."""
+
+
+def periodic_point(flow: NumericalFlow, guess: np.ndarray, period: int = 1) -> np.ndarray:
+    """A point that a flow of single states maps to itself after ``period`` steps.
+
+    Parameters
+    ----------
+    flow
+        The map; it must have a derivative.
+    guess
+        A state near it, (dim,).
+    period
+        Number of steps.
+
+    Returns
+    -------
+    numpy.ndarray
+        The point, (dim,); components that are angles return up to whole periods.
+
+    Raises
+    ------
+    InputError
+        If the damped Newton iteration does not converge.
+
+    Examples
+    --------
+    >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
+    >>> vp.rollout.periodic_point(flow, np.array([0.2, 0.1])).round(10) + 0.0
+    array([0., 0.])
+    """
+    if not flow.differentiable:
+        raise NoPeriodicPoint(f"{flow.name} has no derivative, which Newton's method needs")
+    point = np.array(guess, dtype=np.float64)
+    gap, slope = displacement(flow, point, period)
+    for _ in range(_ITERATIONS):
+        size = np.linalg.norm(gap)
+        if not np.isfinite(size):
+            break
+        if size <= _TOLERANCE * max(1.0, float(np.linalg.norm(point))):
+            return point
+        change = np.linalg.lstsq(slope - np.eye(len(point)), -gap, rcond=None)[0]
+        part = 1.0
+        while part >= _SMALLEST:
+            new = point + part * change
+            new_gap, new_slope = displacement(flow, new, period)
+            if np.linalg.norm(new_gap) < size:
+                break
+            part /= 2
+        else:
+            break
+        point, gap, slope = new, new_gap, new_slope
+    raise NoPeriodicPoint(
+        f"no point of period {period} of {flow.name} was found near {np.asarray(guess).tolist()}"
+    )
+
+
+def displacement(
+    flow: NumericalFlow, point: np.ndarray, period: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far a point is moved by ``period`` steps, but for whole periods, and the derivative."""
+    state, slope = point[None, None], np.eye(len(point))
+    for _ in range(period):
+        slope = flow.derivative(state)[0] @ slope
+        state = flow.map(state)
+    gap = state[0, 0] - point
+    for k, turn in ({} if flow.system is None else flow.system.periods).items():
+        gap[k] -= turn * np.round(gap[k] / turn)
+    return gap, slope
