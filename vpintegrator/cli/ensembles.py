@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vpintegrator.dynamics import System
     from vpintegrator.models import Integrator
-    from vpintegrator.rollout import Ensemble, NumericalFlow
+    from vpintegrator.rollout import EnsembleStatistics, NumericalFlow
 
 _STEPS = 1000
 _SHARED = {"ensemble", "steps", "time", "step", "seed", "compiled"}
@@ -214,7 +214,7 @@ def _states(texts: tuple[str, ...], count: int, system: System) -> np.ndarray:
     return states
 
 
-def _say(found: Ensemble) -> None:
+def _say(found: EnsembleStatistics) -> None:
     """What became of the trajectories."""
     out, row = console(), found.table()[0]
     count, steps = row["trajectories"], row["steps"]

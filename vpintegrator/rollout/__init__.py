@@ -22,8 +22,8 @@ from vpintegrator.rollout.diagnostics import (
 )
 from vpintegrator.rollout.driven import rollout_driven
 from vpintegrator.rollout.ensembles import (
-    Ensemble,
     EnsembleMeasures,
+    EnsembleStatistics,
     ensemble,
     open_ensemble,
 )
@@ -44,8 +44,8 @@ from vpintegrator.rollout.survey import Survey, open_survey, survey
 __all__ = [
     "METHODS",
     "Duration",
-    "Ensemble",
     "EnsembleMeasures",
+    "EnsembleStatistics",
     "ExactMap",
     "InvariantError",
     "Measures",

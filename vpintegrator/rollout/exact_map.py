@@ -52,13 +52,13 @@ class ExactMap(NumericalFlow):
         return self.system.map_jacobian(windows[:, 0])
 
     def start(self, first: np.ndarray) -> Cursor:
-        return _Iteration(self.system, first[:, 0])
+        return _MapCursor(self.system, first[:, 0])
 
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        return _Iteration(self.system, snapshot["state"])
+        return _MapCursor(self.system, snapshot["state"])
 
 
-class _Iteration(Cursor):
+class _MapCursor(Cursor):
     def __init__(self, system: System, state: np.ndarray) -> None:
         self._system, self._state = system, np.array(state, dtype=np.float64)
 

@@ -24,7 +24,7 @@ FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class EnsembleStatistics:
     """Statistics of very many trajectories of one map.
 
     Made by :func:`vpintegrator.rollout.ensemble` or :func:`vpintegrator.rollout.open_ensemble`.
@@ -165,7 +165,7 @@ def _write_density(f: h5py.File, density: np.ndarray) -> h5py.Dataset:
     return dataset
 
 
-def open_ensemble(path: str | os.PathLike[str]) -> Ensemble:
+def open_ensemble(path: str | os.PathLike[str]) -> EnsembleStatistics:
     """Read a file of an ensemble.
 
     Raises
@@ -198,7 +198,7 @@ def open_ensemble(path: str | os.PathLike[str]) -> Ensemble:
         rotation = change = None
         if plan.turning:
             rotation, change = (root.array(name, (count,)) for name in ("rotation", "change"))
-        return Ensemble(
+        return EnsembleStatistics(
             plan=plan,
             step=root.number("step", positive=True),
             name=root.text("method_name"),

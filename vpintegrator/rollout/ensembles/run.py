@@ -27,7 +27,7 @@ from vpintegrator.rollout.ensembles.plan import (
     read_view,
     usual_view,
 )
-from vpintegrator.rollout.ensembles.result import Ensemble
+from vpintegrator.rollout.ensembles.result import EnsembleStatistics
 from vpintegrator.rollout.ensembles.shard import (
     EnsembleShard,
     EnsembleTask,
@@ -100,7 +100,7 @@ def ensemble(
     overwrite: bool = False,
     compiled: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Ensemble:
+) -> EnsembleStatistics:
     """Iterate a map from very many states, and write statistics of them to a file.
 
     The trajectories are made in shards, consecutive ones, whose statistics are kept in the folder
@@ -364,7 +364,7 @@ def _gather(
     plan: EnsemblePlan,
     states: np.ndarray,
     seed: int | None,
-) -> Ensemble:
+) -> EnsembleStatistics:
     """Add up what lies in the shards."""
     density, off = np.zeros((plan.rows, plan.columns), np.int64), 0
     parts: dict[str, list[np.ndarray]] = {name: [] for name in ("left", "rotation", "change")}
@@ -380,7 +380,7 @@ def _gather(
     whole: dict[str, Any] = {
         name: np.concatenate(found) if found else None for name, found in parts.items()
     }
-    return Ensemble(
+    return EnsembleStatistics(
         plan=plan,
         step=flow.step,
         name=safe_name(flow.name),
