@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import torch
 
 
 @contextmanager
@@ -16,9 +16,31 @@ def torch_threads(count: int = 1) -> Iterator[None]:
     and on a machine whose cores are busy with something else it makes every operation 10 to 20
     times slower, because threads wait for one another in a loop.
     """
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def usable_threads() -> int:
+    """How many threads work is shared among: as many as torch uses, or would.
+
+    Examples
+    --------
+    >>> vp.threads.usable_threads() >= 1
+    True
+    """
+    if "torch" in sys.modules:  # nothing here needs it
+        import torch
+
+        return torch.get_num_threads()
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    if chosen.isdigit() and int(chosen) > 0:
+        return int(chosen)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

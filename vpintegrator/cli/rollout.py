@@ -138,7 +138,8 @@ _TIME = 120.0  # how long to run where nothing says it
     help="Of random initial states.",
 )
 @compiled_option(
-    "Run models as machine code, ten to hundreds of times faster; auto wherever possible."
+    "Run models, and explicit and splitting methods, as machine code, ten to hundreds of times "
+    "faster; auto wherever possible."
 )
 @click.option(
     "-o",

@@ -16,12 +16,29 @@ Training needs derivatives: the graph is differentiated as it stands (``differen
 library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual``); what is made of
 these for Levenberg-Marquardt has a library of its own, the same for all models
 (``symmetric_matrix``).
+
+Formulas of systems become machine code the same way (``formulas``), for whoever steps them.
+Names are imported when they are first used: what formulas need is there without torch.
 """
 
-from vpintegrator.compiled.model import CompiledModel, compile_model
-from vpintegrator.compiled.residual import CompiledResidual
-from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from vpintegrator.native import NotCompilable, NotWorthIt
+
+if TYPE_CHECKING:
+    from vpintegrator.compiled.model import CompiledModel, compile_model
+    from vpintegrator.compiled.residual import CompiledResidual
+    from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
+
+_MODULES = {
+    "CompiledModel": "model",
+    "CompiledResidual": "residual",
+    "SymmetricMatrix": "symmetric_matrix",
+    "compile_model": "model",
+}
 
 __all__ = [
     "CompiledModel",
@@ -31,3 +48,15 @@ __all__ = [
     "SymmetricMatrix",
     "compile_model",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

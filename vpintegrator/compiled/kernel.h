@@ -107,12 +107,7 @@ FUNCTION(hyperbolic_tangent, tanh)
 FUNCTION(exponential, exp)
 FUNCTION(magnitude, fabs)
 BY_LANES(exponential_m1, expm1)
-BY_LANES(logarithm, log)
 BY_LANES(logarithm_1p, log1p)
-BY_LANES(square_root, sqrt)
-BY_LANES(sine, sin)
-BY_LANES(cosine, cos)
-BY_LANES(tangent, tan)
 BY_LANES(arc_sine, asin)
 BY_LANES(arc_cosine, acos)
 BY_LANES(arc_tangent, atan)
@@ -121,6 +116,95 @@ BY_LANES(hyperbolic_cosine, cosh)
 BY_LANES(error_function, erf)
 OF_TWO(power, pow)
 OF_TWO(angle, atan2)
+
+FUNCTION(logarithm, log)
+FUNCTION(square_root, sqrt)
+FUNCTION(sine, sin)
+FUNCTION(cosine, cos)
+FUNCTION(tangent, tan)
+template <real function(real)> static __attribute__((noinline)) vector by_lanes(vector x) {
+    for (int i = 0; i < LANES; i++) x[i] = function(x[i]);
+    return x;
+}
+static inline bool any(mask where) {
+#if defined(__AVX512DQ__) && !defined(__clang__)
+    if (sizeof(real) == 8) return __builtin_ia32_cvtq2mask512((long long __attribute__((vector_size(64))))where);
+#elif defined(__AVX__) && !defined(__AVX512F__)
+    if (sizeof(real) == 8) return __builtin_ia32_movmskpd256((double __attribute__((vector_size(32))))where);
+#endif
+    integer found = 0;
+    for (int i = 0; i < LANES; i++) found |= where[i];
+    return found != 0;
+}
+static inline vector square_root(vector x) {
+#if defined(__AVX512F__) && !defined(__clang__)
+    typedef double eight __attribute__((vector_size(64)));
+    if (sizeof(real) == 8)
+        return (vector)__builtin_ia32_sqrtpd512_mask((eight)x, (eight)x, (unsigned char)-1, 4);
+#elif defined(__AVX__) && !defined(__AVX512F__)
+    typedef double four __attribute__((vector_size(32)));
+    if (sizeof(real) == 8) return (vector)__builtin_ia32_sqrtpd256((four)x);
+#endif
+    for (int i = 0; i < LANES; i++) x[i] = square_root(x[i]);
+    return x;
+}
+
+// The sine (0) or cosine (1) of doubles, to about a unit in the last place: x = k pi/2 + r, exactly
+// but for the last product, and the polynomials of fdlibm for |r| <= pi/4
+template <int shift> static inline vector circular(vector x) {
+    vector k = x * (real)0.63661977236758134 + f::round_to_integer;
+    const mask quarter = (mask)k + shift;
+    k -= f::round_to_integer;
+    vector r = x - k * (real)1.57079632673412561417;
+    r -= k * (real)6.07710050630396597660e-11;
+    r -= k * (real)2.02226624879595063154e-21;
+    const vector z = r * r, w = z * z;
+    const vector s = ((z * (real)1.58969099521155010221e-10 - (real)2.50507602534068634195e-08) * w
+                      + (z * (real)2.75573137070700676789e-06 - (real)1.98412698298579493134e-04)) * w
+                     + (z * (real)8.33333333332248946124e-03 - (real)1.66666666666666324348e-01);
+    const vector c = ((z * (real)-1.13596475577881948265e-11 + (real)2.08757232129817482790e-09) * w
+                      + (z * (real)-2.75573143513906633035e-07 + (real)2.48015872894767294178e-05)) * w
+                     + (z * (real)-1.38888888888741095749e-03 + (real)4.16666666666666019037e-02);
+    const vector half = z * (real)0.5, one = (real)1 - half;
+    const vector sine = r + r * z * s, cosine = one + ((((real)1 - one) - half) + w * c);
+    const mask odd = -(quarter & 1), sign = (quarter & 2) << (8 * (int)sizeof(real) - 2);
+    return (vector)((mask)choose(odd, cosine, sine) ^ sign);
+}
+static inline mask is_large(vector x) {  // or not finite
+    return ~((x < (real)1e6) & (x > (real)-1e6));
+}
+static inline vector sine(vector x) {
+    if (sizeof(real) == 4 || any(is_large(x))) return by_lanes<sine>(x);
+    return circular<0>(x);
+}
+static inline vector cosine(vector x) {
+    if (sizeof(real) == 4 || any(is_large(x))) return by_lanes<cosine>(x);
+    return circular<1>(x);
+}
+static inline vector tangent(vector x) {
+    if (sizeof(real) == 4 || any(is_large(x))) return by_lanes<tangent>(x);
+    return circular<0>(x) / circular<1>(x);
+}
+
+// of doubles as fdlibm has it: x = 2^k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2)
+static inline vector logarithm(vector x) {
+    const mask usual = (x >= std::numeric_limits<real>::min()) & (x < std::numeric_limits<real>::infinity());
+    if (sizeof(real) == 4 || any(~usual)) return by_lanes<logarithm>(x);
+    // what is above sqrt(2) goes to the next power of two
+    constexpr integer up = (integer)((2 - 1.4142135623730951) * (double)((integer)1 << f::mantissa));
+    const mask exponent = (((mask)x + up) >> f::mantissa) - f::bias;
+    const vector m = (vector)((mask)x - (exponent << f::mantissa));
+    // a small whole number plus the rounding number stands in its last bits
+    const vector k = (vector)((mask)fill(f::round_to_integer) + exponent) - f::round_to_integer;
+    const vector g = m - (real)1, s = g / (g + (real)2), z = s * s, w = z * z;
+    const vector a = w * ((real)3.999999999940941908e-01
+                          + w * ((real)2.222219843214978396e-01 + w * (real)1.531383769920937332e-01));
+    const vector b = z * ((real)6.666666666666735130e-01
+                          + w * ((real)2.857142874366239149e-01
+                                 + w * ((real)1.818357216161805012e-01 + w * (real)1.479819860511658591e-01)));
+    const vector half = g * g * (real)0.5;
+    return k * f::ln2_high - ((half - (s * (half + a + b) + k * f::ln2_low)) - g);
+}
 
 static inline real larger(real a, real b) { return a > b || a != a ? a : b; }
 static inline real is_greater(real a, real b) { return a > b ? (real)1 : (real)0; }

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from vpintegrator.compiled.program import Program, scalar_function
-from vpintegrator.compiled.tracing import Trace
+
+if TYPE_CHECKING:
+    from vpintegrator.compiled.tracing import Trace
 
 _GATHERED = 1024  # bytes of each trajectory
 _UNIT = 150_000  # characters; to begin with another takes the compiler half a second

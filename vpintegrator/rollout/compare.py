@@ -14,12 +14,12 @@ from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration, Measures, Start
-from vpintegrator.rollout.classical import integrate
+from vpintegrator.rollout.classical import compile_method, integrate
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
 from vpintegrator.rollout.diagnostics import work_precision
 from vpintegrator.rollout.diagnostics.poincare import section_plane
 from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
-from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
 from vpintegrator.rollout.measure import Progress, run_through
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.methods import chosen_flows, fingerprint, named_models
@@ -72,8 +72,9 @@ def compare(
         ``steps``, ``step``, ``every``, ``reference_time``; ``threshold``, ``section``,
         ``tangent_steps``, ``work_precision``.
     compiled
-        Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`; by default
-        wherever that is possible, since it is the time of a step that is compared.
+        Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`, and explicit
+        and splitting methods, see :func:`vpintegrator.integrate`; by default wherever that is
+        possible, since it is the time of a step that is compared.
     checkpoint
         A folder, made here, in which an interrupted comparison stays. One comparison at a time may
         work in it, until :meth:`Report.discard_checkpoint` deletes it; nothing else does.
@@ -81,7 +82,7 @@ def compare(
         Go on from there; where nothing is recorded yet, begin anew.
     progress
         Called with a method's name (``"reference"`` first), steps done, and steps in all; before
-        that with ``"compilation"``, models done, and models in all.
+        that with ``"compilation"``, methods and models done, and in all.
 
     Returns
     -------
@@ -125,7 +126,7 @@ def compare(
     recording = prepared.open_recording(checkpoint, resume, asked)
     try:
         prepared.reserve(recording)
-        prepared.compile_models(compiled, progress)
+        prepared.compile(compiled, progress)
         exact = prepared.find_reference(recording, progress)
         aligned = exact.states[:, : schedule.steps + 1].transpose(1, 0, 2)
         comparison = Comparison(
@@ -215,17 +216,22 @@ class _Prepared:
         solved = (self.schedule.known + 1) * initial.size * (self.origin.reference is None)
         recording.reserve(solved + len(self.flows) * measured)
 
-    def compile_models(self, compiled: bool | None, progress: Progress | None) -> None:
-        """Have the models run as machine code, where that is wanted and possible."""
-        models = [flow for flow in self.flows if isinstance(flow, LearnedFlow)]
-        if compiled is False or not models:
+    def compile(self, compiled: bool | None, progress: Progress | None) -> None:
+        """Have models and methods run as machine code, where that is wanted and possible."""
+        if compiled is False:
             return
-        for number, flow in enumerate(models):
+        initial, number = self.origin.initial, len(self.flows)
+        for done, flow in enumerate(self.flows):
             if progress:
-                progress("compilation", number, len(models))
-            flow.compiled = compile_for(flow.model, len(self.origin.initial), compiled)
+                progress("compilation", done, number)
+            if isinstance(flow, LearnedFlow):
+                flow.compiled = compile_for(flow.model, len(initial), compiled)
+            elif isinstance(flow, ClassicalFlow):
+                flow.compiled = compile_method(
+                    flow.method, self.system, initial, self.step, compiled
+                )
         if progress:
-            progress("compilation", len(models), len(models))
+            progress("compilation", number, number)
 
     def find_reference(self, recording: Recording, progress: Progress | None) -> Reference:
         known, initial, given = self.schedule.known, self.origin.initial, self.origin.reference

@@ -25,6 +25,7 @@ from vpintegrator.rollout.neural import (
 if TYPE_CHECKING:
     from vpintegrator.compiled import CompiledModel
     from vpintegrator.models import Integrator
+    from vpintegrator.rollout.classical import CompiledMethod
 
 
 class NumericalFlow(ABC):
@@ -126,6 +127,14 @@ class NumericalFlow(ABC):
 class ClassicalFlow(NumericalFlow):
     """A classical method with its system and step.
 
+    Parameters
+    ----------
+    method, system, step
+        The method, or its name, and what it is applied to.
+    compiled
+        Both as machine code, see :func:`vpintegrator.rollout.classical.compile_method`, which its
+        trajectories are made with then.
+
     Raises
     ------
     InputError
@@ -135,7 +144,13 @@ class ClassicalFlow(NumericalFlow):
     kind = "classical"
     system: System
 
-    def __init__(self, method: str | ClassicalMethod, system: System, step: float) -> None:
+    def __init__(
+        self,
+        method: str | ClassicalMethod,
+        system: System,
+        step: float,
+        compiled: CompiledMethod | None = None,
+    ) -> None:
         self.method = find_method(method) if isinstance(method, str) else method
         system.require_vector_field(self.method.name)
         self.method.check(system)
@@ -144,6 +159,7 @@ class ClassicalFlow(NumericalFlow):
         self.order, self.structure = self.method.order, self.method.structure(system)
         self.differentiable = isinstance(self.method, OneStepMethod)
         self.system, self.step, self.dim = system, float(step), system.dim
+        self.compiled = compiled
 
     def map(self, windows: np.ndarray) -> np.ndarray:
         if isinstance(self.method, OneStepMethod):
@@ -160,9 +176,13 @@ class ClassicalFlow(NumericalFlow):
             return self.method.derivative(self.system, windows[:, 0], self.step)
 
     def start(self, first: np.ndarray) -> Cursor:
+        if self.compiled is not None:
+            return self.compiled.start(first[:, 0], self.step)
         return self.method.start(self.system, first[:, 0], self.step)
 
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
+        if self.compiled is not None:
+            return self.compiled.resume(snapshot, self.step)
         return self.method.resume(self.system, snapshot, self.step)
 
 

@@ -124,7 +124,7 @@ def survey(
     trajectories, seed
         Random initial states of each combination.
     compiled
-        Whether models run as machine code; by default wherever that is possible.
+        Whether models and methods run as machine code; by default wherever that is possible.
     progress
         Called with the conditions in words, combinations done, and all.
 

@@ -7,6 +7,7 @@ from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
 from vpintegrator.rollout.classical.feng_shang import FengShang
 from vpintegrator.rollout.classical.gauss_legendre import GaussLegendre
 from vpintegrator.rollout.classical.integrate import integrate
+from vpintegrator.rollout.classical.machine import CompiledMethod, compile_method
 from vpintegrator.rollout.classical.registry import METHODS, find_method
 from vpintegrator.rollout.classical.splitting import CoordinateSplitting
 from vpintegrator.rollout.classical.stoermer_verlet import StoermerVerlet
@@ -17,6 +18,7 @@ __all__ = [
     "AdaptiveMethod",
     "Boris",
     "ClassicalMethod",
+    "CompiledMethod",
     "CoordinateSplitting",
     "ExplicitRungeKutta",
     "FengShang",
@@ -24,6 +26,7 @@ __all__ = [
     "OneStepMethod",
     "StoermerVerlet",
     "TaylorMethod",
+    "compile_method",
     "find_method",
     "integrate",
 ]

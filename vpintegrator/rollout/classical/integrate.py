@@ -13,6 +13,7 @@ from vpintegrator.argument_values import whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.classical.machine import compile_method
 from vpintegrator.rollout.classical.registry import find_method
 
 Progress = Callable[[str, int, int], None]
@@ -27,6 +28,7 @@ def integrate(
     step: float,
     steps: int,
     progress: Progress | None = None,
+    compiled: bool = False,
 ) -> np.ndarray:
     """Integrate many trajectories of a system by a classical method.
 
@@ -44,6 +46,10 @@ def integrate(
         Number of steps.
     progress
         Called a hundred times or more with the method's name, steps done, and steps in all.
+    compiled
+        Whether the method runs as machine code, if it is an explicit or splitting one: equal up to
+        rounding and ten to fifty times faster, after a second of compilation when equations of
+        this form are seen for the first time. Others run as they are.
 
     Returns
     -------
@@ -55,7 +61,7 @@ def integrate(
     Raises
     ------
     InputError
-        If an argument is wrong or the method does not apply to the system.
+        If an argument is wrong, the method does not apply to the system, or it cannot be compiled.
 
     Examples
     --------
@@ -75,7 +81,11 @@ def integrate(
     method.check(system)
     states = np.empty((len(initial), steps + 1, system.dim))
     states[:, 0] = initial
-    cursor = method.start(system, initial, step)
+    machine = compile_method(method, system, initial, step, compiled)
+    if machine is not None:
+        cursor = machine.start(initial, step)
+    else:
+        cursor = method.start(system, initial, step)
     part = max(min(steps // 100, _LARGEST_PART), 1)
     for done in range(0, steps, part):
         count = min(part, steps - done)

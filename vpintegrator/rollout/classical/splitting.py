@@ -84,19 +84,19 @@ class Splitting(OneStepMethod):
             raise InputError(f"{self.name}: its factors sum to {total:.15g}, not 1")
 
     @abstractmethod
-    def _parts(self, system: System) -> tuple[Part, ...]:
+    def parts(self, system: System) -> tuple[Part, ...]:
         """The parts in the order in which chi moves them."""
 
     def evaluations(self, system: System) -> float:
-        parts = [part.rows for part in self._parts(system)]
+        parts = [part.rows for part in self.parts(system)]
         sizes = [0 if rows.start == system.clock else rows.stop - rows.start for rows in parts]
-        return sum(sizes[i] for i, _ in _moves(self.factors, len(parts))) / system.phase_dim
+        return sum(sizes[i] for i, _ in moves_of(self.factors, len(parts))) / system.phase_dim
 
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        parts = self._parts(system)
+        parts = self.parts(system)
         total, moved = np.zeros_like(state), state.copy()
         components = list(moved)  # views, so they move with it
-        for index, factor in _moves(self.factors, len(parts)):
+        for index, factor in moves_of(self.factors, len(parts)):
             part = parts[index]
             rows = part.rows
             needed, field = part.field
@@ -109,13 +109,13 @@ class Splitting(OneStepMethod):
         return total
 
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        parts = self._parts(system)
+        parts = self.parts(system)
         moved = np.array(state.T, order="C")
         dim, count = moved.shape
         result = np.zeros((dim, dim, count))
         result.reshape(dim * dim, count)[:: dim + 1] = 1.0
         components = list(moved)
-        for index, factor in _moves(self.factors, len(parts)):
+        for index, factor in moves_of(self.factors, len(parts)):
             part = parts[index]
             places, needed, jacobian = part.jacobian
             values = jacobian(*[components[j] for j in needed])
@@ -128,7 +128,7 @@ class Splitting(OneStepMethod):
 
 
 @cache
-def _moves(factors: tuple[float, ...], parts: int) -> tuple[tuple[int, float], ...]:
+def moves_of(factors: tuple[float, ...], parts: int) -> tuple[tuple[int, float], ...]:
     """The parts in the order in which they are moved, each with its share of the step."""
     moves: list[tuple[int, float]] = []
     for k, factor in enumerate(factors):
@@ -166,7 +166,7 @@ class CoordinateSplitting(Splitting):
     def _is_symplectic(self, system: System) -> bool:
         return is_separable(system)
 
-    def _parts(self, system: System) -> tuple[Part, ...]:
+    def parts(self, system: System) -> tuple[Part, ...]:
         return _coordinate_parts(system)
 
 

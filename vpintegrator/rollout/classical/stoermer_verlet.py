@@ -39,7 +39,7 @@ class StoermerVerlet(Splitting):
                 "implicit-midpoint"
             )
 
-    def _parts(self, system: System) -> tuple[Part, ...]:
+    def parts(self, system: System) -> tuple[Part, ...]:
         return _momenta_and_positions(system)
 
 

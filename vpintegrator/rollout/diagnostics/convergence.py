@@ -136,7 +136,7 @@ def work_precision(
         key = name or flow.name
         chosen = [flow]
         if isinstance(flow, ClassicalFlow) and flow.differentiable:
-            chosen = [ClassicalFlow(flow.method, system, float(h)) for h in sizes]
+            chosen = [ClassicalFlow(flow.method, system, float(h), flow.compiled) for h in sizes]
         points = []
         for i, each in enumerate(chosen):
             points.append(_measure(each, initial, time, references))

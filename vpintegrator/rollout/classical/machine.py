@@ -1,0 +1,197 @@
+"""Explicit and splitting methods as machine code, which does what they do in NumPy.
+
+The C++ of a step is written from the formulas of the system (:mod:`.step_source`), built once and
+kept (:mod:`vpintegrator.native`), and compared with NumPy before it is used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Mapping
+from typing import final
+
+import numpy as np
+
+from vpintegrator.compiled.calling import in_threads, parts_of, pointer
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.native import Compilation, NotCompilable
+from vpintegrator.rollout.classical.base import ClassicalMethod, OneStepMethod
+from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
+from vpintegrator.rollout.classical.splitting import Splitting
+from vpintegrator.rollout.classical.step_source import write_step_source
+from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.threads import usable_threads
+
+_THREAD = 3_000_000  # operations from which on another thread pays
+_PARTS = 4  # for each thread, so that none waits long for one whose core is busy with else
+_CHECKED = 8  # states at which it is compared with NumPy, and as many near them
+_STEPS = 3
+_NEAR = 1e-3  # of the size of states
+_NUDGE = 16 * float(np.finfo(np.float64).eps)
+_AMPLIFIED = 20.0  # times what such a change changes
+_ALLOWED = 1e-12  # of the size of states
+
+
+@final
+class CompiledMethod:
+    """A method with a fixed step and a system, as machine code for many trajectories.
+
+    Parameters
+    ----------
+    method
+        An explicit Runge-Kutta or splitting method.
+    system
+        The system, to which it applies.
+    states
+        Some that it is compared with NumPy at, (trajectory, dim).
+    step
+        The step with which that is done.
+
+    Attributes
+    ----------
+    operations
+        Number of sums, products, functions and the like in a step of a trajectory.
+
+    Raises
+    ------
+    NotCompilable
+        If there is no machine code for the method, no C++ compiler, or it gives other numbers than
+        NumPy.
+
+    Examples
+    --------
+    >>> pendulum, rk4 = vp.load_system("pendulum"), vp.rollout.find_method("rk4")
+    >>> machine = vp.rollout.classical.CompiledMethod(rk4, pendulum, np.ones((1, 2)), 0.1)
+    >>> machine.start(np.ones((100, 2)), 0.1).advance(10).shape
+    (100, 10, 2)
+    """
+
+    def __init__(
+        self, method: OneStepMethod, system: System, states: np.ndarray, step: float
+    ) -> None:
+        source = write_step_source(method, system)
+        self.operations, self._dim = source.operations, system.dim
+        self._library = Compilation(source.units).library()
+        self._lanes, self._weights = int(self._library.lanes()), np.array(source.weights)
+        parameters = np.array([*source.parameters, 0.0])
+        self._constants = np.zeros(source.constants + 1)
+        self._library.constants(pointer(parameters), pointer(self._constants))
+        _verify(self, method, system, states, step)
+
+    def start(self, initial: np.ndarray, step: float) -> Cursor:
+        """Trajectories from initial states (trajectory, dim), of which the first is not given."""
+        state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")
+        return _MachineIteration(self, step, state, np.zeros_like(state))
+
+    def resume(self, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
+        """Trajectories from a snapshot of such a cursor, or of one in NumPy."""
+        return _MachineIteration(self, step, snapshot["state"].copy(), snapshot["carry"].copy())
+
+    def advance(self, state: np.ndarray, carry: np.ndarray, step: float, count: int) -> np.ndarray:
+        """The next states, (trajectory, count, dim), trajectories shared among threads.
+
+        ``state`` and ``carry`` (dim, trajectory) are brought up to date, see
+        :class:`~vpintegrator.rollout.classical.base.OneStepMethod`.
+        """
+        trajectories = state.shape[1]
+        states = np.empty((trajectories, count, self._dim))
+        weights = step * self._weights
+        threads = min(usable_threads(), trajectories * count * self.operations // _THREAD)
+
+        def run(part: slice) -> None:
+            self._library.run(
+                pointer(state[:, part]),
+                pointer(carry[:, part]),
+                pointer(states[part]),
+                pointer(self._constants),
+                pointer(weights),
+                ctypes.c_long(trajectories),
+                ctypes.c_long(part.stop - part.start),
+                ctypes.c_long(count),
+            )
+
+        if count and trajectories:
+            parts = _PARTS * threads if threads > 1 else 1
+            in_threads(run, parts_of(trajectories, self._lanes, parts), threads)
+        return states
+
+
+class _MachineIteration(Cursor):
+    def __init__(
+        self, machine: CompiledMethod, step: float, state: np.ndarray, carry: np.ndarray
+    ) -> None:
+        self._machine, self._step = machine, step
+        self._state, self._carry = state, carry  # both (dim, trajectory)
+
+    def advance(self, count: int) -> np.ndarray:
+        return self._machine.advance(self._state, self._carry, self._step, count)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {"state": self._state.copy(), "carry": self._carry.copy()}
+
+
+def compile_method(
+    method: ClassicalMethod,
+    system: System,
+    states: np.ndarray,
+    step: float,
+    compiled: bool | None = None,
+) -> CompiledMethod | None:
+    """A method and a system as machine code; None where that is not wanted or not possible.
+
+    Parameters
+    ----------
+    method, system, states, step
+        As in :class:`CompiledMethod`. Methods that are implicit, or choose their steps, run as
+        they are.
+    compiled
+        False for None; by default a warning says why what could be compiled is not.
+
+    Raises
+    ------
+    InputError
+        If it is wanted and impossible.
+
+    Examples
+    --------
+    >>> pendulum, heun = vp.load_system("pendulum"), vp.rollout.find_method("heun")
+    >>> machine = vp.rollout.classical.compile_method(heun, pendulum, np.ones((1, 2)), 0.1)
+    >>> flow = vp.rollout.flow.ClassicalFlow(heun, pendulum, 0.1, machine)
+    """
+    if compiled is False or not isinstance(method, ExplicitRungeKutta | Splitting):
+        return None
+    try:
+        return CompiledMethod(method, system, states, step)
+    except NotCompilable as reason:
+        if compiled:
+            raise InputError(f"{method.name} cannot be compiled: {reason}") from None
+        warnings.warn(f"{method.name} runs in NumPy, not compiled: {reason}", stacklevel=3)
+        return None
+
+
+def _verify(
+    machine: CompiledMethod, method: OneStepMethod, system: System, states: np.ndarray, step: float
+) -> None:
+    """Compare some steps with NumPy's, from states that are given and others near them.
+
+    Where they differ by more than rounding, NumPy is asked again with the last digits of its states
+    changed, which shows how rounding grows.
+    """
+    generator = np.random.default_rng(0)
+    own = np.asarray(states, dtype=np.float64)[:_CHECKED]
+    near = own + _NEAR * np.abs(own).max(initial=0.0) * generator.normal(size=own.shape)
+    first = np.concatenate([own, near])
+    found = machine.start(first, step).advance(_STEPS)
+    expected = method.start(system, first, step).advance(_STEPS)
+    nudged = first + first * (_NUDGE * generator.normal(size=first.shape))
+    again = method.start(system, nudged, step).advance(_STEPS)
+    finite = np.isfinite(expected) & np.isfinite(again)
+    with np.errstate(all="ignore"):
+        rounding = _AMPLIFIED * np.abs(again - expected)
+        size = np.abs(expected).max(axis=(1, 2), keepdims=True) + np.abs(first)[:, None]
+        wrong = np.abs(found - expected) > _ALLOWED * size + rounding
+    if (wrong & finite).any() or np.isfinite(found[~np.isfinite(expected)]).any():
+        error = np.abs(found - expected)[finite].max(initial=0.0)
+        raise NotCompilable(f"its machine code gives other numbers than NumPy, by {error:.1e}")
