@@ -35,6 +35,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 COUNT = 6  # trajectories of a system whose invariants are measured
 COLUMNS = 6
 TURN = 2 * np.pi
+FINE = 48  # steps of a turn
 
 Picture = Callable[[Axes, System, np.ndarray], None]
 
@@ -199,6 +200,40 @@ def periodic_section(axes: Axes, system: System, states: np.ndarray) -> None:
     axes.set_title("z = 0", loc="right", fontsize=6, color="0.4")
 
 
+def turns(count: int, length: int) -> Picture:
+    """Where field lines pass phi = 0, from the axis outwards along the midplane."""
+
+    def draw(axes: Axes, system: System, states: np.ndarray) -> None:
+        initial = np.zeros((count, 3))
+        initial[:, 1] = np.log(np.linspace(1.01, 1.25, count))
+        lines = vp.integrate(system, "rk4", initial, TURN / FINE, FINE * length)[:, ::FINE]
+        for line, colour in zip(lines, itertools.cycle(ORBIT_COLOURS), strict=False):
+            axes.plot(np.exp(line[:, 1]), line[:, 0], ".", color=colour, ms=1.8, mew=0)
+        name_axes(axes, "R", "Z")
+        axes.set_aspect("equal", "datalim")
+        axes.set_title("phi = 0", loc="right", fontsize=6, color="0.4")
+
+    return draw
+
+
+def iterates(count: int, length: int) -> Picture:
+    """Orbits of a map in the first plane that its file names; angles within a period about 0."""
+
+    def draw(axes: Axes, system: System, states: np.ndarray) -> None:
+        i, j = planes_of(system)[0]
+        initial = system.sample_initial(count, np.random.default_rng(5))
+        orbits = solve(system, initial, np.arange(length + 1))
+        for angle, turn in system.periods.items():
+            orbits[..., angle] -= turn * np.round(orbits[..., angle] / turn)
+        for orbit, colour in zip(orbits, itertools.cycle(ORBIT_COLOURS), strict=False):
+            axes.plot(orbit[:, i], orbit[:, j], ".", color=colour, ms=1.2, mew=0)
+        name_axes(axes, system.components[i], system.components[j])
+        if system.plot.equal:
+            axes.set_aspect("equal", "datalim")
+
+    return draw
+
+
 def meridian(axes: Axes, system: System, states: np.ndarray) -> None:
     """Orbits of an axisymmetric flow in a half plane through the axis, and its mirror image."""
     for k, orbit in enumerate(trajectories(system, 10, 2)):
@@ -257,11 +292,16 @@ PICTURES: dict[str, Picture] = {
     "double-pendulum": second_bob,
     "driven-pendulum": section(24, 30),
     "duffing": plane(count=12),
+    "field-lines": turns(24, 200),
+    "field-lines-coils": turns(16, 60),
+    "fodo": iterates(8, 400),
     "forced-duffing": section(24, 60),
+    "forced-pendulum": section(24, 60),
     "fput": space_time(slice(0, 15), "mass"),
     "harmonic-oscillator": plane(),
     "heavy-top": sphere(2, 0.5),
     "henon-heiles": section(32, 60, energy=0.125),
+    "henon-map": iterates(30, 600),
     "hill-vortex": meridian,
     "kepler": plane(),
     "lennard-jones-chain": space_time(slice(8, 16), "atom"),
@@ -273,6 +313,7 @@ PICTURES: dict[str, Picture] = {
     "pendulum": plane(),
     "point-vortices": vortices,
     "rigid-body": sphere(14),
+    "standard-map": iterates(40, 600),
     "three-body": bodies(2),
     "toda": space_time(slice(8, 16), "particle"),
     "tokamak": section(16, 30, beyond=0),

@@ -14,6 +14,7 @@ from vpintegrator.dynamics import InitialConditions, list_systems, load_system, 
 from vpintegrator.rollout import integrate
 
 COUNT = 4
+FLOWS = [entry.name for entry in system_summaries() if "map" not in entry.structure]
 
 
 @cache
@@ -46,7 +47,7 @@ def test_invariants_stay(name):
         assert drift <= 1e-10, key
 
 
-@pytest.mark.parametrize("name", list_systems())
+@pytest.mark.parametrize("name", FLOWS)
 def test_agrees_with_scipy(name):
     """Another solver of another kind, on the same vector field; short, as some are chaotic."""
     system = load(name)
@@ -60,7 +61,7 @@ def test_agrees_with_scipy(name):
     np.testing.assert_allclose(solution.y.T, states[0, : len(short)], atol=2e-8 * scale)
 
 
-@pytest.mark.parametrize("name", list_systems())
+@pytest.mark.parametrize("name", FLOWS)
 def test_classical_methods_apply(name):
     system = load(name)
     initial = data(name)[1][:, 0]
@@ -411,3 +412,110 @@ def test_chirped_pendulum_is_captured_above_a_threshold():
         frequency = np.pi / (2 * scipy.special.ellipk(np.sin(amplitude / 2) ** 2)).mean()
         drive = (1 - 0.005 * states[:, 2]).mean()
         assert (abs(frequency - drive) < 0.02) == captured
+
+
+# Field lines
+
+
+def test_field_lines_are_those_of_the_tokamak():
+    """dR/dphi = R*B_R/B_phi and dZ/dphi = R*B_Z/B_phi; the perturbation as it was written down."""
+    system, flow = load_system("field-lines", cosine=[0.0]), load("tokamak")
+    radius, height = 1.2, 0.15
+    radial, toroidal, vertical = flow.vector_field(np.array([radius, 0, height]))
+    found = system.vector_field(np.array([height, np.log(radius), 0.7]))
+    np.testing.assert_allclose(found, [radius * vertical / toroidal, radial / toroidal, 1])
+    state = np.array([height, np.log(radius), 0.7])
+    perturbation = load("field-lines").hamiltonian(state) - system.hamiltonian(state)
+    expected = 0.005 * ((radius - 1) ** 2 - height**2) * np.cos(0.7)
+    assert perturbation == pytest.approx(expected, rel=1e-12)
+
+
+def test_modes_of_field_lines_are_powers():
+    numbers, turns = np.arange(1, 6), np.array([1, 3, 2, 0, 4])
+    even, odd = np.linspace(0.1, 0.5, 5), np.linspace(0.3, -0.2, 5)
+    modes = {"m": numbers, "n": turns, "cosine": even, "sine": odd}
+    radius, height, phi = 1.2, 0.15, 0.7
+    state = np.array([height, np.log(radius), phi])
+    without = load_system("field-lines", cosine=[0.0]).hamiltonian(state)
+    powers = (radius - 1 + 1j * height) ** numbers
+    parts = even * powers.real * np.cos(turns * phi) + odd * powers.imag * np.sin(turns * phi)
+    found = load_system("field-lines", **modes).hamiltonian(state) - without
+    assert found == pytest.approx(parts.sum(), rel=1e-12)
+
+
+def test_safety_factor_on_the_axis_of_field_lines():
+    """Close to it a line turns by 1/q poloidally in one turn, q = F/(2 psi R0**3 sqrt(kappa))."""
+    system = load_system("field-lines", cosine=[0.0])
+    q = 1 / (2 * 0.4 * np.sqrt(0.6))
+    slopes = system.jacobian(np.zeros(3))[:2, :2]
+    rates = np.linalg.eigvals(slopes)
+    np.testing.assert_allclose(np.sort(rates.imag), [-1 / q, 1 / q], rtol=1e-12)
+
+
+def test_coils_of_field_lines_by_quadrature():
+    """Biot and Savart's integral along the polygons, 40 Gaussian points a segment."""
+    system = load("field-lines-coils")
+    p = system.parameters
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    upper = np.stack([p["x"], p["y"], p["z"]], axis=-1)
+    radius, height, phi = 1.15, 0.2, 0.4
+    place = np.array([radius * np.cos(phi), radius * np.sin(phi), height])
+    potential = 0.0
+    for mirror in (1, -1):
+        for c in range(6):
+            cos, sin = np.cos(np.pi * c / 3), np.sin(np.pi * c / 3)
+            turned = upper @ np.array([[cos, sin, 0], [-sin, cos, 0], [0, 0, mirror]])
+            along = np.diff(turned, axis=0)
+            points = turned[:-1, None] + along[:, None] * ((nodes + 1) / 2)[:, None]
+            inverse = (weights / 2 / np.linalg.norm(place - points, axis=-1)).sum(-1)
+            toroidal = along @ np.array([-np.sin(phi), np.cos(phi), 0])
+            potential += p["current"][mirror * c % 6] * (toroidal * inverse).sum()
+    flux = 0.4 * ((radius**2 - 1) ** 2 / 4 + 0.6 * radius**2 * height**2)
+    found = system.hamiltonian(np.array([height, np.log(radius), phi]))
+    assert found == pytest.approx(flux - radius * potential, abs=1e-13)
+    assert abs(radius * potential) > 1e-5
+
+
+def test_forced_pendulum_is_the_driven_one():
+    """With the time in the place of the pair (c, s)."""
+    driven = orbit(load("driven-pendulum"), [0.3, 0.1, 1, 0], 7.0)[0, -1]
+    forced = orbit(load("forced-pendulum"), [0.3, 0.1, 0], 7.0)[0, -1]
+    np.testing.assert_allclose(forced, [*driven[:2], 7], atol=1e-10)
+
+
+# Maps
+
+
+def test_standard_map_turns_about_its_fixed_points():
+    """The traces are 2 - K at q = pi and 2 + K at q = 0; Lichtenberg, Lieberman, eq. (3.3.3)."""
+    system = load("standard-map")
+    for angle, trace in ((np.pi, 2 - 0.9), (0.0, 2 + 0.9)):
+        point = np.array([angle, 0.0])
+        np.testing.assert_allclose(system.map(point), point, atol=1e-15)
+        assert np.trace(system.map_jacobian(point)) == pytest.approx(trace)
+
+
+def test_henon_map_has_two_fixed_points():
+    """One at the origin, where it rotates by a, one at x = 2 tan(a/2); Henon, section 3."""
+    system = load("henon-map")
+    a = system.parameters["a"]
+    x = 2 * np.tan(a / 2)
+    point = np.array([x, x**2 / 2])
+    np.testing.assert_allclose(system.map(point), point, atol=1e-12)
+    slopes = system.map_jacobian(np.zeros(2))
+    assert np.trace(slopes) == pytest.approx(0.48, abs=1e-12)
+
+
+def test_tunes_of_the_ring_of_cells():
+    """Of the eigenvalues of one cell, by the formula of thin lenses; of a turn, eight times."""
+    system = load_system("fodo", cells=1)
+    found = np.angle(np.linalg.eigvals(system.map_jacobian(np.zeros(4))))
+    k, d = 1.2, 1.1
+    phases = np.arccos([1 + d - k - k * d / 2, 1 - d + k - k * d / 2])
+    np.testing.assert_allclose(np.sort(found), np.sort([*-phases, *phases]), rtol=1e-12)
+    np.testing.assert_allclose(8 * phases / (2 * np.pi), [1.6914, 1.4199], atol=5e-5)
+    turn, states = load("fodo"), np.random.default_rng(0).uniform(-0.1, 0.1, (5, 4))
+    cells = states
+    for _ in range(8):
+        cells = system.map(cells)
+    np.testing.assert_allclose(turn.map(states), cells, rtol=1e-14)

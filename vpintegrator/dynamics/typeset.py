@@ -252,8 +252,8 @@ def _by_array(system: System) -> bool:
         return False
     if not all(is_short(text) for text in _all_texts(e.table)):
         return True
-    if not e.arrays:
-        return False
+    if not e.arrays:  # but of parameters
+        return e.hamiltonian is not None and "sum(" in system.equations.table["hamiltonian"]
     long = e.hamiltonian is not None and _operations(e.exact.hamiltonian) > _LONG
     return long or system.dim > _LARGE or "sum(" in system.text
 
