@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         open_dataset,
         windows,
     )
-    from vpintegrator.dynamics import System, list_systems, load_system, solve
+    from vpintegrator.dynamics import System, list_systems, load_system, return_map, solve
     from vpintegrator.errors import InputError
     from vpintegrator.models import grown, load, save
     from vpintegrator.plotting import draw
@@ -59,7 +59,7 @@ _NAMES = {
     for module, names in {
         "catalogue": ("list_recipes", "list_systems"),
         "data": ("generate", "import_dataset", "load_recipe", "open_dataset", "windows"),
-        "dynamics": ("System", "load_system", "solve"),
+        "dynamics": ("System", "load_system", "return_map", "solve"),
         "errors": ("InputError",),
         "models": ("grown", "load", "save"),
         "plotting": ("draw",),
@@ -88,6 +88,7 @@ __all__ = [
     "nn",
     "open_dataset",
     "open_rollout",
+    "return_map",
     "rollout",
     "save",
     "solve",

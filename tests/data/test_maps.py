@@ -47,3 +47,44 @@ def test_a_family_of_maps_is_one_of_its_parameters(tmp_path):
 def test_a_step_of_a_map_is_one_iteration(tmp_path, change):
     with pytest.raises(InputError, match="one iteration"):
         vp.generate(KICKED, tmp_path / "map.h5", **change)
+
+
+def test_a_dataset_of_a_return_map(tmp_path):
+    system = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
+    dataset = vp.generate(system, tmp_path / "map.h5", count=30, steps=4)
+    states = dataset.states("train")
+    assert dataset.step == 1 and dataset.system.components == ("q[1]", "p[1]")
+    assert dataset.system.map(states[:, :-1]) == pytest.approx(states[:, 1:], abs=1e-11)
+    assert dataset.attributes["rtol"] == 1e-13 and dataset.accuracy["estimated_error"] < 1e-9
+    again = vp.generate(dataset.recipe, tmp_path / "again.h5")
+    assert again.fingerprint == dataset.fingerprint
+    other = vp.load_recipe(system, parameters={"energy": 0.05})
+    assert other.system.parameters == {"energy": 0.05}
+    with pytest.raises(InputError, match="those of one energy"):
+        vp.generate(system, tmp_path / "strata.h5", count=9, stratified={"strata": 3})
+
+
+def test_a_family_of_return_maps(tmp_path):
+    for system, vary in (
+        (vp.return_map("henon-heiles", "q[0] = 0", energy=0.1), {"energy": [0.04, 0.12]}),
+        (vp.return_map("forced-duffing", "t = 0"), {"gamma": [0.02, 0.06], "omega": [1.2, 1.6]}),
+    ):
+        dataset = vp.generate(system, tmp_path / f"{system.name}.h5", count=12, steps=2, vary=vary)
+        extended = vp.data.ExtendedDataset(dataset)
+        assert extended.family.rates == [] and extended.system.is_canonical
+        assert extended.system.components[2:] == tuple(vary)
+        states = extended.states("train")
+        assert extended.system.map(states[:, 0]) == pytest.approx(states[:, 1], abs=1e-11)
+        model = vp.models.build(extended.system, functions="polynomial", degree=3, depth=2)
+        assert model.symplectic
+
+
+def test_own_initial_states_of_a_return_map(tmp_path):
+    system = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
+    own = {"distribution": "uniform", "low": [0, 0], "high": [0.1, 0.2]}
+    dataset = vp.generate(system, tmp_path / "own.h5", count=20, steps=1, initial_conditions=own)
+    first = dataset.states("train")[:, 0]
+    assert (first >= 0).all() and (first <= [0.1, 0.2]).all()
+    vary = {"energy": [0.05, 0.1]}
+    recipe = vp.load_recipe(system, count=20, initial_conditions=own, vary=vary)
+    assert (recipe.initial_states() <= [0.1, 0.2]).all()

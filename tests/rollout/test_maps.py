@@ -35,3 +35,17 @@ def test_classical_methods_refuse(model):
     assert not methods and "is a map" in reasons["rk4"]
     with pytest.raises(InputError, match="one iteration"):
         vp.compare(None, system=vp.load_system(KICKED), step=0.5)
+
+
+def test_models_of_return_maps_are_beside_the_exact_map(tmp_path):
+    system = vp.return_map("forced-duffing", "t = 0")
+    dataset = vp.generate(system, tmp_path / "map.h5", count=30, steps=1)
+    model = vp.models.build(system, functions="polynomial", degree=3, depth=2)
+    vp.train(model, dataset, epochs=3, compiled=False)
+    report = vp.compare(model, steps=5, trajectories=3, compiled=False)
+    assert report.system.flow is not None and 0 < report.reference_error.max() < 1e-9
+    images = system.map(report.reference[:, :-1])
+    assert images == pytest.approx(report.reference[:, 1:], abs=1e-11)
+    report.save(tmp_path / "rollout.h5")
+    again = vp.open_rollout(tmp_path / "rollout.h5")
+    assert again.system.equations.returns.words == system.equations.returns.words

@@ -77,6 +77,8 @@ def main(
       vp-gen pendulum --count 500 --step 0.1 -p g=9.81
       vp-gen my-system.toml --steps 50
       vp-gen rigid-body --vary step=0.05:0.4 --vary I1=1.5:2.5
+      vp-gen forced-duffing --step period
+      vp-gen henon-heiles --section "q[0] = 0" -p energy=0.1
       vp-gen rigid-body --count 1000000 --steps 100 --workers 8
       vp-gen --from lab.csv --step 0.02 -o lab.h5
       vp-gen --from lab.csv --system pendulum --fit g -o lab.h5

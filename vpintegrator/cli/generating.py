@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,20 @@ from vpintegrator.interrupts import terminate_as_interrupt
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset, Recipe
 
+
+class StepType(click.ParamType):
+    """A step: a number, or so many periods of the equations."""
+
+    name = "step"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        """The number, or the text ``period`` or ``2*period``."""
+        if isinstance(value, str) and re.fullmatch(r"([1-9]\d{0,4}\*)?period", value.strip()):
+            return value.strip()
+        number: float = click.FLOAT.convert(value, param, ctx)
+        return number
+
+
 RECIPE_OPTIONS = Options(
     click.option(
         "--count",
@@ -31,7 +46,24 @@ RECIPE_OPTIONS = Options(
         help="Trajectories in all (train, validation and test together).",
     ),
     click.option("--steps", type=click.IntRange(min=1), help="Steps of each trajectory."),
-    click.option("--step", type=float, help="Time between two states."),
+    click.option(
+        "--step",
+        type=StepType(),
+        metavar="FLOAT|period",
+        help="Time between two states; period, or 2*period, for the map over so many periods of "
+        "equations in time.",
+    ),
+    click.option(
+        "--section",
+        metavar="'NAME = VALUE'",
+        help="The return map through a section, such as 'q[0] = 0', instead of the flow; of a "
+        "Hamiltonian system at an energy (-p energy=0.1, or --vary energy=LOW:HIGH).",
+    ),
+    click.option(
+        "--direction",
+        type=click.Choice(["up", "down"]),
+        help="Of crossings of the section.  [default: up]",
+    ),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of the random initial states."),
     parameter_option(),
     click.option(
@@ -112,16 +144,49 @@ def generate_dataset(
             "say what to generate: a dataset, a system or a file; vp-gen --list shows the catalogue"
         )
     from vpintegrator.cli.reporting import report_generated
-    from vpintegrator.data import load_recipe
     from vpintegrator.files import check_output
 
     as_text = not source.endswith(".toml") and ("\n" in source or "=" in source)
-    path = output or Path("dataset.h5" if as_text else f"{Path(source).stem}.h5")
+    returns = "section" in options or isinstance(options.get("step"), str)
+    name = "dataset" if as_text else Path(source).stem
+    path = output or Path(f"{name}-map.h5" if returns else f"{name}.h5")
     check_output(path, overwrite or run["resume"])
-    recipe_options = _recipe_options(options)
-    _check_given(recipe_options.get("vary", {}), parameters, options.get("step"))
-    recipe = load_recipe(source, parameters=parameters, **recipe_options)
+    recipe = _recipe(source, parameters, options)
     report_generated(_generate_with_progress(recipe, path, overwrite=overwrite, **run))
+
+
+def _recipe(source: str, parameters: Mapping[str, Any], options: Mapping[str, Any]) -> Recipe:
+    """The recipe that is asked for: of a flow, of its return map, or of a file."""
+    from vpintegrator.data import load_recipe
+    from vpintegrator.dynamics import load_system, return_map
+
+    recipe_options = _recipe_options(options)
+    step, vary = recipe_options.get("step"), recipe_options.get("vary", {})
+    _check_given(vary, parameters, step)
+    plane = {name: recipe_options.pop(name, None) for name in ("section", "direction")}
+    if plane["section"] is None and not isinstance(step, str):
+        if plane["direction"] is not None:
+            raise InputError("--direction is that of crossings of a --section")
+        return load_recipe(source, parameters=parameters, **recipe_options)
+    if "step" in recipe_options:
+        del recipe_options["step"]
+    given, crossings = dict(parameters), 1
+    energy = given.pop("energy", None)
+    if "energy" in vary:
+        bounds = vary["energy"]
+        energy = sum(bounds) / 2 if isinstance(bounds, list) else bounds["low"]
+    flow = load_system(source, **given)
+    if isinstance(step, str):
+        if plane["section"] is not None:
+            raise InputError(f"--step {step} goes with equations in time; leave out --section")
+        if flow.period is None:
+            raise InputError(f"--step {step}: the equations of {flow.name} have no period in time")
+        plane["section"] = f"{flow.time} = 0"
+        crossings = int(step.partition("*")[0]) if "*" in step else 1
+    elif step is not None and step != 1:
+        raise InputError(f"--step {step:g}: a step of a return map is one return; leave it out")
+    system = return_map(flow, **plane, energy=energy, crossings=crossings)
+    return load_recipe(system, **recipe_options)
 
 
 def read_ranges(entries: tuple[str, ...]) -> dict[str, Any]:

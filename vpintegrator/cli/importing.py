@@ -73,6 +73,8 @@ def import_file(
     for key in options:
         if key not in (*_SHARED, *OPTIONS.names):
             raise InputError(f"--{key.replace('_', '-')} is not for --from, which computes nothing")
+    if isinstance(options.get("step"), str):
+        raise InputError(f"--step {options['step']} is not for --from; give the step as a number")
     from vpintegrator.cli.reporting import report_imported
     from vpintegrator.data import import_dataset
 

@@ -61,6 +61,8 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     groups = inspect_dataset(dataset)
     say_title(dataset.title)
     say("system", _system(dataset.system))
+    if returns := dataset.system.equations.returns:
+        say("return map", returns.words)
     say("state", f"{dataset.dim} components: {_plain(', '.join(dataset.system.components))}")
     if bodies := dataset.system.bodies:
         say("symmetries", f"{told_of_bodies(bodies)}: {', '.join(bodies.symmetries) or 'none'}")

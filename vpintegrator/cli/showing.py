@@ -92,7 +92,9 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
             out.print(text)
     width = max(out.width - 2, 60)
     equations = "not known: measured" if system.is_measured else equations_unicode(system, width)
-    section("Map" if system.is_discrete else "Equations", equations)
+    section("Map" if system.equations.stages else "Equations", equations)
+    if returns := system.equations.returns:
+        section("Return map", returns.words)
     if system.parameters:
         section("Parameters", *(f"{k} = {_value(v)}" for k, v in system.parameters.items()))
     section("Invariants", invariants_unicode(system, width) or "none declared")

@@ -20,6 +20,7 @@ from vpintegrator.data.values import is_number
 from vpintegrator.data.variation import Variation, check_variation
 from vpintegrator.dynamics import InitialConditions, System, load_system, solve
 from vpintegrator.dynamics.load import find_description, is_path
+from vpintegrator.dynamics.section_states import SectionStates
 from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver
 from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.dynamics.varied_solve import ScaledFlow, solve_varied
@@ -28,6 +29,7 @@ from vpintegrator.toml import check_keys, read_toml, toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
 _SOLVER = ("method", "rtol", "atol")
+_RETURN_TOLERANCE = 1e-13
 _LARGEST = 2**63 - 1  # whole number that files can hold
 _SPREAD_SAMPLE = 256  # trajectories from which the spread of the components is taken
 
@@ -228,18 +230,29 @@ class Recipe:
         table, source = self.initial_conditions, self.source
         if self.vary is not None and self.varied is not None and self.vary.parameters:
             # each state from the distribution of its own parameters
+            parameters = self.vary.split(self.conditions(), self.step)[1]
+            if self.system.flow is not None:
+                own = table or self.system.return_table.get("initial_conditions")
+                states = self.varied.section_states(own, source)
+                return states.sample(self.count, generator, parameters)
             if not table:
                 table, source = self.system.initial_table, self.system.name
-            parameters = self.vary.split(self.conditions(), self.step)[1]
-            conditions = InitialConditions(self.varied, table, source)
-            return conditions.sample(self.count, generator, parameters)
-        conditions = (
-            InitialConditions(self.system, table, source)
-            if table
-            else self.system.initial_conditions
-        )
+            own_states = InitialConditions(self.varied, table, source)
+            return own_states.sample(self.count, generator, parameters)
+        conditions: InitialConditions | SectionStates
+        if not table:
+            conditions = self.system.initial_conditions
+        elif self.system.flow is not None:
+            conditions = self.system.section_states(table, source)
+        else:
+            conditions = InitialConditions(self.system, table, source)
         if self.stratified is None:
             return conditions.sample(self.count, generator)
+        if isinstance(conditions, SectionStates):
+            raise InputError(
+                f"{self.source}, [stratified]: the states of a return map are those of one energy; "
+                "leave it out"
+            )
         return self.stratified.sample(conditions, self.count, generator)
 
     def parts(self) -> dict[str, tuple[slice, slice]]:
@@ -337,14 +350,15 @@ class Recipe:
         return {"system_name": name, "system": text if "\n" in text else text + "\n"}
 
 
-def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) -> Recipe:
+def load_recipe(source: str | os.PathLike[str] | Recipe | System, /, **overrides: Any) -> Recipe:
     """Load a recipe, or make one for a system.
 
     Parameters
     ----------
     source
         A name in the catalogue (:func:`vpintegrator.list_recipes`), the path of a TOML file, TOML
-        text, or the same for a system, whose defaults then make the recipe.
+        text, or the same for a system, whose defaults then make the recipe; or a system that is
+        loaded.
     **overrides
         ``step``, ``steps``, ``seed``, ``method``, ``rtol``, ``atol``, ``trajectories``,
         ``initial_conditions``: values that replace the recipe's; ``stratified``, ``split``,
@@ -374,6 +388,10 @@ def load_recipe(source: str | os.PathLike[str] | Recipe, /, **overrides: Any) ->
             )
             overrides["system"] = system
         recipe = dataclasses.replace(source, **overrides)
+    elif isinstance(source, System):
+        values = {**source.definitions, **parameters}
+        system = System(source.text, source.name, values) if parameters else source
+        recipe = _for_system(system, source.name, overrides)
     else:
         text, name, folder = _find(source)
         label = f"{name}.toml" if folder is not None else name
@@ -400,6 +418,8 @@ def _for_system(system: System, label: str, overrides: Mapping[str, Any]) -> Rec
         raise InputError(f"{label} suggests no step; give one with --step (step=... in Python)")
     rest = {key: value for key, value in overrides.items() if key != "step"}
     rest.setdefault("steps", system.defaults.get("steps", 100))
+    if system.flow is not None:  # a step is a whole solution, whose errors add up
+        rest = {"rtol": _RETURN_TOLERANCE, "atol": _RETURN_TOLERANCE, **rest}
     return Recipe(system=system, step=step, title=system.title, source=label, **rest)
 
 

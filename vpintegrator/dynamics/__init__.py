@@ -1,4 +1,4 @@
-"""What is integrated: systems of differential equations described by small TOML files."""
+"""What is integrated or iterated: systems and maps described by small TOML files."""
 
 from vpintegrator.catalogue import list_systems
 from vpintegrator.dynamics.bodies import Bodies
@@ -6,6 +6,7 @@ from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.load import load_system
+from vpintegrator.dynamics.return_map import return_map
 from vpintegrator.dynamics.solve import solve
 from vpintegrator.dynamics.system import System
 
@@ -17,5 +18,6 @@ __all__ = [
     "System",
     "list_systems",
     "load_system",
+    "return_map",
     "solve",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from vpintegrator.dynamics.expression import Scope, check_name, parse, readable
 from vpintegrator.dynamics.map_equations import Stage, read_map
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.toml import check_keys
+
+if TYPE_CHECKING:
+    from vpintegrator.dynamics.section import ReturnSection
 
 MAXIMUM_DIMENSION = 4096
 _MOST_SYMMETRIES = 64
@@ -91,6 +94,8 @@ class Equations:
         How many times all stages are applied in one step.
     symplectic
         What the file claims of a map, or None when it claims nothing.
+    returns
+        Of a return map, what it is of; it has no formulas of its own.
     """
 
     components: tuple[str, ...]
@@ -110,6 +115,12 @@ class Equations:
     stages: tuple[Stage, ...] = ()
     iterations: int = 1
     symplectic: bool | None = None
+    returns: ReturnSection | None = None
+
+    @property
+    def is_map(self) -> bool:
+        """Whether they are of a map."""
+        return bool(self.stages) or self.returns is not None
 
     @property
     def algebra(self) -> Algebra:

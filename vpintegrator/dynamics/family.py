@@ -8,7 +8,7 @@ of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -180,7 +180,7 @@ def _plain_equations(family: Family) -> _Made:
     """The equations in the conditions themselves."""
     equations = family._equations
     algebra, step = equations.algebra, family._step
-    if equations.stages:
+    if equations.is_map:
         made = _extended(equations, family._symbols, [], [], False)
         return made, list(family._symbols), []
     hamiltonian = _hamiltonian(equations)
@@ -283,11 +283,25 @@ class _ExtendedSystem(System):
         self.bodies, self.chart, self.plot = None, None, base.plot
         self.invariants, self.coordinates = {}, {}
         self.divergence_free, self.is_canonical = base.divergence_free, base.is_canonical
-        if not equations.stages:
+        if not equations.is_map:
             self.divergence_free = check_identities(Trial(equations), self._source)
             self.is_canonical = equations.hamiltonian is not None
         self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]
         self.periods = {i: float(period) for i, period in equations.periods.items()}
+
+    def iteration(
+        self, rtol: float = 1e-13, atol: float = 1e-13
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The map of extended states (n, dim); what varies stays as it is."""
+        family, n = self.family, self.family.system.dim  # type: ignore[union-attr]
+        assert family is not None
+        varied = VariedEquations(family.system, family.conditions)
+
+        def image(rows: np.ndarray) -> np.ndarray:
+            moved = varied.map_of(rows[:, n:], rtol, atol)(rows[:, :n])
+            return np.hstack([moved, rows[:, n:]])
+
+        return image
 
     def __reduce__(self) -> tuple[Any, ...]:
         family = self.family

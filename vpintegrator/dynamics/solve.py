@@ -27,7 +27,7 @@ from vpintegrator.errors import InputError, nearest
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
 METHODS = (*_ONE_STEP, "BDF", "LSODA")
 SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
-_LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
+LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
 # an implicit solver factorises the Jacobian of the whole stack, so it gets one trajectory at a time
 _IMPLICIT = ("Radau", "BDF", "LSODA")
 
@@ -103,7 +103,9 @@ def solve(
             "generate a dataset, which is written in parts"
         ) from None
     if system.is_discrete:
-        iterate(system.map, system, initial, times, states, progress)
+        if system.flow is not None and method != "DOP853":
+            raise InputError(f"crossings of {system.name} are located by DOP853, not by {method}")
+        iterate(system.iteration(rtol, atol), system, initial, times, states, progress)
         return states
     batch = batch_size(method, rtol)
     for start in range(0, len(initial), batch):
@@ -149,8 +151,17 @@ def iterate(
 
 
 def _escape(system: Any, initial: np.ndarray, last: np.ndarray, time: float) -> InputError:
-    worst = int(np.argmin(np.isfinite(last).all(axis=1)))
+    bad = ~np.isfinite(last).all(axis=1)
+    worst = int(np.argmax(bad))
     state = ", ".join(f"{x:.6g}" for x in initial[worst, :8])
+    if system.equations.returns is not None:
+        section = system.equations.returns.plane
+        return InputError(
+            f"{bad.sum()} of {len(bad)} solutions of {system.name} do not come back to {section} "
+            f"at return {time:.0f}, the first from ({state}): they escape, or 20,000 steps are too "
+            "few, or the state has no momentum for the energy; start elsewhere "
+            "([initial_conditions] of a recipe, --initial), or take a lower energy or fewer steps"
+        )
     return InputError(
         f"the iterates of {system.name} from ({state}{', ...' if system.dim > 8 else ''}) end at "
         f"iteration {time:.0f}: they grow without bound or leave the domain of the map; choose "
@@ -192,7 +203,7 @@ def batch_size(method: str, rtol: float) -> int:
     """How many trajectories are stacked: no more than the smallest tolerance allows."""
     if method in _IMPLICIT:
         return 1
-    return int(np.clip((rtol / SMALLEST_TOLERANCE) ** 2, 1, _LARGEST_BATCH))
+    return int(np.clip((rtol / SMALLEST_TOLERANCE) ** 2, 1, LARGEST_BATCH))
 
 
 def _solve_stack(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics.algebra import Expression, TooLong, Value
-from vpintegrator.dynamics.bodies import read_bodies
+from vpintegrator.dynamics.bodies import Bodies, read_bodies
 from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
@@ -25,7 +25,10 @@ from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.map_identities import check_map
-from vpintegrator.dynamics.plot import read_plot
+from vpintegrator.dynamics.plot import Plot, read_plot
+from vpintegrator.dynamics.returning import ReturnMap
+from vpintegrator.dynamics.section import constant, read_section, section_equations
+from vpintegrator.dynamics.section_states import OwnStates, SectionStates
 from vpintegrator.dynamics.state_function import (
     ScalarFunction,
     StateFunction,
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
 _LONGEST_TEXT = 20_000
 _LARGEST_DEFAULT = 10**15
 _LONGEST_NAME = 100
+_RETURNS = 10  # steps of a trajectory of a return map, unless a recipe says otherwise
+_TOLERANCE = 1e-13  # of the solutions of return maps
+ENERGY = "energy"  # a parameter of return maps
 _DEFAULTS = {"step": float, "steps": int, "time": float}
 
 
@@ -102,6 +108,8 @@ class System:
     chart
         Coordinates in which the system preserves volume or is simpler, a :class:`Chart`; None where
         the file declares none.
+    flow
+        Of a return map the flow that it is of; else None.
     family
         What varies, a :class:`Family`, where this is the system of its extended states; else None.
 
@@ -121,6 +129,14 @@ class System:
 
     time_name = "t"  # for messages
     family: Family | None = None
+    flow: System | None = None
+    return_table: Mapping[str, Any]
+    bodies: Bodies | None
+    chart: Chart | None
+    divergence_free: bool
+    is_canonical: bool
+    invariants: dict[str, Callable[[Any], Any]]
+    coordinates: dict[str, Callable[[Any], Any]]
 
     def __init__(
         self,
@@ -130,14 +146,23 @@ class System:
         source: str | None = None,
     ) -> None:
         source = source or name or "system"
-        table = read_toml(text, source)
+        given = plain_values(parameters or {}, source)
+        self._read(text, read_toml(text, source), name, given, source)
+
+    def _read(
+        self, text: str, table: Mapping[str, Any], name: str | None, given: Any, source: str
+    ) -> None:
         self.text = text
         self.title = _string(table, "title", source) or (name or "untitled system")
         self.name = _short_name(name or "-".join(self.title.lower().split()))
         self.subject = _string(table, "subject", source)
         self.reference = _string(table, "reference", source)
         self.description = _string(table, "description", source)
-        given = plain_values(parameters or {}, source)
+        if "return_map" in table:
+            self._source, self.defaults = source, {"step": 1.0, "steps": _RETURNS}
+            with _within_reach(source):
+                self._read_return_map(table, given)
+            return
         self._source, self.defaults = source, _read_defaults(table, source)
         with _within_reach(source):
             self.equations, self.parameters = read_equations(table, source, given)
@@ -146,6 +171,39 @@ class System:
             self.definitions = dict(self.equations.definitions)
             self._check()
         self._initial_table = table.get("initial_conditions")
+        if self._initial_table is not None:
+            _ = self.initial_conditions  # a mistake in them is told now
+
+    def _read_return_map(self, table: Mapping[str, Any], given: dict[str, Any]) -> None:
+        """Take the flow for the flow, and the section for the system."""
+        own, source = table["return_map"], self._source
+        if not isinstance(own, Mapping):
+            raise InputError(f"{source}: 'return_map' must be a table, written [return_map]")
+        energy, given = own.get("energy"), dict(given)
+        if ENERGY not in table.get("parameters", {}):
+            energy = given.pop(ENERGY, energy)
+        elif energy is not None:
+            raise InputError(f"{source}, [parameters] {ENERGY}: this is that of the return map")
+        rest = {key: entry for key, entry in table.items() if key != "return_map"}
+        self.flow = flow = _Flow(self, rest, given)
+        e, value = flow.equations, None
+        self.parameters, self.definitions = dict(flow.parameters), dict(flow.definitions)
+        if energy is not None:
+            value = constant(e, energy, f"{source}, [return_map] energy")
+            self.parameters[ENERGY] = float(value)  # type: ignore[arg-type]
+            self.definitions[ENERGY] = energy
+        section = read_section(e, own, source, value)
+        self.equations, self.return_table = section_equations(section), own
+        self.title += ": return map"
+        self.bodies, self.chart, self.plot, self.coordinates = None, None, Plot(), {}
+        volume = section.flow.hamiltonian is not None
+        self.divergence_free = volume or (section.stroboscopic and flow.divergence_free)
+        self.is_canonical = section.is_canonical or (self.divergence_free and self.dim == 2)
+        e = self.equations
+        self.reversing_symmetries = [_matrix(rho) for rho in e.reversing_symmetries]
+        self.periods = {i: float(period) for i, period in e.periods.items()}
+        self.invariants = {n: ScalarFunction(e, value, n) for n, value in e.invariants.items()}
+        self._initial_table = own.get("initial_conditions")
         if self._initial_table is not None:
             _ = self.initial_conditions  # a mistake in them is told now
 
@@ -164,11 +222,11 @@ class System:
         self.plot = read_plot(equations, source)
         self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]
         self.periods = {i: float(period) for i, period in equations.periods.items()}
-        self.invariants: dict[str, Callable[[Any], Any]] = {
+        self.invariants = {
             name: ScalarFunction(equations, expression, name)
             for name, expression in equations.invariants.items()
         }
-        self.coordinates: dict[str, Callable[[Any], Any]] = {
+        self.coordinates = {
             name: ScalarFunction(equations, expression, name)
             for name, expression in self.plot.coordinates.items()
         }
@@ -261,7 +319,7 @@ class System:
         >>> system.is_discrete, system.structure, system.map([0.0, 1.0])
         (True, 'symplectic map', array([1., 1.]))
         """
-        return bool(self.equations.stages)
+        return self.equations.is_map
 
     def require_equations(self, what: str) -> None:
         """Raise InputError where ``what`` needs the equations and they are not known."""
@@ -317,6 +375,8 @@ class System:
     @property
     def conserved(self) -> list[int]:
         """Numbers of the components that stay as they are."""
+        if self.flow is not None:
+            return []
         if self.is_discrete:
             changed = set[int]().union(*self.equations.stages)
             return [i for i in range(self.dim) if i not in changed]
@@ -332,15 +392,21 @@ class System:
         """
         tensor = is_tensor(state)
         state = self._checked(state)
+        if self.equations.returns is not None:
+            rows = np.asarray(state, dtype=np.float64).reshape(-1, self.dim)
+            found = self.iteration()(rows).reshape(state.shape)
+            return state.new_tensor(found) if tensor else found
         if tensor:
-            found = self._formula_map.columns(state.unbind(-1), "torch")
-            return stack_torch(found, state[..., 0])
+            columns = self._formula_map.columns(state.unbind(-1), "torch")
+            return stack_torch(columns, state[..., 0])
         with np.errstate(all="ignore"):  # what escapes is not finite
-            found = self._formula_map.columns([*np.moveaxis(state, -1, 0)], "numpy")
-        return stack_numpy(found, state[..., 0])
+            columns = self._formula_map.columns([*np.moveaxis(state, -1, 0)], "numpy")
+        return stack_numpy(columns, state[..., 0])
 
     def map_jacobian(self, state: Any) -> np.ndarray:
-        """Derivatives of the map by the state's components, shape (..., dim, dim); NumPy alone."""
+        """Derivatives of a map by formula, shape (..., dim, dim); NumPy alone."""
+        if self.flow is not None:
+            raise InputError(f"{self.name} is a return map, which has no formula to differentiate")
         state = np.asarray(self._checked(state))
         with np.errstate(all="ignore"):
             found = self._formula_map.jacobian(np.moveaxis(state, -1, 0))
@@ -365,6 +431,27 @@ class System:
                 if number in wanted
             ]
         return np.stack([states, *found])
+
+    def iteration(
+        self, rtol: float = _TOLERANCE, atol: float = _TOLERANCE
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The map of states (n, dim), of a return map with tolerances for its solutions.
+
+        NaN where the iterate is not finite, or the solution does not come back.
+        """
+        if self.equations.returns is None:
+            return self.map
+        none = np.empty((1, 0))
+        return lambda rows: self.flow_back.images(
+            rows, np.broadcast_to(none, (len(rows), 0)), rtol, atol
+        )[0]
+
+    @cached_property
+    def flow_back(self) -> ReturnMap:
+        """Of a return map, what integrates from the section back to it."""
+        if self.equations.returns is None:
+            raise InputError(f"{self.name} is no return map")
+        return ReturnMap(self.equations.returns)
 
     def _checked(self, state: Any) -> Any:
         """A state of the map: an array or a tensor."""
@@ -424,6 +511,8 @@ class System:
     @property
     def initial_table(self) -> Mapping[str, Any]:
         """The table ``[initial_conditions]`` of the system file."""
+        if self.flow is not None and self._initial_table is None:
+            return self.flow.initial_table
         if self._initial_table is None:
             raise InputError(
                 f"{self._source} suggests no initial states; add a table [initial_conditions]"
@@ -431,9 +520,22 @@ class System:
         return self._initial_table
 
     @cached_property
-    def initial_conditions(self) -> InitialConditions:
+    def initial_conditions(self) -> InitialConditions | SectionStates:
         """The distribution of initial states that the system file suggests."""
+        if self.flow is not None:
+            return self.section_states(self._initial_table, f"{self._source}, [return_map]")
         return InitialConditions(self, self.initial_table, self._source)
+
+    def section_states(self, table: Mapping[str, Any] | None, source: str) -> SectionStates:
+        """Initial states of a return map, of a distribution of its own or of the flow's (None)."""
+        flow = self.flow
+        assert flow is not None
+
+        def of_flow(count: int, generator: np.random.Generator, _: Any) -> np.ndarray:
+            return flow.sample_initial(count, generator)
+
+        own = OwnStates(self.name, self.equations, self.invariants)
+        return SectionStates(self.flow_back, own, table, of_flow, source)
 
     def sample_initial(self, count: int, generator: np.random.Generator) -> np.ndarray:
         """Draw ``count`` initial states, (count, dim), from the suggested distribution."""
@@ -491,6 +593,22 @@ class _Transported(System):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _in_chart, (self._parent,)
+
+
+class _Flow(System):
+    """What a return map is of, from the same file."""
+
+    def __init__(self, parent: System, table: Mapping[str, Any], given: dict[str, Any]) -> None:
+        self._parent = parent
+        self._read(parent.text, table, parent.name, given, parent._source)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _flow_of, (self._parent,)
+
+
+def _flow_of(parent: System) -> System:
+    assert parent.flow is not None
+    return parent.flow
 
 
 def _in_chart(parent: System) -> System:

@@ -30,6 +30,7 @@ def equations_unicode(system: System, width: int = 100) -> str:
 
     Of a map the new values of components, stage by stage.
     """
+    system = system.flow or system
     if system.equations.stages:
         return _stages_unicode(system, width)
     if _by_array(system):
@@ -45,6 +46,7 @@ def equations_unicode(system: System, width: int = 100) -> str:
 
 def equations_latex(system: System) -> str:
     """The same as a LaTeX ``align*`` environment."""
+    system = system.flow or system
     if system.equations.stages:
         rows = _stages_latex(system)
     elif _by_array(system):
@@ -60,7 +62,12 @@ def equations_latex(system: System) -> str:
 
 
 def invariants_unicode(system: System, width: int = 100) -> str:
-    """The invariants in Unicode, ``name = expression``; an energy that is the Hamiltonian as H."""
+    """The invariants in Unicode, ``name = expression``; an energy that is the Hamiltonian as H.
+
+    Of a return map their names: they are those of the flow.
+    """
+    if system.flow is not None:
+        return "\n".join(f"{name.replace('_', ' ')} of the flow" for name in system.invariants)
     if _by_array(system):
         table, lengths = _file(system)
         lines = [
@@ -81,6 +88,9 @@ def invariants_unicode(system: System, width: int = 100) -> str:
 
 def invariants_latex(system: System) -> dict[str, str]:
     """LaTeX of the invariants, by name; an energy that is the Hamiltonian is ``H``."""
+    if system.flow is not None:
+        found = invariants_latex(system.flow)
+        return {name: text for name, text in found.items() if name in system.invariants}
     if not _by_array(system):
         e = _Written(system)
         return {
@@ -102,7 +112,7 @@ def _keeps_energy(system: System) -> bool:
 def divergence_unicode(system: System, width: int = 100) -> str:
     """The divergence in Unicode; of a map M, what its derivative DM keeps."""
     if system.is_discrete:
-        volume = "det DM = 1" if system.divergence_free else "not 1"
+        volume = "det DM = 1" if system.divergence_free else "det DM is not 1"
         return f"{volume}, DMᵀ J DM = J" if system.is_canonical else volume
     if system.divergence_free:
         return "div f = 0"
@@ -114,7 +124,7 @@ def divergence_unicode(system: System, width: int = 100) -> str:
 
 def symmetries_unicode(system: System) -> list[str]:
     """Images of the components under each reversing symmetry, on one line each."""
-    if not _by_array(system):
+    if system.flow is not None or not _by_array(system):
         return [_images(system, rho) for rho in system.reversing_symmetries]
     table, lengths = _file(system)
     time = {} if system.time is None else {system.time: f"-{system.time}"}

@@ -6,7 +6,7 @@ them, each trajectory its own, they are symbols instead, and arrays when formula
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,11 @@ from vpintegrator.dynamics.evaluation import (
 )
 from vpintegrator.dynamics.expression import Scope, parse
 from vpintegrator.dynamics.formula_map import FormulaMap
-from vpintegrator.dynamics.system import System
+from vpintegrator.dynamics.initial_conditions import InitialConditions
+from vpintegrator.dynamics.returning import ReturnMap
+from vpintegrator.dynamics.section import constant, read_section, section_equations
+from vpintegrator.dynamics.section_states import OwnStates, SectionStates
+from vpintegrator.dynamics.system import ENERGY, System
 from vpintegrator.errors import InputError, nearest
 
 _NUMERIC = ("reversing_symmetry", "periodic")  # what is made of numbers only
@@ -70,6 +74,8 @@ class VariedEquations:
     >>> varied.invariants["energy"](state, np.array([[2.0, 1.0], [4.0, 1.0]]))
     array([0.41 , 0.365])
     """
+
+    _flow: VariedEquations | None = None
 
     def __init__(self, system: System, names: Sequence[str]) -> None:
         self.system, self.names = system, tuple(names)
@@ -118,8 +124,15 @@ class VariedEquations:
             result[..., i] = value
         return result
 
-    def map_of(self, parameters: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """The map of states (trajectory, dim), each with its own parameters (trajectory, name)."""
+    def map_of(
+        self, parameters: np.ndarray, rtol: float = 1e-12, atol: float = 1e-12
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """The map of states (trajectory, dim), each with its own parameters (trajectory, name).
+
+        The tolerances are those of solutions of return maps.
+        """
+        if self.equations.returns is not None:
+            return lambda states: self.flow_back.images(states, parameters, rtol, atol)[0]
         columns = [*parameters.T]
 
         def image(states: np.ndarray) -> np.ndarray:
@@ -128,6 +141,27 @@ class VariedEquations:
             return stack_numpy(found, states[:, 0])
 
         return image
+
+    @cached_property
+    def flow_back(self) -> ReturnMap:
+        """Of a return map, what integrates from the section back to it."""
+        assert self.equations.returns is not None
+        return ReturnMap(self.equations.returns, self.symbols)
+
+    def section_states(self, table: Mapping[str, Any] | None, source: str) -> SectionStates:
+        """Initial states of a return map, of a distribution of its own or of the flow's (None)."""
+        system, flow = self.system.flow, self._flow
+        assert system is not None and flow is not None
+        chosen = [k for k, name in enumerate(self.names) if name != ENERGY]
+
+        def of_flow(count: int, generator: np.random.Generator, parameters: Any) -> np.ndarray:
+            if parameters is None or not chosen:
+                return system.sample_initial(count, generator)
+            conditions = InitialConditions(flow, system.initial_table, system.name)
+            return conditions.sample(count, generator, parameters[:, chosen])
+
+        own = OwnStates(self.name, self.equations, self.invariants, self.symbols)
+        return SectionStates(self.flow_back, own, table, of_flow, source)
 
     @cached_property
     def _formula_map(self) -> FormulaMap:
@@ -218,7 +252,24 @@ class VariedEquations:
         if len(set(self.names)) < len(self.names):
             raise InputError(f"{self._shown} are named twice")
 
+    def _read_section(self) -> tuple[Equations, tuple[Symbol, ...]]:
+        """Of a return map, from the flow's equations and perhaps an energy left open."""
+        system = self.system
+        assert system.flow is not None
+        self._flow = flow = VariedEquations(system.flow, [n for n in self.names if n != ENERGY])
+        e, energy = flow.equations, system.definitions.get(ENERGY)
+        symbols = dict(zip(flow.names, flow.symbols, strict=True))
+        if ENERGY in self.names:
+            energy = symbols[ENERGY] = e.algebra.symbol(ENERGY)
+        elif energy is not None:
+            energy = constant(e, energy, f"{e.source}, [return_map] {ENERGY}")
+        section = read_section(e, system.return_table, e.source, energy)
+        found = section_equations(section, like=system.equations)
+        return found, tuple(symbols[name] for name in self.names)
+
     def _read(self) -> tuple[Equations, tuple[Symbol, ...]]:
+        if self.system.flow is not None:
+            return self._read_section()
         base, algebra = self.system.equations, Algebra()
         symbols = {name: algebra.symbol(name) for name in self.names}
         values: dict[str, Value | tuple[Value, ...]] = {}

@@ -96,7 +96,7 @@ def solve_varied(
     """
     states = np.empty((len(initial), len(counts), varied.dim))
     if varied.system.is_discrete:
-        iterate(varied.map_of(parameters), varied, initial, counts, states, progress)
+        iterate(varied.map_of(parameters, rtol, atol), varied, initial, counts, states, progress)
         return states
     batch = batch_size(method, rtol)
     for start in range(0, len(initial), batch):

@@ -21,6 +21,7 @@ from vpintegrator.data.generation.shards import Shards
 from vpintegrator.data.generation.stacks import integrate
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.view import shard_name
+from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output, check_space
 from vpintegrator.reading import StoredGroup, open_any
@@ -35,7 +36,7 @@ _LARGEST_SINGLE = 2**30  # bytes of states up to which a dataset is one file
 
 
 def generate(
-    source: str | os.PathLike[str] | Recipe,
+    source: str | os.PathLike[str] | Recipe | System,
     path: str | os.PathLike[str],
     *,
     overwrite: bool = False,
@@ -57,7 +58,8 @@ def generate(
     Parameters
     ----------
     source
-        A recipe or a system: a name in the catalogue, a path, TOML text or a :class:`Recipe`.
+        A recipe or a system: a name in the catalogue, a path, TOML text, a :class:`Recipe` or a
+        :class:`System`.
     path
         The HDF5 file to write.
     overwrite

@@ -15,7 +15,7 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.data.recipe import Recipe
-from vpintegrator.dynamics.solve import batch_size, stacked_field
+from vpintegrator.dynamics.solve import LARGEST_BATCH, batch_size, stacked_field
 
 MEMORY = 24 * 2**20  # bytes of states that are held at a time
 _PILOT = 256  # trajectories from which the spread of difficulty is taken
@@ -26,7 +26,9 @@ _WORTH_SORTING = 3.0  # times the median; systems that gain nothing lie below 1.
 def stack_size(recipe: Recipe) -> int:
     """How many trajectories are integrated together."""
     trajectory = 8 * recipe.system.dim * (recipe.steps + 1)
-    return min(batch_size(recipe.method, recipe.rtol), max(MEMORY // trajectory, 1))
+    # of maps each trajectory is computed by itself, whatever the tolerance
+    largest = LARGEST_BATCH if recipe.system.is_discrete else batch_size(recipe.method, recipe.rtol)
+    return min(largest, max(MEMORY // trajectory, 1))
 
 
 def is_uneven(recipe: Recipe, initial: np.ndarray, conditions: np.ndarray) -> bool:

@@ -1,0 +1,290 @@
+"""Return maps of flows: where solutions come back to a section, and what the map keeps."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+import vpintegrator as vp
+from vpintegrator.dynamics.section import ReturnSection
+from vpintegrator.dynamics.varied import VariedEquations
+from vpintegrator.errors import InputError
+
+# both oscillate by themselves: the map is a rotation by the angle 2*pi*w
+OSCILLATORS = """
+title = "Two oscillators"
+state = { q = 2, p = 2 }
+parameters = { w = 0.3 }
+hamiltonian = "(p[0]**2 + q[0]**2 + p[1]**2 + w**2*q[1]**2)/2"
+[[reversing_symmetry]]
+p = "-p[i]"
+[initial_conditions]
+distribution = "uniform"
+low = -0.5
+high = 0.5
+[return_map]
+section = "q[0] = 0"
+energy = 2.0
+"""
+# two degrees of freedom under a force of period 2*pi/omega: the map keeps dq dp in four dimensions
+SHAKEN = """
+state = { q = 2, p = 2 }
+time = "t"
+period = "2*pi/omega"
+parameters = { omega = 1.7, a = 0.3 }
+hamiltonian = "(p[0]**2 + p[1]**2)/2 - cos(q[0]) - cos(q[1] - q[0]) + a*q[1]*cos(omega*t)"
+[[reversing_symmetry]]
+p = "-p[i]"
+[initial_conditions]
+distribution = "uniform"
+low = -0.7
+high = 0.7
+[return_map]
+section = "t = 0"
+"""
+NONE = np.empty((1, 0))
+
+
+def turned(z, angle, w):
+    c, s = np.cos(angle), np.sin(angle)
+    return np.stack([c * z[..., 0] + s / w * z[..., 1], c * z[..., 1] - w * s * z[..., 0]], -1)
+
+
+@pytest.fixture(scope="module")
+def henon_heiles():
+    return vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
+
+
+def slopes(system, z, h=3e-4):
+    """Derivatives (n, dim, dim) by central differences of the fourth order."""
+    shifts = h * np.eye(system.dim)[:, None]
+    near = system.map(z + shifts) - system.map(z - shifts)
+    far = system.map(z + 2 * shifts) - system.map(z - 2 * shifts)
+    return np.moveaxis((8 * near - far) / (12 * h), 0, -1)
+
+
+def test_a_map_in_closed_form():
+    system = vp.load_system(OSCILLATORS)
+    z = system.sample_initial(50, np.random.default_rng(0))
+    assert np.abs(system.map(z) - turned(z, 2 * np.pi * 0.3, 0.3)).max() < 2e-12
+    states = vp.solve(system, z, np.arange(4), rtol=1e-13, atol=1e-13)
+    assert np.abs(states[:, 3] - turned(z, 6 * np.pi * 0.3, 0.3)).max() < 1e-11
+    assert system.map(z.reshape(5, 10, 2)).shape == (5, 10, 2)
+
+
+def test_what_a_return_map_is():
+    system = vp.load_system(OSCILLATORS)
+    assert system.is_discrete and system.is_canonical and system.divergence_free
+    assert not system.is_hamiltonian and not system.is_measured and system.flow.is_hamiltonian
+    assert system.components == ("q[1]", "p[1]") and system.parameters == {"w": 0.3, "energy": 2.0}
+    assert system.defaults["step"] == 1 and system.structure == "symplectic map"
+    assert isinstance(system.equations.returns, ReturnSection)
+    assert "canonical coordinates (q[1], p[1]), in which area is kept" in (
+        system.equations.returns.words
+    )
+    again = pickle.loads(pickle.dumps(system))
+    assert np.array_equal(again.map(np.ones((1, 2))), system.map(np.ones((1, 2))))
+    flow = pickle.loads(pickle.dumps(system.flow))
+    assert flow.components == ("q[0]", "q[1]", "p[0]", "p[1]")
+    other = vp.load_system(OSCILLATORS, energy=3.0, w=0.4)
+    assert other.parameters == {"w": 0.4, "energy": 3.0}
+    assert vp.load_system(OSCILLATORS.replace("= 2.0", '= "5*w"')).parameters["energy"] == 1.5
+
+
+def test_crossings_are_those_that_scipy_finds(henon_heiles):
+    z = henon_heiles.sample_initial(4, np.random.default_rng(1))
+    images, durations = henon_heiles.flow_back.images(z, np.empty((4, 0)), 1e-13, 1e-13)
+    begins = henon_heiles.flow_back.lifted(z, np.empty((4, 0))).T
+    flow = henon_heiles.flow
+    assert flow.invariants["energy"](begins) == pytest.approx(0.1, abs=1e-15)
+    assert (begins[:, 2] > 0).all()
+
+    def passed(_, y):
+        return y[0]
+
+    passed.direction = 1
+    for begin, image, duration in zip(begins, images, durations, strict=True):
+        solution = solve_ivp(
+            lambda _, y: flow.vector_field(y),
+            (0, 12),
+            begin,
+            method="DOP853",
+            rtol=1e-13,
+            atol=1e-13,
+            max_step=0.05,
+            events=[passed],
+        )
+        after = solution.t_events[0] > 1e-6
+        assert solution.t_events[0][after][0] == pytest.approx(duration, abs=1e-11)
+        assert solution.y_events[0][after][0][[1, 3]] == pytest.approx(image, abs=1e-11)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=5, deadline=None)
+def test_the_form_is_kept(henon_heiles, seed):
+    generator = np.random.default_rng(seed)
+    z = 0.6 * henon_heiles.sample_initial(5, generator)  # away from the edge of the section
+    assert np.linalg.det(slopes(henon_heiles, z)) == pytest.approx(1, abs=1e-7)
+    shaken = vp.load_system(SHAKEN)
+    z = shaken.sample_initial(5, generator)
+    found = slopes(shaken, z)
+    form = np.block([[np.zeros((2, 2)), np.eye(2)], [-np.eye(2), np.zeros((2, 2))]])
+    size = np.abs(found).max() ** 2
+    assert np.allclose(found.swapaxes(1, 2) @ form @ found, form, atol=1e-8 * size)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=5, deadline=None)
+def test_inherited_symmetries_reverse_the_map(henon_heiles, seed):
+    for system in (henon_heiles, vp.load_system(OSCILLATORS), vp.load_system(SHAKEN)):
+        assert system.reversing_symmetries
+        z = system.sample_initial(5, np.random.default_rng(seed))
+        for rho in system.reversing_symmetries:
+            again = system.map(system.map(z) @ rho.T) @ rho.T
+            assert again == pytest.approx(z, abs=1e-9)
+
+
+def test_symmetries_that_do_not_survive_are_left_out():
+    def count(section):
+        return len(vp.load_system(SHAKEN.replace("t = 0", section)).reversing_symmetries)
+
+    assert [count(s) for s in ("t = 0", "t = pi/omega", "t = 0.3")] == [1, 1, 0]
+    lopsided = OSCILLATORS.replace("q[0]**2 +", "q[0]**2 + q[0]**3/5 +")
+    assert not vp.load_system(lopsided).reversing_symmetries  # no mirror image in the section
+    assert len(vp.load_system(OSCILLATORS).reversing_symmetries) == 1
+
+
+def test_stroboscopic_maps_are_solutions_over_a_period():
+    system = vp.load_system(SHAKEN)
+    assert system.components == ("q[0]", "q[1]", "p[0]", "p[1]") and system.is_canonical
+    z = system.sample_initial(6, np.random.default_rng(0))
+    for phase in (0.0, 0.8):
+        at_phase = vp.load_system(SHAKEN.replace("t = 0", f"t = {phase}"))
+        begin = np.hstack([z, np.full((6, 1), phase)])
+        times = np.array([0, system.flow.period])
+        end = vp.solve(system.flow, begin, times, rtol=1e-13, atol=1e-13)[:, 1]
+        assert at_phase.map(z) == pytest.approx(end[:, :4], abs=1e-11)
+
+
+def test_crossings_directions_and_times():
+    plain = vp.load_system(OSCILLATORS)
+    z = plain.sample_initial(5, np.random.default_rng(0))
+    twice = vp.load_system(OSCILLATORS + "crossings = 2")
+    assert twice.map(z) == pytest.approx(plain.map(plain.map(z)), abs=1e-11)
+    down = vp.load_system(OSCILLATORS + 'direction = "down"')
+    assert down.map(z) == pytest.approx(plain.map(z), abs=1e-11)  # by symmetry
+    assert (down.flow_back.lifted(z, np.empty((5, 0)))[2] < 0).all()
+    timed = vp.load_system(OSCILLATORS + "return_times = true")
+    assert timed.components == ("q[1]", "p[1]", "T")
+    assert not timed.is_canonical and timed.divergence_free
+    states = vp.solve(timed, timed.sample_initial(5, np.random.default_rng(0)), np.arange(4))
+    assert states[..., 2] == pytest.approx(np.tile(2 * np.pi * np.arange(4), (5, 1)), abs=1e-10)
+    (rho,) = timed.reversing_symmetries
+    assert rho[2, 2] == -1
+
+
+def test_angles_come_back_a_turn_later():
+    text = """
+    state = { q = 2, p = 2 }
+    periodic = { q = "2*pi" }
+    hamiltonian = "(p[0]**2 + p[1]**2)/2 - 0.1*cos(q[0]) - 0.1*cos(q[0] - q[1])"
+    [return_map]
+    section = "q[0] = 1"
+    energy = 3.0
+    """
+    system = vp.load_system(text)
+    assert system.periods == {0: pytest.approx(2 * np.pi)}
+    z = np.array([[0.3, 0.5], [0.3 + 2 * np.pi, 0.5]])
+    images, durations = system.flow_back.images(z, np.empty((2, 0)), 1e-13, 1e-13)
+    assert durations == pytest.approx(2 * np.pi / np.sqrt(6), rel=0.1)
+    assert images[1] - images[0] == pytest.approx([2 * np.pi, 0], abs=1e-11)
+
+
+def test_sections_of_flows_without_a_hamiltonian():
+    system = vp.return_map("rigid-body", "z3 = 0.1")
+    assert system.components == ("z1", "z2") and system.structure == "map"
+    z = np.array([[0.5, 0.4], [0.3, 0.6]])
+    images = system.map(z)
+    for invariant in system.invariants.values():
+        assert invariant(images) == pytest.approx(invariant(z), abs=1e-12)
+
+
+def test_parameters_and_the_energy_may_be_left_open(henon_heiles):
+    varied = VariedEquations(henon_heiles, ["energy"])
+    energies = np.array([[0.05], [0.08], [0.12]])
+    z = np.array([[0.1, 0.1]] * 3)
+    images = varied.map_of(energies, 1e-13, 1e-13)(z)
+    for energy, image in zip(energies[:, 0], images, strict=True):
+        single = vp.return_map("henon-heiles", "q[0] = 0", energy=energy)
+        assert single.map(z[0]) == pytest.approx(image, abs=1e-12)
+    shaken = vp.load_system(SHAKEN)
+    varied, z = VariedEquations(shaken, ["omega", "a"]), np.full((2, 4), 0.2)
+    images = varied.map_of(np.array([[1.2, 0.1], [2.0, 0.4]]), 1e-13, 1e-13)(z)
+    for k, (omega, a) in enumerate([(1.2, 0.1), (2.0, 0.4)]):  # the period is another, too
+        single = vp.load_system(SHAKEN, omega=omega, a=a)
+        assert single.map(z[k]) == pytest.approx(images[k], abs=1e-11)
+
+
+def test_initial_states_are_on_the_section(henon_heiles):
+    z = henon_heiles.sample_initial(200, np.random.default_rng(0))
+    assert np.isfinite(henon_heiles.flow_back.lifted(z, np.empty((200, 0)))).all()
+    own = OSCILLATORS + '[return_map.initial_conditions]\ndistribution = "points"\npoints = '
+    system = vp.load_system(own + "[[0.1, 0.2], [0.3, 0.4]]")
+    assert system.initial_conditions.available == 2
+    with pytest.raises(InputError, match="too small for any momentum"):
+        vp.load_system(own + "[[0.1, 9.0]]").sample_initial(1, np.random.default_rng(0))
+
+
+def test_what_does_not_come_back_is_told(henon_heiles):
+    escaping = vp.return_map("henon-heiles", "q[0] = 0", energy=0.3)
+    z = np.array([[0.1, 0.0], [0.9, 0.3]])
+    assert np.isnan(escaping.map(z)).any()
+    with pytest.raises(InputError, match=r"do not come back to q\[0\] = 0 at return"):
+        vp.solve(escaping, np.tile(z, (1, 1)), np.arange(30))
+    with pytest.raises(InputError, match="located by DOP853"):
+        vp.solve(henon_heiles, z, np.arange(3), method="Radau")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("q[0] = 0", "x = 0"), "expected a component and its value"),
+        (("q[0] = 0", "q[0]"), "expected a component and its value"),
+        (("q[0] = 0", "q[0] = q[1]"), "section"),
+        (("q[0] = 0", "p[0] = 0"), r"p\[0\] is a momentum"),
+        (("energy = 2.0", ""), "are those of an energy; give it"),
+        (("energy = 2.0", "energi = 2.0"), "unknown key 'energi'"),
+        (("energy = 2.0", "energy = 2.0\ncrossings = 0"), "crossings: expected a whole number"),
+        (("energy = 2.0", "energy = 2.0\nreturn_times = 1"), "expected true or false"),
+        (("energy = 2.0", 'energy = 2.0\ndirection = "left"'), "expected 'up' or 'down'"),
+        (("p[0]**2 + q", "p[0]**4 + q"), "quadratic in it"),
+        (("w = 0.3", "w = 0.3, energy = 1"), "that of the return map"),
+        (("[return_map]\n", "[return_map]\n[[return_map.x]]\n"), "unknown key 'x'"),
+    ],
+)
+def test_what_makes_no_map_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        vp.load_system(OSCILLATORS.replace(*change))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("forced-duffing", "q = 0"), "their map is stroboscopic"),
+        (("chirped-pendulum", "t = 0"), "no period in t"),
+        (("rigid-body", "z1 = 0", 1.0), "was not given by a Hamiltonian"),
+        (("forced-duffing", "t = 0", 1.0), "neither direction nor energy"),
+    ],
+)
+def test_flows_without_such_a_map_refuse(arguments, message):
+    name, section, *energy = arguments
+    with pytest.raises(InputError, match=message):
+        vp.return_map(name, section, energy=energy[0] if energy else None)
+
+
+def test_maps_have_no_return_map(henon_heiles):
+    with pytest.raises(InputError, match="no flow whose solutions could return"):
+        vp.return_map(henon_heiles, "q[1] = 0", energy=0.1)

@@ -1,0 +1,374 @@
+"""Where a return map lives: the table ``[return_map]`` of a system file.
+
+    [return_map]
+    section = "q[0] = 0"        # or "t = 0": stroboscopic, of equations with a period in time
+    direction = "up"            # of crossings: up (default) or down
+    crossings = 1               # how many returns make one step
+    energy = 0.1                # of a Hamiltonian flow
+    return_times = false        # true: a further component, the time since the start
+
+The states of the map are what is left of those of the flow. Of a Hamiltonian flow these are
+canonical: a stroboscopic map leaves the time out, and a section q[i] = c at an energy leaves out
+q[i] and p[i], which follows from H = energy and the direction. In these coordinates a return map
+keeps the form dq dp exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from vpintegrator.dynamics.algebra import Expression, Symbol, Value
+from vpintegrator.dynamics.constants import HIGH, Number, high
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.trial import TOLERANCE, Formula, random_points
+from vpintegrator.errors import InputError
+from vpintegrator.toml import check_keys
+
+KEYS = ("section", "direction", "crossings", "energy", "return_times", "initial_conditions")
+_MOST_CROSSINGS = 10_000
+_SAMPLED = 6  # points at which a mirror symmetry is tried
+
+
+@dataclass(frozen=True)
+class ReturnSection:
+    """What a return map is of, in formulas of the flow's symbols.
+
+    Attributes
+    ----------
+    flow
+        The equations of the flow.
+    component
+        Number of the component that is fixed; that of the time for a stroboscopic map.
+    value
+        Its value there.
+    sign
+        1 for crossings upwards, -1 downwards.
+    crossings
+        How many make one step.
+    energy
+        Of a Hamiltonian flow without time, else None.
+    return_times
+        Whether the time since the start is a further component.
+    where
+        The file and the table, for messages.
+    period
+        Of the equations in time, for a stroboscopic map.
+    """
+
+    flow: Equations
+    component: int
+    value: Value
+    sign: int
+    crossings: int
+    energy: Value | None
+    return_times: bool
+    where: str
+    period: Value | None = None
+
+    @property
+    def stroboscopic(self) -> bool:
+        """Whether the section is a phase of the time."""
+        return self.component == self.flow.clock
+
+    @property
+    def conjugate(self) -> int | None:
+        """Number of the momentum that follows from the energy."""
+        return None if self.energy is None else self.component + len(self.flow.symbols) // 2
+
+    @property
+    def kept(self) -> list[int]:
+        """Numbers of the flow's components that are states of the map."""
+        left = (self.component, self.conjugate)
+        return [i for i in range(len(self.flow.symbols)) if i not in left]
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the states are (q, p) of a Hamiltonian flow."""
+        return self.flow.hamiltonian is not None and not self.return_times
+
+    @cached_property
+    def parabola(self) -> tuple[Value, Value, Value] | None:
+        """a, b and c of H - energy = a p**2/2 + b p + c, p the momentum that follows."""
+        if self.conjugate is None:
+            return None
+        e, algebra = self.flow, self.flow.algebra
+        p, hamiltonian = e.symbols[self.conjugate], e.hamiltonian
+        assert hamiltonian is not None and self.energy is not None
+        algebra.allow_derivatives()
+        slope = algebra.gradient(hamiltonian).get(p, 0)
+        curvature = algebra.gradient(slope).get(p, 0)
+        if curvature == 0 or (isinstance(curvature, Expression) and curvature.depends & p.depends):
+            raise InputError(
+                f"{self.where}: {e.components[self.conjugate]} follows from the energy only where "
+                f"the Hamiltonian is quadratic in it; choose the section of another position"
+            )
+        fixed = {e.symbols[self.component]: self.value, p: 0}
+        a, b, c = algebra.substitute([curvature, slope, hamiltonian], fixed)
+        return a, b, algebra.subtract(c, self.energy)
+
+    @cached_property
+    def momentum(self) -> Value | None:
+        """The momentum that follows, as a formula."""
+        if self.parabola is None:
+            return None
+        (a, b, c), algebra = self.parabola, self.flow.algebra
+        square = algebra.subtract(algebra.multiply(b, b), algebra.multiply(2, a, c))
+        root = algebra.call("sqrt", square)
+        return algebra.divide(algebra.subtract(algebra.scale(self.sign, root), b), a)
+
+    @cached_property
+    def mirrored(self) -> bool:
+        """Whether the mirror image in the section is a symmetry of the flow."""
+        e, i = self.flow, self.component
+        if isinstance(self.value, Expression):
+            return False
+        twice, partner = 2 * high(self.value), self.conjugate
+        formula = Formula(e.vector_field, e.symbols)
+        for point in random_points(len(e.symbols), _SAMPLED):
+            image = list(point)
+            image[i] = twice - image[i]
+            if partner is not None:
+                image[partner] = -image[partner]
+            rates, expected = formula.at(image), formula.at(point)
+            if rates is None or expected is None:
+                continue
+            for j in (i, partner):
+                if j is not None:
+                    expected[j] = -expected[j]
+            size = 1 + max(map(abs, expected))
+            if any(abs(a - b) > TOLERANCE * size for a, b in zip(rates, expected, strict=True)):
+                return False
+        return True
+
+    @property
+    def plane(self) -> str:
+        """The section as it is written."""
+        value = self.value
+        text = "..." if isinstance(value, Expression) else f"{float(value):g}"
+        return f"{self.flow.components[self.component]} = {text}"
+
+    @property
+    def words(self) -> str:
+        """The section and its coordinates, in a sentence."""
+        e = self.flow
+        names = ", ".join(e.components[i] for i in self.kept)
+        if self.stroboscopic:
+            times = "" if self.crossings == 1 else f"{self.crossings} "
+            what = f"over {times}period{'s' if times else ''} from {self.plane}"
+        else:
+            often = "" if self.crossings == 1 else f", every {self.crossings}th crossing"
+            way = "upwards" if self.sign > 0 else "downwards"
+            what = f"from crossing to crossing of {self.plane} {way}"
+            what += often
+        kind = "canonical coordinates" if e.hamiltonian is not None else "coordinates"
+        form = ""
+        if e.hamiltonian is not None:
+            kept = "area" if len(self.kept) == 2 else "the form dq dp"
+            form = f", in which {kept} is kept"
+        further = "; and the time since the start" if self.return_times else ""
+        return f"{what}; {kind} ({names}){form}{further}"
+
+
+def constant(flow: Equations, text: Any, where: str) -> Value:
+    """A formula of the flow's parameters."""
+    state = {*flow.arrays, *flow.components}
+    known = {key: entry for key, entry in flow.scope.values.items() if key not in state}
+    return parse(text, Scope(known, flow.scope.integers, flow.algebra), where)
+
+
+def read_section(
+    flow: Equations, table: Mapping[str, Any], source: str, energy: Value | None
+) -> ReturnSection:
+    """What a table ``[return_map]`` asks for.
+
+    Parameters
+    ----------
+    flow
+        The equations of the flow.
+    table
+        The table.
+    source
+        The file's name, for messages.
+    energy
+        A number or a symbol, as it may vary; None where none is given.
+
+    Raises
+    ------
+    InputError
+        If the table is not understood, or does not fit the flow.
+    """
+    where = f"{source}, [return_map]"
+    check_keys(table, KEYS, where)
+    if not flow.vector_field:
+        raise InputError(f"{where}: a return map is of differential equations, which are not given")
+    component, value = _plane(flow, table.get("section"), where)
+    direction = table.get("direction", "up")
+    if direction not in ("up", "down"):
+        raise InputError(f"{where} direction: expected 'up' or 'down', found {direction!r}")
+    crossings = table.get("crossings", 1)
+    whole = isinstance(crossings, int) and not isinstance(crossings, bool)
+    if not whole or not 1 <= crossings <= _MOST_CROSSINGS:
+        raise InputError(
+            f"{where} crossings: expected a whole number from 1 to {_MOST_CROSSINGS}, found "
+            f"{crossings!r}"
+        )
+    times = table.get("return_times", False)
+    if not isinstance(times, bool):
+        raise InputError(f"{where} return_times: expected true or false, found {times!r}")
+    _check_fit(flow, component, energy, "direction" in table, where)
+    sign = 1 if direction == "up" else -1
+    period = None
+    if component == flow.clock:
+        period = constant(flow, flow.table["period"], f"{source}, period")
+    section = ReturnSection(flow, component, value, sign, crossings, energy, times, where, period)
+    _ = section.parabola
+    return section
+
+
+def _plane(flow: Equations, text: Any, where: str) -> tuple[int, Value]:
+    """The component that a section fixes, and its value."""
+    name, equals, value = (part.strip() for part in str(text).partition("="))
+    if not isinstance(text, str) or not equals or name not in flow.components:
+        raise InputError(
+            f"{where} section: expected a component and its value, such as "
+            f'"{flow.components[0]} = 0"; the components are {", ".join(flow.components[:12])}'
+        )
+    return flow.components.index(name), constant(flow, value, f"{where} section")
+
+
+def _check_fit(
+    flow: Equations, component: int, energy: Value | None, directed: bool, where: str
+) -> None:
+    """Refuse what does not make a map."""
+    name = flow.components[component]
+    if flow.clock is not None:
+        time = flow.components[flow.clock]
+        if component != flow.clock:
+            raise InputError(
+                f"{where} section: the equations depend on {time}, so their map is stroboscopic: "
+                f'section = "{time} = 0"'
+            )
+        if flow.clock not in flow.periods:
+            raise InputError(f"{where} section: the equations have no period in {time}")
+        if directed or energy is not None:
+            raise InputError(f"{where}: a stroboscopic map has neither direction nor energy")
+        return
+    half = len(flow.symbols) // 2
+    if flow.hamiltonian is None:
+        if energy is not None:
+            raise InputError(f"{where} energy: the flow was not given by a Hamiltonian")
+        return
+    if component >= half:
+        raise InputError(
+            f"{where} section: {name} is a momentum; a section of a Hamiltonian flow fixes a "
+            f"position, such as {flow.components[component - half]}"
+        )
+    if energy is None:
+        raise InputError(
+            f"{where}: the states on the section {name} = ... are those of an energy; give it, as "
+            "in energy = 0.1 (-p energy=0.1, or --vary energy=0.02:0.12 for a range)"
+        )
+
+
+def section_equations(section: ReturnSection, like: Equations | None = None) -> Equations:
+    """Components, symmetries, angles and invariants of the map, without formulas for itself.
+
+    Parameters
+    ----------
+    section
+        What it is of.
+    like
+        The same with numbers for all parameters, where ``section`` leaves some open.
+    """
+    e, kept = section.flow, section.kept
+    components, symbols = [e.components[i] for i in kept], [e.symbols[i] for i in kept]
+    periods: dict[int, Number] = {k: e.periods[i] for k, i in enumerate(kept) if i in e.periods}
+    open_ = e.reversing_symmetries if like is None else ()
+    found = [rho for rho in (section_symmetry(section, r) for r in open_) if rho is not None]
+    rhos = [rho for k, rho in enumerate(found) if rho not in found[:k]]  # they may fall together
+    if section.return_times:
+        name = "T" if "T" not in {s.name for s in e.symbols} else "T_"
+        components.append(name)
+        symbols.append(e.algebra.symbol(name))
+        rhos = [(*rho, {len(kept): -1}) for rho in rhos]
+    state = {*e.arrays, *e.components}
+    values = {name: value for name, value in e.scope.values.items() if name not in state}
+    values |= dict(zip(components, symbols, strict=True))
+    return replace(
+        e,
+        components=tuple(components),
+        symbols=tuple(symbols),
+        arrays={},
+        vector_field=(),
+        hamiltonian=None,
+        invariants=_invariants(section, like),
+        reversing_symmetries=tuple(rhos) if like is None else like.reversing_symmetries,
+        periods=periods,
+        divergence_free=None,
+        scope=Scope(values, e.scope.integers, e.algebra),
+        clock=None,
+        returns=section,
+    )
+
+
+def _invariants(section: ReturnSection, like: Equations | None) -> dict[str, Value]:
+    """Those of the flow as functions of the map's states; the energy is the same for all."""
+    e, algebra = section.flow, section.flow.algebra
+    fixed: dict[Symbol, Value] = {e.symbols[section.component]: section.value}
+    if section.momentum is not None and section.conjugate is not None:
+        fixed[e.symbols[section.conjugate]] = section.momentum
+    found = {}
+    for name, value in e.invariants.items():
+        if section.energy is not None and value is e.hamiltonian:
+            continue
+        if like is not None and name not in like.invariants:
+            continue
+        if like is None and section.stroboscopic and not _is_periodic(section, value):
+            continue
+        (found[name],) = algebra.substitute([value], fixed)
+    return {name: value for name, value in found.items() if isinstance(value, Expression)}
+
+
+def _is_periodic(section: ReturnSection, value: Value) -> bool:
+    """Whether a function has the period of the equations in time."""
+    e = section.flow
+    formula, period = Formula([value], e.symbols), high(e.periods[section.component])
+    for point in random_points(len(e.symbols), _SAMPLED):
+        values = formula.at(point), formula.at([*point[:-1], point[-1] + period])
+        if values[0] is None or values[1] is None:
+            continue
+        if abs(values[0][0] - values[1][0]) > TOLERANCE * (1 + abs(values[0][0])):
+            return False
+    return True
+
+
+def section_symmetry(
+    section: ReturnSection, rho: tuple[dict[int, Number], ...]
+) -> tuple[dict[int, Number], ...] | None:
+    """What a reversing symmetry of the flow is on the section, None where it is none there.
+
+    A stroboscopic map inherits those that turn time about its phase. Through a section, a symmetry
+    takes crossings upwards to crossings upwards where it turns the section's component round; one
+    that keeps it does so together with the mirror image in the section, where that is a symmetry.
+    """
+
+    e, i, kept = section.flow, section.component, section.kept
+    place = {old: new for new, old in enumerate(kept)}
+    if len(rho[i]) != 1 or i not in rho[i] or isinstance(section.value, Expression):
+        return None
+    if any(j not in place for old in kept for j in rho[old]):
+        return None
+    if section.stroboscopic:
+        twice = 2 * high(section.value) / high(e.periods[i])
+        if abs(twice - HIGH.nint(twice)) > TOLERANCE:
+            return None
+    elif rho[i][i] == -1:
+        if section.value != 0:
+            return None
+    elif rho[i][i] != 1 or not section.mirrored:
+        return None
+    return tuple({place[j]: c for j, c in rho[old].items()} for old in kept)
