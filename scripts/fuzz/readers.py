@@ -362,10 +362,18 @@ def _ensembles(folder: Path) -> list[Path]:
 
 @reader("ensembles", ".h5", _ensembles, m.mutate_hdf5)
 def _read_ensemble(path: Path) -> None:
+    from vpintegrator.plotting.captions import caption
+    from vpintegrator.plotting.ensemble_scene import EnsembleScene
+    from vpintegrator.plotting.figures import ENSEMBLE_FIGURES
+
     found = vp.rollout.open_ensemble(path)
     repr(found)
     with np.errstate(all="ignore"):
         json.dumps(found.table())
+        scene = EnsembleScene({found.name: found})
+        for figure in ENSEMBLE_FIGURES.values():
+            if figure.applies(scene):
+                caption(scene, figure)
 
 
 _TRAININGS = (("levenberg-marquardt", "float64"), ("adam", "float32"), ("l-bfgs", "float64"))

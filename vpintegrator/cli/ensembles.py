@@ -198,7 +198,7 @@ def _states(texts: tuple[str, ...], count: int, system: System) -> np.ndarray:
         ends = [[float(x) for x in part.split(":")] for part in parts]
     except ValueError:
         ends = []
-    ranged = [k for k, each in enumerate(ends) if len(each) == 2]
+    ranged = [k for k, each in enumerate(ends) if len(each) == 2 and each[0] != each[1]]
     if len(texts) > 1 or not 1 <= len(ranged) <= 2 or any(len(each) not in (1, 2) for each in ends):
         raise InputError(
             f"{what}: for an ensemble, give one state in which one component or two are ranges, as "

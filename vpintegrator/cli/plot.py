@@ -18,12 +18,14 @@ from vpintegrator.cli.common import (
 from vpintegrator.cli.output import output_options, write_json
 
 if TYPE_CHECKING:
-    from vpintegrator.rollout import Report, Survey
+    from vpintegrator.rollout import EnsembleStatistics, Report, Survey
 
 
 @click.command(context_settings=SETTINGS)
 @click.argument(
-    "file", type=click.Path(path_type=Path), metavar="ROLLOUT.h5|SURVEY.h5|MODEL.safetensors"
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="ROLLOUT.h5|SURVEY.h5|ENSEMBLE.h5|MODEL.safetensors",
 )
 @click.option(
     "-o",
@@ -52,6 +54,13 @@ if TYPE_CHECKING:
     metavar="column|page|INCHES",
     help="Width of every figure.  [default: each figure's own, on paper 3.4 or 7 inches]",
 )
+@click.option(
+    "--beside",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="ENSEMBLE.h5",
+    help="Another ensemble of the same plane, drawn beside; repeat for several.",
+)
 @overwrite_option
 @output_options
 @version_option
@@ -62,13 +71,14 @@ def main(
     formats: tuple[str, ...],
     style: str,
     width: str | None,
+    beside: tuple[Path, ...],
     overwrite: bool,
 ) -> None:
     """Draw the figures, tables and captions of a rollout: nothing is integrated again.
 
     Of a model, the curve of its training is drawn, and the weights of its
     attention in one window; of a survey of a family, errors over its step and
-    parameters.
+    parameters; of an ensemble, a density, rotation numbers and escape times.
 
     \b
     Examples:
@@ -76,12 +86,16 @@ def main(
       vp-plot rigid-body-rollout.h5 -o slides/ --style dark --format png
       vp-plot rigid-body-rollout.h5 -o paper/ --format pgf --width column
       vp-plot rigid-body-vpt.safetensors -o training/
+      vp-plot learned-ensemble.h5 --beside exact-ensemble.h5
     """
     from vpintegrator.plotting import draw
-    from vpintegrator.rollout import open_rollout, open_survey
+    from vpintegrator.rollout import open_ensemble, open_rollout, open_survey
+    from vpintegrator.rollout.ensembles import is_ensemble
     from vpintegrator.rollout.survey import is_survey
 
-    def opened(path: Path) -> Report | Survey:
+    def opened(path: Path) -> Report | Survey | EnsembleStatistics:
+        if is_ensemble(path):
+            return open_ensemble(path)
         return open_survey(path) if is_survey(path) else open_rollout(path)
 
     with progress_bar() as bar:
@@ -93,6 +107,7 @@ def main(
             overwrite=overwrite,
             style=style,
             width=width,
+            beside=beside,
             progress=lambda name, done, total: bar.update(
                 task, description=name or "figures", completed=done, total=total
             ),

@@ -15,14 +15,23 @@ from vpintegrator.errors import InputError
 from vpintegrator.files import check_output, filling
 from vpintegrator.plotting.captions import caption, latex_environments, markdown_paragraphs
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.figures import FIGURES, MODEL_FIGURES
+from vpintegrator.plotting.ensemble_scene import EnsembleScene
+from vpintegrator.plotting.figures import ENSEMBLE_FIGURES, FIGURES, MODEL_FIGURES
 from vpintegrator.plotting.figures.survey_curves import SURVEY, SurveyScene
 from vpintegrator.plotting.model_scene import model_scene, read_training
 from vpintegrator.plotting.pgf import find_engine, write_pgf
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_rows, csv_table, latex_table, markdown_table
-from vpintegrator.rollout import Report, Survey, open_rollout, open_survey
+from vpintegrator.rollout import (
+    EnsembleStatistics,
+    Report,
+    Survey,
+    open_ensemble,
+    open_rollout,
+    open_survey,
+)
+from vpintegrator.rollout.ensembles import is_ensemble
 from vpintegrator.rollout.survey import is_survey
 
 FORMATS = ("png", "pdf", "svg", "pgf")
@@ -35,26 +44,31 @@ _TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": late
 _CAPTIONS = ("captions.md", "captions.tex")
 
 
+Source = Report | Survey | EnsembleStatistics | str | os.PathLike[str]
+
+
 def draw(
-    report: Report | Survey | str | os.PathLike[str],
+    report: Source,
     folder: str | os.PathLike[str],
     formats: Sequence[str] = USUAL_FORMATS,
     overwrite: bool = False,
     *,
     style: str = "paper",
     width: str | float | None = None,
+    beside: Sequence[EnsembleStatistics | str | os.PathLike[str]] = (),
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Path]:
     """Draw every figure and write every table and caption of a rollout, or the figures of a model.
 
-    Of a survey of a family, its errors over step and parameters.
+    Of a survey of a family, its errors over step and parameters; of an ensemble, its density on a
+    plane, its rotation numbers, and when its trajectories leave.
 
     Parameters
     ----------
     report
-        A report or a survey, or the path of a file of one: nothing is integrated again. The path of
-        a model file ``.safetensors`` for the curve of its training and the weights of its
-        attention.
+        A report, a survey or an ensemble, or the path of a file of one: nothing is integrated
+        again. The path of a model file ``.safetensors`` for the curve of its training and the
+        weights of its attention.
     folder
         Where the files go; it is made if need be.
     formats
@@ -67,6 +81,8 @@ def draw(
     width
         Of every figure: ``"column"``, ``"page"``, or inches. By default each figure has its own,
         on paper 3.4 or 7 inches.
+    beside
+        Further ensembles, or their files, drawn beside an ensemble: the exact map's, for one.
     progress
         Called with the name of the figure that comes next, the number of those done, and of all.
 
@@ -97,7 +113,7 @@ def draw(
             raise InputError(f"formats: '{name}' is none of {', '.join(FORMATS)}")
     look = find_style(style, width)
     engine = find_engine() if "pgf" in formats else None
-    scenes, figures, tables = _opened(report, look)
+    scenes, figures, tables = _opened(report, look, beside)
     folder = Path(folder)
     names = [f"{figure}.{suffix}" for figure in figures for suffix in formats]
     # all or nothing: files are moved to their places when the last one is complete
@@ -125,15 +141,24 @@ def draw(
 
 
 def _opened(
-    source: Report | Survey | str | os.PathLike[str], style: Style
+    source: Source, style: Style, beside: Sequence[EnsembleStatistics | str | os.PathLike[str]]
 ) -> tuple[Any, Any, dict[str, str]]:
     """The scene for Matplotlib's letters (False) or LaTeX's (True), its figures, and its tables."""
-    if not isinstance(source, Report | Survey) and Path(source).suffix == ".safetensors":
+    if isinstance(source, str | os.PathLike) and is_ensemble(source):
+        source = open_ensemble(source)
+    if isinstance(source, EnsembleStatistics):
+        together = _together([source, *beside])
+        scene = EnsembleScene(together, style)
+        table = csv_rows([row for each in together.values() for row in each.table()])
+        return lambda latex: replace(scene, latex=latex), ENSEMBLE_FIGURES, {"table.csv": table}
+    if beside:
+        raise InputError("beside: only an ensemble is drawn beside others, and this is none")
+    if isinstance(source, str | os.PathLike) and Path(source).suffix == ".safetensors":
         model = model_scene(source, style)
         if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
             read_training(source)  # which says why there is nothing to draw
         return lambda latex: replace(model, latex=latex), MODEL_FIGURES, {}
-    if not isinstance(source, Report | Survey) and is_survey(source):
+    if isinstance(source, str | os.PathLike) and is_survey(source):
         source = open_survey(source)
     if isinstance(source, Survey):
         survey = source
@@ -143,6 +168,25 @@ def _opened(
     report = source if isinstance(source, Report) else open_rollout(source)
     scenes = cache(lambda latex: Scene(report, style, latex))
     return scenes, FIGURES, {name: render(report) for name, render in _TABLES.items()}
+
+
+def _together(
+    sources: Sequence[EnsembleStatistics | str | os.PathLike[str]],
+) -> dict[str, EnsembleStatistics]:
+    """Ensembles by their names, of which none is taken twice."""
+    found: dict[str, EnsembleStatistics] = {}
+    for source in sources:
+        each = source if isinstance(source, EnsembleStatistics) else open_ensemble(source)
+        first = next(iter(found.values()), each)
+        if each.system.components != first.system.components or (
+            each.plan.names != first.plan.names
+        ):
+            raise InputError(f"{each.title} and {first.title} are not of the same plane")
+        name = each.name
+        while name in found:
+            name += "'"
+        found[name] = each
+    return found
 
 
 @dataclass

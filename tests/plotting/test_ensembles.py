@@ -1,0 +1,109 @@
+"""Figures of ensembles: what they show, what they say, and beside one another."""
+
+import matplotlib.figure
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from vpintegrator.cli import plot
+from vpintegrator.errors import InputError
+from vpintegrator.plotting.density import FEW, coarser, draw_counts, scale_of_counts
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
+from vpintegrator.plotting.figures import ENSEMBLE_FIGURES
+from vpintegrator.plotting.figures.rotation_profile import branch
+from vpintegrator.plotting.style import STYLES, luminance
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ensembles")
+    system = vp.load_system("pendulum")
+    for method in ("stoermer-verlet", "rk4"):
+        flow = vp.rollout.as_flow(method, system, 0.2)
+        measures = vp.rollout.EnsembleMeasures(resolution=100, escape="p > 1.1")
+        initial = np.stack(np.meshgrid(np.linspace(-1, 1, 20), np.linspace(-1, 1, 20)), -1)
+        options = {"initial": initial.reshape(-1, 2), "steps": 120, "measures": measures}
+        vp.rollout.ensemble(flow, folder / f"{method}.h5", **options)
+    return folder
+
+
+def test_every_figure_of_every_style(folder, tmp_path):
+    for style in STYLES:
+        paths = vp.draw(
+            folder / "rk4.h5",
+            tmp_path / style,
+            formats=["png"],
+            style=style,
+            beside=[folder / "stoermer-verlet.h5"],
+        )
+        names = {path.name for path in paths}
+        assert names == {
+            *("density.png", "rotation.png", "escape.png", "table.csv"),
+            *("captions.md", "captions.tex"),
+        }
+    text = (tmp_path / "dark" / "captions.md").read_text(encoding="utf-8")
+    assert "of 400 trajectories are outside" in text and "the plane (q, p)" in text
+
+
+def test_what_is_beside_must_be_of_the_same_plane(folder, tmp_path):
+    flow = vp.rollout.as_flow("rk4", vp.load_system("henon-heiles"), 0.2)
+    vp.rollout.ensemble(flow, tmp_path / "other.h5", initial=3, steps=2)
+    report = vp.compare(None, "rk4", system="pendulum", steps=3)
+    for first, said in ((folder / "rk4.h5", "not of the same plane"), (report, "only an ensemble")):
+        with pytest.raises(InputError, match=said):
+            vp.draw(first, tmp_path / "figures", beside=[tmp_path / "other.h5"])
+
+
+def test_the_command(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file, other = folder / "rk4.h5", folder / "stoermer-verlet.h5"
+    given = [str(file), "--beside", str(other), "--beside", str(file), "--format", "png", "--json"]
+    result = CliRunner().invoke(plot.main, given)
+    assert result.exit_code == 0, result.output
+    assert '"trajectories": 400' in result.stdout
+    assert len((tmp_path / "figures" / "table.csv").read_text().splitlines()) == 4
+
+
+def test_rotation_is_one_curve(folder):
+    """Turns are known up to whole ones: across a half they go on, and do not jump."""
+    found = vp.rollout.open_ensemble(folder / "stoermer-verlet.h5")
+    initial = np.stack([np.linspace(0.1, 1, 400), np.zeros(400)], axis=1)
+    turns = np.linspace(0.3, 0.8, 400)
+    values = {"left": np.full(400, -1), "change": np.zeros(400), "initial": initial}
+    found = type(found)(**{**vars(found), **values, "rotation": turns - np.round(turns)})
+    where, curve, _ = branch(found)
+    assert np.abs(np.diff(curve)).max() < 0.01 and coordinate(found)[1] == "initial q"
+    np.testing.assert_array_equal(where, initial[:, 0])
+    figure = ENSEMBLE_FIGURES["rotation"].draw(EnsembleScene({"one": found}))
+    assert figure.axes[0].get_ylabel() == "turns per step"
+
+
+def test_counts_in_larger_cells():
+    counts = np.arange(35).reshape(5, 7)
+    assert coarser(counts, 7) is counts
+    larger = coarser(counts, 4)
+    assert larger.shape == (3, 4) and larger.sum() == counts.sum()
+    assert larger[0, 0] == counts[:2, :2].sum()
+
+
+@pytest.mark.parametrize("style", STYLES.values(), ids=lambda style: style.name)
+def test_a_single_point_stands_out_and_more_do_more(style):
+    """Contrast by WCAG 2.1, monotonic; 1.5 is what a pale line has."""
+
+    def contrast(colour):
+        pair = sorted([luminance(colour), luminance(style.background)])
+        return (pair[1] + 0.05) / (pair[0] + 0.05)
+
+    found = [contrast(tuple(colour[:3])) for colour in scale_of_counts(style)(np.arange(256))]
+    assert found[0] > 1.5 and found[-1] > 8 and (np.diff(found) > -0.05).all()
+
+
+def test_few_points_are_dots():
+    axes = matplotlib.figure.Figure().subplots()
+    counts = np.zeros((4, 4), int)
+    counts[1, 2] = 3
+    assert draw_counts(axes, counts, ((0, 4), (0, 4)), STYLES["paper"], 3.0) is None
+    np.testing.assert_array_equal(axes.collections[0].get_offsets(), [[2.5, 1.5]])
+    image = draw_counts(axes, counts * FEW, ((0, 4), (0, 4)), STYLES["paper"], 3.0)
+    assert image.get_array().mask.sum() == 15

@@ -1,0 +1,90 @@
+"""Very many points of a plane: how many lie in each cell, or dots where there are few.
+
+A dot for each of a million points is a blot: islands fill up, and whether an orbit comes by once or
+a thousand times cannot be seen. Counts have a colour of a scale whose lightness is even to the eye
+and goes from that of a single point, which still stands out from the paper, to that of the most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, ListedColormap, LogNorm
+from matplotlib.image import AxesImage
+
+from vpintegrator.plotting.style import Style
+
+FEW = 20_000  # points up to which each is a dot
+_LEAST_SEEN = 0.28  # of the scale, from the paper's side: what a single point begins at
+_TOP = 0.9995  # of the cells that are not empty: brighter ones have the same colour
+_DOT = 900.0  # square points of all dots together
+
+
+def scale_of_counts(style: Style, cut: float = _LEAST_SEEN) -> Colormap:
+    """From what stands out a little from the background to what stands out most."""
+    whole = matplotlib.colormaps["magma" if style.dark else "magma_r"]
+    return ListedColormap(whole(np.linspace(cut, 1, 256)))  # what is masked stays transparent
+
+
+def coarser(counts: np.ndarray, most: int) -> np.ndarray:
+    """Counts (rows, columns) in cells so large that there are at most ``most`` on a side."""
+    factor = max(-(-max(counts.shape) // max(most, 1)), 1)
+    if factor == 1:
+        return counts
+    rows, columns = (-(-n // factor) * factor for n in counts.shape)
+    padded = np.zeros((rows, columns), counts.dtype)
+    padded[: counts.shape[0], : counts.shape[1]] = counts
+    return padded.reshape(rows // factor, factor, columns // factor, factor).sum(axis=(1, 3))
+
+
+def brightest(counts: list[np.ndarray]) -> float:
+    """Where the scale of some panels ends."""
+    seen = np.concatenate([np.asarray(each)[np.asarray(each) > 0] for each in counts])
+    return float(np.quantile(seen, _TOP)) if seen.size else 1.0
+
+
+def draw_counts(
+    axes: Axes,
+    counts: np.ndarray,
+    view: tuple[tuple[float, float], tuple[float, float]],
+    style: Style,
+    top: float,
+) -> AxesImage | None:
+    """Counts (rows, columns) of the cells of a view as an image; gives what a colour bar needs.
+
+    Few points are dots at the middle of their cells, and give None.
+    """
+    (left, right), (low, high) = view
+    axes.set(xlim=(left, right), ylim=(low, high))
+    axes.grid(False)
+    if counts.sum() <= FEW:
+        rows, columns = np.nonzero(counts)
+        x = left + (columns + 0.5) * (right - left) / counts.shape[1]
+        y = low + (rows + 0.5) * (high - low) / counts.shape[0]
+        draw_dots(axes, x, y, style.foreground, style)
+        return None
+    return axes.imshow(
+        np.ma.masked_equal(counts, 0),
+        origin="lower",
+        extent=(left, right, low, high),
+        aspect="auto",
+        interpolation="nearest",
+        cmap=scale_of_counts(style),
+        norm=LogNorm(1, max(top, 2.0)),
+        rasterized=True,
+    )
+
+
+def draw_dots(axes: Axes, x: np.ndarray, y: np.ndarray, colour: Any, style: Style) -> None:
+    """Points (n,) as dots, the smaller the more there are."""
+    axes.scatter(
+        x,
+        y,
+        s=np.clip(_DOT / max(len(x), 1), 0.25, 4.0) * style.line**2,
+        c=colour,
+        linewidths=0,
+        rasterized=True,
+    )

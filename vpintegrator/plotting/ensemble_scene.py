@@ -1,0 +1,95 @@
+"""What the figures of ensembles draw from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vpintegrator.plotting.latex import escape
+from vpintegrator.plotting.looks import Look, looks
+from vpintegrator.plotting.names import mathtext, plain, shortened
+from vpintegrator.plotting.style import PAPER, Style
+from vpintegrator.rollout import EnsembleStatistics
+
+_EXACT = "-"
+
+
+@dataclass(frozen=True)
+class EnsembleScene:
+    """Ensembles of one system beside one another, made ready for drawing.
+
+    Attributes
+    ----------
+    ensembles
+        By name.
+    style
+        How they are drawn.
+    latex
+        Whether LaTeX typesets the labels, and not Matplotlib.
+    """
+
+    ensembles: dict[str, EnsembleStatistics]
+    style: Style = PAPER
+    latex: bool = False
+
+    @property
+    def first(self) -> EnsembleStatistics:
+        """The one that says what system and plane this is about."""
+        return next(iter(self.ensembles.values()))
+
+    @property
+    def name(self) -> str:
+        """What it is about."""
+        return f"{self.first.system.name} ensemble"
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Of each map, as a label."""
+        return {n: self.text(shortened(each.title)) for n, each in self.ensembles.items()}
+
+    @property
+    def looks(self) -> dict[str, Look]:
+        """Of each map; the exact one has the colour of the letters."""
+        found = looks(
+            (n, "learned" if each.kind == "learned" else "classical", each.name)
+            for n, each in self.ensembles.items()
+        )
+        own = Look(self.style.foreground, _EXACT, "", 1.1 * self.style.line)
+        return {
+            n: own if self.ensembles[n].kind == "exact" else self.style.adapt(look)
+            for n, look in found.items()
+        }
+
+    @property
+    def axes_names(self) -> tuple[str, str]:
+        """Labels of the plane."""
+        x, y = self.first.plan.names
+        return mathtext(x), mathtext(y)
+
+    def text(self, text: str) -> str:
+        """A plain text as a label, whatever characters are in it."""
+        return escape(text) if self.latex else plain(text)
+
+
+def coordinate(found: EnsembleStatistics) -> tuple[str, str, np.ndarray]:
+    """What tells initial states apart: its label, its name in words, and its values.
+
+    The one component in which they differ; else for turns of an angle the other component of the
+    plane, and for turns about a point the distance from it.
+    """
+    plan, initial = found.plan, found.initial
+    names = plan.system.components
+    varied = [k for k in range(initial.shape[1]) if np.ptp(initial[:, k]) > 0]
+    if plan.angle is not None:
+        varied = [k for k in plan.pair if k != plan.angle][:1]
+    if len(varied) == 1:
+        name = names[varied[0]]
+        return f"initial {mathtext(name)}", f"initial {name}", initial[:, varied[0]]
+    centre = np.array(plan.centre or (0.0, 0.0))
+    offset = initial[:, list(plan.pair)] - centre
+    for k, component in enumerate(plan.pair):
+        if period := plan.period(component):
+            offset[:, k] -= period * np.round(offset[:, k] / period)
+    words = "distance of the initial state from the centre"
+    return "initial distance from the centre", words, np.hypot(*offset.T)

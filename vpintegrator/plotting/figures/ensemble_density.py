@@ -1,0 +1,58 @@
+"""Where the trajectories of an ensemble have been: states in each cell of a plane."""
+
+from __future__ import annotations
+
+import matplotlib.figure
+
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.density import FEW, brightest, coarser, draw_counts
+from vpintegrator.plotting.ensemble_scene import EnsembleScene
+from vpintegrator.plotting.layout import hide_inner_labels
+from vpintegrator.plotting.names import grouped
+
+_ROOM = 0.8  # of a panel's width: what its axes leave
+_ALONE = 0.75  # of the width of a page: a single panel
+
+
+def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
+    style, ensembles = scene.style, scene.ensembles
+    columns = min(len(ensembles), 2)
+    rows = -(-len(ensembles) // columns)
+    width = style.wide if columns > 1 else style.width or _ALONE * style.page
+    height = 0.8 * width / columns * rows + 2 * style.em
+    figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    most = int(_ROOM * width / columns * style.dots_per_inch)
+    counts = {name: coarser(each.density, most) for name, each in ensembles.items()}
+    top, image = brightest(list(counts.values())), None
+    for k, (axes, name) in enumerate(zip(panels, ensembles, strict=False)):
+        drawn = draw_counts(axes, counts[name], ensembles[name].plan.view, style, top)
+        image = image or drawn
+        x, y = scene.axes_names
+        axes.set(xlabel=x, ylabel=y)
+        if len(ensembles) > 1:
+            axes.set_title(scene.titles[name], color=scene.looks[name].colour)
+            hide_inner_labels(axes, k, columns, rows)
+    for axes in panels[len(ensembles) :]:
+        axes.axis("off")
+    if image is not None:
+        bar = figure.colorbar(image, ax=panels, label="states in a cell", pad=0.02, fraction=0.05)
+        bar.outline.set_linewidth(0.4 * style.line)
+    return figure
+
+
+def _caption(scene: EnsembleScene) -> list[str]:
+    plan = scene.first.plan
+    sentences = [
+        f"{scene.first.system.title}: states of {len(found.left)} trajectories of {plan.steps} "
+        f"steps of {title}, {int(found.density.sum())} in the plane ({', '.join(plan.names)})"
+        f"{f', {found.off} outside of it' if found.off else ''}."
+        for found, title in ((each, each.title) for each in scene.ensembles.values())
+    ]
+    if any(each.density.sum() > FEW for each in scene.ensembles.values()):
+        cells = f"{grouped(plan.columns)} by {grouped(plan.rows)} cells"
+        sentences.append(f"The colour of a cell, one of {cells}, is how many are in it.")
+    return sentences
+
+
+DENSITY = FigureDeclaration("density", _draw, _caption)
