@@ -66,7 +66,10 @@ def test_the_order_of_each_named_tableau_is_no_more_than_it_says(name):
     for i, row in enumerate(method.stages, start=1):
         matrix[i, :i] = row
     failure = first_failure(matrix, np.array(method.weights), 8)
-    assert failure.tree.order == method.order + 1
+    if method.order == 8:  # as far as the conditions are known here
+        assert failure is None
+    else:
+        assert failure.tree.order == method.order + 1
 
 
 def test_lists_are_taken_and_the_method_can_be_hashed():

@@ -32,6 +32,7 @@ CLASSICAL = {
     "explicit-midpoint": Look("#8C6D46", _DASH_DOT, "<"),
     "heun": Look("#8C6D46", _DASH, ">"),
     "rk4": Look("#009E73", _DASH_DOT, "^"),
+    "dormand-prince-8": Look("#009E73", _DOT, "*"),
     "implicit-midpoint": Look("#0072B2", _DASH, "s"),
     "gauss-legendre-2": Look("#0072B2", _DOT, "D"),
     "gauss-legendre-4": Look("#56B4E9", _DASH, "D"),

@@ -12,6 +12,7 @@ from vpintegrator.rollout.classical import (
     adaptive,
     boris,
     composition,
+    dormand_prince,
     explicit,
     feng_shang,
     gauss_legendre,
@@ -22,6 +23,7 @@ from vpintegrator.rollout.classical.base import ClassicalMethod
 
 _FAMILIES = (
     explicit,
+    dormand_prince,
     gauss_legendre,
     stoermer_verlet,
     composition,
