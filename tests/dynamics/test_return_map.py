@@ -288,3 +288,46 @@ def test_flows_without_such_a_map_refuse(arguments, message):
 def test_maps_have_no_return_map(henon_heiles):
     with pytest.raises(InputError, match="no flow whose solutions could return"):
         vp.return_map(henon_heiles, "q[1] = 0", energy=0.1)
+
+
+ROTOR = """
+state = { q = 2, p = 2 }
+periodic = { q = "2*pi" }
+hamiltonian = "(p[0]**2 + p[1]**2)/2 - 0.1*cos(q[0]) - 0.1*cos(q[0] - q[1])"
+[initial_conditions]
+distribution = "uniform"
+low = -1
+high = 1
+[return_map]
+section = "q[0] = 1"
+direction = "down"
+energy = 3.0
+"""
+
+
+@pytest.mark.parametrize("text", [OSCILLATORS, SHAKEN, ROTOR])
+def test_parts_of_the_way_keep_the_form(text):
+    system, parts = vp.load_system(text), 3
+    half = system.dim // 2
+    form = np.block(
+        [[np.zeros((half, half)), np.eye(half)], [-np.eye(half), np.zeros((half, half))]]
+    )
+    z = system.sample_initial(4, np.random.default_rng(0))
+    shifts = 1e-4 * np.eye(system.dim)
+    shifted = np.concatenate([z + side * d for d in shifts for side in (1, -1)])
+    found = system.partway(np.concatenate([z, shifted]), parts)
+    assert found[-1, :4] == pytest.approx(system.map(z), abs=1e-9)
+    sides = found[:, 4:].reshape(parts + 1, system.dim, 2, 4, system.dim)
+    slopes = ((sides[:, :, 0] - sides[:, :, 1]) / 2e-4).transpose(0, 2, 3, 1)
+    for each in slopes:
+        assert np.allclose(each.swapaxes(1, 2) @ form @ each, form, atol=2e-6)
+
+
+def test_families_of_return_maps_have_parts():
+    family = vp.dynamics.Family(vp.load_system(OSCILLATORS), ["energy"], 1.0)
+    z = np.array([[0.1, 0.2, 2.0], [0.3, -0.1, 1.0]])
+    found = family.extended.partway(z, 4)
+    assert found.shape == (5, 2, 3) and (found[..., 2] == [2.0, 1.0]).all()
+    assert found[-1] == pytest.approx(family.extended.map(z), abs=1e-9)
+    assert found[2, :, :2] == pytest.approx(turned(z[:, :2], 0.3 * np.pi, 0.3), abs=1e-8)
+    assert vp.return_map("rigid-body", "z3 = 0.1").partway(z[:, :2], 4) is None

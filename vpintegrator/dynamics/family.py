@@ -22,6 +22,7 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.evaluation import stack_numpy, vectorised
 from vpintegrator.dynamics.field_functions import is_short, written
 from vpintegrator.dynamics.identities import check_identities
+from vpintegrator.dynamics.return_parts import return_parts
 from vpintegrator.dynamics.separation import CONSTANT, Combination, Separation, separated
 from vpintegrator.dynamics.system import System, _matrix
 from vpintegrator.dynamics.trial import Trial
@@ -293,15 +294,29 @@ class _ExtendedSystem(System):
         self, rtol: float = 1e-13, atol: float = 1e-13
     ) -> Callable[[np.ndarray], np.ndarray]:
         """The map of extended states (n, dim); what varies stays as it is."""
-        family, n = self.family, self.family.system.dim  # type: ignore[union-attr]
-        assert family is not None
-        varied = VariedEquations(family.system, family.conditions)
+        varied, n = self._varied, self._varied.system.dim
 
         def image(rows: np.ndarray) -> np.ndarray:
             moved = varied.map_of(rows[:, n:], rtol, atol)(rows[:, :n])
             return np.hstack([moved, rows[:, n:]])
 
         return image
+
+    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+        """As :meth:`System.partway`; what varies stays as it is."""
+        varied, n = self._varied, self._varied.system.dim
+        if varied.equations.returns is None:
+            return super().partway(states, parts)
+        found = return_parts(varied.flow_back, states[:, :n], states[:, n:], parts)
+        if found is None:
+            return None
+        still = np.broadcast_to(states[:, n:], (*found.shape[:2], states.shape[1] - n))
+        return np.concatenate([found, still], axis=-1)
+
+    @cached_property
+    def _varied(self) -> VariedEquations:
+        assert self.family is not None
+        return VariedEquations(self.family.system, self.family.conditions)
 
     def __reduce__(self) -> tuple[Any, ...]:
         family = self.family

@@ -75,11 +75,10 @@ class ReturnMap:
     def _images(
         self, states: np.ndarray, parameters: np.ndarray, rtol: float, atol: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        s = self.section
-        formulas = OwnSteps(self._rates, rtol, atol)
+        s, formulas = self.section, self.steps(rtol, atol)
         with np.errstate(all="ignore"):  # what does not return is NaN
             begin = self.lifted(states, parameters)
-            goal = self._goal(begin, parameters.T)
+            goal = self.goal(begin, parameters.T)
             ends, durations = advance(formulas, begin, goal, parameters.T)
         image = np.empty_like(states)
         image[:, : len(s.kept)] = ends[s.kept].T
@@ -88,7 +87,12 @@ class ReturnMap:
         image[np.isnan(image).any(axis=1) | np.isnan(states).any(axis=1)] = np.nan
         return image, durations
 
-    def _goal(self, begin: np.ndarray, parameters: np.ndarray) -> Goal:
+    def steps(self, rtol: float, atol: float) -> OwnSteps:
+        """Steps of solutions of the flow."""
+        return OwnSteps(self._rates, rtol, atol)
+
+    def goal(self, begin: np.ndarray, parameters: np.ndarray) -> Goal:
+        """Where solutions from states of the flow (component, n) end; parameters are (name, n)."""
         s = self.section
         if s.period is not None:
             period = np.broadcast_to(self._period(*parameters)[0], begin.shape[1])

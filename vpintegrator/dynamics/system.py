@@ -26,6 +26,7 @@ from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.map_identities import check_map
 from vpintegrator.dynamics.plot import Plot, read_plot
+from vpintegrator.dynamics.return_parts import return_parts
 from vpintegrator.dynamics.returning import ReturnMap
 from vpintegrator.dynamics.section import constant, read_section, section_equations
 from vpintegrator.dynamics.section_states import OwnStates, SectionStates
@@ -415,9 +416,11 @@ class System:
     def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
         """States (state, dim) of a discrete system on the way to their images.
 
-        Those after equal parts of the stages of a map by formula, shape (part + 1, state, dim);
-        None where it has fewer stages.
+        Those after equal parts of the stages of a map by formula, or of the way of a return map,
+        shape (part + 1, state, dim); None where it has fewer stages, or no sections between.
         """
+        if self.flow is not None:
+            return return_parts(self.flow_back, states, np.empty((len(states), 0)), parts)
         e = self.equations
         count = e.iterations * len(e.stages)
         if count < parts:
