@@ -175,7 +175,7 @@ static inline mask is_large(vector x) {  // or not finite
 }
 static inline vector sine(vector x) {
     if (sizeof(real) == 4 || any(is_large(x))) return by_lanes<sine>(x);
-    return circular<0>(x);
+    return choose(x == vector{}, x, circular<0>(x));  // with the sign of zero
 }
 static inline vector cosine(vector x) {
     if (sizeof(real) == 4 || any(is_large(x))) return by_lanes<cosine>(x);

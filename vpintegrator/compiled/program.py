@@ -247,7 +247,9 @@ class Program:
         for n in late:
             argument = self._nodes[n][1]
             if argument not in computed:  # an input, or itself a function
-                lines.append(f"    v[{self.slot[n]}] = v[{self.slot[argument]}];")
+                # half by half: GCC 12 forgets that a function writes what it copies as a whole
+                place, old = self.slot[n], self.slot[argument]
+                lines += [f"    v[{place}]{of} = v[{old}]{of};" for _, of in self._halves]
         if lines:
             declared, passed = self._extra
             head = f"{self._head} {self._name}_{part}"
