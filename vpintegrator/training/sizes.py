@@ -18,7 +18,7 @@ from vpintegrator.training.training_data import TrainingData
 
 MOST = 1_100  # parameters to end with, at most
 DEPTHS = (2, 3, 4)  # to begin with
-_FIRST = 500  # parameters to begin with, at most
+FIRST = 500  # parameters to begin with, at most
 _LARGEST_DEGREE = 30
 # of models that begin as a splitting: degrees until its vector field is that of the system so far
 _DEGREES, _FITTED = (1, 2, 3, 4, 6, 8, 10, 12), 1e-7
@@ -60,7 +60,7 @@ def smallest(
             if "degree" in sizes and functions == "polynomial":
                 raise
             continue
-        if count(model) <= _FIRST or "degree" in sizes:
+        if count(model) <= FIRST or "degree" in sizes:
             # a map of each state alone solves the problem wherever states are complete, and
             # attention leads least squares to worse minima: it learns last, what is left
             rest_attention(model)
@@ -127,7 +127,7 @@ def _richer(
     family = data.dataset.system.family is not None
     for higher in range(degree + (_OF_FAMILIES if family else 1), degree, -1):
         model = _of_stages(make, own | {"degree": higher})
-        if model is None or model.bodies or count(model) > (_FIRST if family else _RICHER):
+        if model is None or model.bodies or count(model) > (FIRST if family else _RICHER):
             continue
         data.normalise(model)
         if begin_as_splitting(model, data, kernel).error < _ALIKE * error:

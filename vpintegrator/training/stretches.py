@@ -26,7 +26,7 @@ from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.training.history import History
-from vpintegrator.training.sizes import MOST, Make, count
+from vpintegrator.training.sizes import FIRST, MOST, Make, count
 from vpintegrator.training.training_data import TrainingData
 
 NEAR = 0.9  # how far from 1 the eigenvalues of a stretch are: it turns by some 50 degrees
@@ -34,7 +34,7 @@ _MOST_OF = 0.9  # of them
 _CLOSE = 1e-5  # how far two states are apart, in units of their spread
 _MOST = 48  # stretches of the whole way
 _UNITS = 2  # of layers for each stretch
-_DEGREES = (8, 6, 4, 3, 2)
+_DEGREES = (8, 6, 5, 4, 3)
 _STATES, _FEW = 3_000, 100
 _HELD_OUT = 0.1
 _SEED = 0
@@ -110,7 +110,8 @@ def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | Non
             continue
         rest_attention(model)
         alone = one_step(model, fixed=True) or model
-        if alone.window == 1 and not model.bodies and count(model) <= MOST:
+        least = "degree" in sizes or degree == _DEGREES[-1]
+        if alone.window == 1 and not model.bodies and count(model) <= (MOST if least else FIRST):
             return model
     return None
 
