@@ -6,6 +6,7 @@ import pytest
 import vpintegrator as vp
 from tests.dynamics.test_discrete import KICKED
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.period_flow import PeriodFlow
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +50,53 @@ def test_models_of_return_maps_are_beside_the_exact_map(tmp_path):
     report.save(tmp_path / "rollout.h5")
     again = vp.open_rollout(tmp_path / "rollout.h5")
     assert again.system.equations.returns.words == system.equations.returns.words
+
+
+def test_methods_go_over_the_period_beside_a_stroboscopic_map():
+    system = vp.return_map("forced-duffing", "t = 0")
+    against = ["rk4", "rk4@60", "stoermer-verlet@400", "dop853-1e-10", "gauss-legendre-4@60"]
+    report = vp.compare(None, against, system=system, steps=6, trajectories=3)
+    run = report.runs
+    assert list(run) == against
+    steps = round(system.flow.period / system.flow.defaults["step"])
+    assert run["rk4"].title.endswith(f", {steps} steps") and run["rk4@60"].title.endswith(
+        "60 steps"
+    )
+    assert run["stoermer-verlet@400"].structure[:2] == ("symplectic", "volume-preserving")
+    for name in against:
+        assert np.abs(run[name].states - report.reference).max() < 0.02
+    assert np.abs(run["dop853-1e-10"].states - report.reference).max() < 1e-7
+    twice = vp.load_system(system.text + "crossings = 2")
+    other = vp.compare(None, "rk4@60", system=twice, steps=3, initial=report.reference[:, 0])
+    assert other.runs["rk4@60"].states == pytest.approx(run["rk4@60"].states[:, ::2], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["rk4@20", "implicit-midpoint@15"])
+def test_a_method_over_the_period_is_a_map(name):
+    system = vp.return_map("forced-duffing", "t = 0")
+    flow = PeriodFlow(name, system)
+    z = system.sample_initial(4, np.random.default_rng(0))[:, None]
+    shifts = 1e-5 * np.eye(2)[:, None, None]
+    slopes = np.stack([(flow.map(z + s) - flow.map(z - s))[:, 0] / 2e-5 for s in shifts], -1)
+    assert flow.derivative(z) == pytest.approx(slopes, rel=1e-6, abs=1e-6)
+    cursor = flow.start(z)
+    cursor.advance(3)
+    again = flow.resume({key: np.array(value) for key, value in cursor.snapshot().items()})
+    assert np.array_equal(cursor.advance(2), again.advance(2))
+    timed = PeriodFlow(name, vp.return_map("forced-duffing", "t = 0", return_times=True))
+    times = timed.start(np.zeros((1, 1, 3))).advance(4)[0, :, 2]
+    assert times == pytest.approx(system.flow.period * np.arange(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("rk4@0", "how many steps a period has"), ("dop853@5", "chooses its steps by itself")],
+)
+def test_steps_of_a_period_are_counted(name, message):
+    with pytest.raises(InputError, match=message):
+        vp.compare(None, name, system=vp.return_map("forced-duffing", "t = 0"), steps=2)
+    poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
+    with pytest.raises(InputError, match="needs a vector field"):
+        vp.compare(None, "rk4", system=poincare, steps=2)
+    with pytest.raises(InputError, match="not stroboscopic"):
+        PeriodFlow("rk4", poincare)

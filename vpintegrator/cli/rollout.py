@@ -45,8 +45,9 @@ _TIME = 120.0  # how long to run where nothing says it
     "--against",
     metavar="NAME,...",
     help="Classical methods beside the models, adaptive ones with a tolerance if need be "
-    "(dop853-1e-10, heyoka-1e-9); 'all' for all that apply, 'none' for none.  "
-    "[default: implicit-midpoint,rk4; none where the equations are not known]",
+    "(dop853-1e-10, heyoka-1e-9), beside a stroboscopic map with the steps of a period (rk4@64); "
+    "'all' for all that apply, 'none' for none.  "
+    "[default: implicit-midpoint,rk4; none beside maps, or where the equations are not known]",
 )
 @click.option("--time", type=float, help="How long to run.  [default: 120, or as the data]")
 @click.option(
@@ -448,8 +449,9 @@ def _list_methods(system: System | None) -> None:
 
 def _say_what_is_left_out(system: System) -> None:
     from vpintegrator.rollout import applicable_methods
+    from vpintegrator.rollout.period_flow import period_flow_of
 
-    if system.is_discrete:
+    if system.is_discrete and period_flow_of(system) is None:
         console().print(f"left out: all classical methods, as {system.name} is a map")
         return
     for reason in applicable_methods(system)[1].values():

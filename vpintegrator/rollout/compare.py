@@ -24,6 +24,7 @@ from vpintegrator.rollout.measure import Progress, run_through
 from vpintegrator.rollout.memory import check_memory
 from vpintegrator.rollout.methods import chosen_flows, fingerprint, named_models
 from vpintegrator.rollout.neural import compile_for
+from vpintegrator.rollout.period_flow import PeriodFlow
 from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
@@ -227,9 +228,9 @@ class _Prepared:
             if isinstance(flow, LearnedFlow):
                 flow.compiled = compile_for(flow.model, len(initial), compiled)
             elif isinstance(flow, ClassicalFlow):
-                flow.compiled = compile_method(
-                    flow.method, self.system, initial, self.step, compiled
-                )
+                _compile(flow, initial, compiled)
+            elif isinstance(flow, PeriodFlow):
+                _compile(flow.inner, flow.lifted(initial), compiled)
         if progress:
             progress("compilation", number, number)
 
@@ -239,6 +240,10 @@ class _Prepared:
             return Reference(given[:, : known + 1], np.full(len(given), np.nan))
         times = self.step * np.arange(known + 1)
         return solve_reference(self.system, initial, times, progress, recording)
+
+
+def _compile(flow: ClassicalFlow, states: np.ndarray, compiled: bool | None) -> None:
+    flow.compiled = compile_method(flow.method, flow.system, states, flow.step, compiled)
 
 
 def _digest(array: np.ndarray) -> str:

@@ -12,6 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.file_writing import RESERVED
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
+from vpintegrator.rollout.period_flow import PeriodFlow, find_period_method, period_flow_of
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -46,7 +47,12 @@ def chosen_flows(
             )
     return [
         *(LearnedFlow(m, system, name, step) for name, m in models.items()),
-        *(ClassicalFlow(method, system, step) for method in methods.values()),
+        *(
+            ClassicalFlow(method, system, step)
+            if period_flow_of(system) is None
+            else PeriodFlow(name, system)
+            for name, method in methods.items()
+        ),
     ]
 
 
@@ -77,19 +83,26 @@ def named_models(
 def classical_methods(
     against: str | Sequence[str], models: Mapping[str, Any], system: System
 ) -> dict[str, ClassicalMethod]:
-    """The methods named, or for ``all`` every one that applies to the system."""
+    """The methods named, or for ``all`` every one that applies to the system.
+
+    Of a stroboscopic map these are methods for its flow, ``rk4@64`` with 64 steps in a period.
+    """
     if isinstance(against, str):
         against = [name.strip() for name in against.split(",") if name.strip()]
     methods: dict[str, ClassicalMethod] = {}
     for name in against:
-        if name == "all" and (system.is_measured or system.is_discrete):
+        flow = period_flow_of(system) or system
+        if name == "all" and (flow.is_measured or flow.is_discrete):
             continue
         if name == "all":
             methods |= applicable_methods(system)[0]
             continue
-        methods[name] = find_method(name)
-        system.require_vector_field(name)
-        methods[name].check(system)
+        if flow is system:
+            methods[name] = find_method(name)
+        else:
+            methods[name] = find_period_method(name)[0]
+        flow.require_vector_field(name)
+        methods[name].check(flow)
     for name in methods:
         if name in models:
             raise InputError(f"a model and a classical method are both named '{name}'; rename one")
@@ -99,7 +112,7 @@ def classical_methods(
 def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict[str, str]]:
     """All classical methods that apply to a system, and why the others do not, by name.
 
-    Of two names of one map the first counts.
+    Of two names of one map the first counts. Of a stroboscopic map they are those for its flow.
 
     Examples
     --------
@@ -109,6 +122,7 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
     """
     methods: dict[str, ClassicalMethod] = {}
     reasons = {}
+    system = period_flow_of(system) or system
     for name, method in METHODS.items():
         try:
             system.require_vector_field(name)

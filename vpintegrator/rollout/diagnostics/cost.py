@@ -10,6 +10,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.diagnostics.diagnostic import Number, Variable
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
+from vpintegrator.rollout.period_flow import PeriodFlow
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def count_evaluations(
     """
     initial = np.asarray(initial, dtype=np.float64)
     initial = initial[np.isfinite(initial).all(axis=-1)]
+    if isinstance(flow, PeriodFlow):
+        return count_evaluations_of_period(flow, initial)
     if not isinstance(flow, ClassicalFlow) or not len(initial) or steps < 1:
         return None
     system = CountingSystem(flow.system)
@@ -95,6 +98,23 @@ def count_evaluations(
             return None
         field = system.field_evaluations / total
     return Evaluations(field, system.jacobian_evaluations / total)
+
+
+def count_evaluations_of_period(flow: PeriodFlow, initial: np.ndarray) -> Evaluations | None:
+    """The same for a step that is a period, of a method for the flow.
+
+    Examples
+    --------
+    >>> from vpintegrator.rollout.diagnostics.cost import count_evaluations_of_period
+    >>> from vpintegrator.rollout.period_flow import PeriodFlow
+    >>> flow = PeriodFlow("rk4@50", vp.return_map("forced-duffing", "t = 0"))
+    >>> count_evaluations_of_period(flow, np.ones((1, 2))).vector_field
+    200.0
+    """
+    found = count_evaluations(flow.inner, flow.lifted(initial)) if len(initial) else None
+    if found is None:
+        return None
+    return Evaluations(found.vector_field * flow.steps, found.jacobian * flow.steps)
 
 
 def evaluations_per_step(flow: NumericalFlow, windows: np.ndarray) -> float | None:

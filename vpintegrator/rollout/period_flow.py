@@ -1,0 +1,163 @@
+"""Classical methods as peers of a stroboscopic map: they integrate its flow over the period."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import ClassicalMethod, OneStepMethod, find_method
+from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
+
+_MOST = 1_000_000  # steps of a period
+
+
+def period_flow_of(system: System) -> System | None:
+    """The flow of which a system is the stroboscopic map; None where it is none.
+
+    Examples
+    --------
+    >>> from vpintegrator.rollout.period_flow import period_flow_of
+    >>> period_flow_of(vp.return_map("forced-duffing", "t = 0")).components
+    ('q', 'p', 't')
+    """
+    returns = system.equations.returns
+    return system.flow if returns is not None and returns.stroboscopic else None
+
+
+def find_period_method(name: str) -> tuple[ClassicalMethod, int | None]:
+    """A method by its name, and how many steps of a period stand behind it: ``rk4@64``."""
+    plain, at, count = name.partition("@")
+    method = find_method(plain)
+    if not at:
+        return method, None
+    if not count.isdecimal() or not 1 <= int(count) <= _MOST:
+        raise InputError(f"{name}: behind @ stands how many steps a period has, as in rk4@64")
+    return method, int(count)
+
+
+class PeriodFlow(NumericalFlow):
+    """A classical method over the period of a stroboscopic map, without the time.
+
+    A method with a fixed step takes ``steps`` of them in a period; one that chooses its steps by
+    itself goes over the period at once.
+
+    Parameters
+    ----------
+    method
+        The method or its name, with the number of steps in a period behind it if need be:
+        ``"rk4@64"``. By default the step is about the one that the file of the flow suggests.
+    system
+        The map.
+
+    Raises
+    ------
+    InputError
+        If the map is not stroboscopic, or the method does not apply to its flow.
+
+    Examples
+    --------
+    >>> from vpintegrator.rollout.period_flow import PeriodFlow
+    >>> duffing = vp.return_map("forced-duffing", "t = 0")
+    >>> flow = PeriodFlow("rk4@200", duffing)
+    >>> state = np.array([[[1.0, 0.1]]])
+    >>> bool(np.abs(flow.map(state) - duffing.map(state)).max() < 1e-6)
+    True
+    """
+
+    kind = "classical"
+    system: System
+
+    def __init__(self, method: str, system: System) -> None:
+        flow, returns = period_flow_of(system), system.equations.returns
+        if flow is None or returns is None:
+            raise InputError(
+                f"{method} needs a vector field, but {system.name} is a map that is not "
+                "stroboscopic: its steps are iterations"
+            )
+        found, count = find_period_method(method)
+        period = self._period = returns.crossings * (flow.period or math.nan)
+        fixed = isinstance(found, OneStepMethod)
+        if count is not None and not fixed:
+            raise InputError(f"{method}: {found.name} chooses its steps by itself; leave @ out")
+        if count is None:
+            suggested = flow.defaults.get("step", period / 100)
+            count = max(round(period / suggested), 1) if fixed else 1
+        else:
+            count *= returns.crossings
+        self.steps = count
+        self.inner = ClassicalFlow(found, flow, period / count)
+        self.name, self.method_name = method, found.name
+        self.title = f"{found.title}, {count} steps" if fixed else found.title
+        self.description, self.order = found.source, found.order
+        self.structure = self.inner.structure
+        self.differentiable = fixed
+        self.system, self.step, self.dim = system, 1.0, system.dim
+        self._times = returns.return_times
+        self._phase = float(returns.value)  # type: ignore[arg-type]
+
+    def lifted(self, states: np.ndarray) -> np.ndarray:
+        """States of the flow (n, dim) at those of the map."""
+        moving = states[:, : self.inner.dim - 1]
+        return np.hstack([moving, np.full((len(states), 1), self._phase)])
+
+    def map(self, windows: np.ndarray) -> np.ndarray:
+        cursor = self.start(windows)
+        return cursor.advance(1)
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        if self._times:
+            raise InputError(f"{self.name} has no derivative of return times")
+        full = self.lifted(windows[:, 0])[:, None]
+        found = np.broadcast_to(np.eye(self.inner.dim), (len(full), *2 * (self.inner.dim,)))
+        for _ in range(self.steps):
+            found = self.inner.derivative(full) @ found
+            full = self.inner.map(full)
+        return np.ascontiguousarray(found[:, :-1, :-1])
+
+    def start(self, first: np.ndarray) -> Cursor:
+        states = first[:, 0]
+        inner = self.inner.start(self.lifted(states)[:, None])
+        return _PeriodCursor(inner, self.steps, self._added(states[:, -1]), np.zeros(()))
+
+    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
+        inner = {key.removeprefix("inner."): value for key, value in snapshot.items()}
+        begun = self._added(snapshot["times"]) if "times" in snapshot else None
+        return _PeriodCursor(self.inner.resume(inner), self.steps, begun, snapshot["periods"])
+
+    def _added(self, times: np.ndarray) -> tuple[np.ndarray, float] | None:
+        """Where the time since the start is a component: what it is now, and grows by."""
+        return (times.copy(), self._period) if self._times else None
+
+
+class _PeriodCursor(Cursor):
+    def __init__(
+        self,
+        inner: Cursor,
+        steps: int,
+        times: tuple[np.ndarray, float] | None,
+        periods: np.ndarray,
+    ) -> None:
+        self._inner, self._steps, self._times, self._periods = inner, steps, times, int(periods)
+
+    def advance(self, count: int) -> np.ndarray:
+        # period by period: states between are not held for long
+        found = [self._inner.advance(self._steps)[:, -1, :-1] for _ in range(count)]
+        states = np.stack(found, axis=1)
+        done = self._periods + np.arange(1, count + 1)
+        self._periods += count
+        if self._times is None:
+            return states
+        begun, period = self._times
+        times = np.where(np.isnan(states[..., 0]), np.nan, begun[:, None] + period * done)
+        return np.concatenate([states, times[..., None]], axis=-1)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        held = {f"inner.{key}": value for key, value in self._inner.snapshot().items()}
+        if self._times is not None:
+            held["times"] = self._times[0]
+        return held | {"periods": np.array(self._periods)}
