@@ -182,7 +182,7 @@ def slow(monkeypatch, tmp_path):
     wrapper, go = tmp_path / "slow-compiler", tmp_path / "go"
 
     def make(then=None):
-        then = then or f'exec {shlex.join(compiler._find_compiler())} "$@"'
+        then = then or f'exec {shlex.join(compiler.find_compiler())} "$@"'
         wrapper.write_text(SLOW.format(go=go, then=then))
         wrapper.chmod(0o700)
         monkeypatch.setenv("CXX", str(wrapper))

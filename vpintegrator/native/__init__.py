@@ -4,6 +4,19 @@ This knows nothing of models or layers: they bring their sources.
 """
 
 from vpintegrator.native.cache import cache_folder
-from vpintegrator.native.compiler import Compilation, NotCompilable, NotWorthIt, load_library
+from vpintegrator.native.compiler import (
+    Compilation,
+    NotCompilable,
+    NotWorthIt,
+    find_compiler,
+    load_library,
+)
 
-__all__ = ["Compilation", "NotCompilable", "NotWorthIt", "cache_folder", "load_library"]
+__all__ = [
+    "Compilation",
+    "NotCompilable",
+    "NotWorthIt",
+    "cache_folder",
+    "find_compiler",
+    "load_library",
+]

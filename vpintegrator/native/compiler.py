@@ -74,7 +74,7 @@ class Compilation:
         units: Sequence[str],
         worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
     ) -> None:
-        self._units, self._compiler = units, _find_compiler()
+        self._units, self._compiler = units, find_compiler()
         command = [*self._compiler, _version(self._compiler), _processor()]
         text = "\0".join([*units, *FLAGS, *command])
         self._name = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -180,8 +180,14 @@ class Compilation:
         return NotCompilable(f"the cache of compiled models cannot be used: {error}")
 
 
-def _find_compiler() -> tuple[str, ...]:
-    """The command of the compiler: ``$CXX``, which may have arguments, or a usual name."""
+def find_compiler() -> tuple[str, ...]:
+    """The command of the compiler: ``$CXX``, which may have arguments, or a usual name.
+
+    Raises
+    ------
+    NotCompilable
+        If there is none.
+    """
     chosen = os.environ.get("CXX", "").strip()
     if not chosen:
         for name in _NAMES:

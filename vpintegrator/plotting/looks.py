@@ -51,6 +51,7 @@ CLASSICAL = {
     "dop853": Look("#000000", _DASH, "x"),
     "radau": Look("#555555", _DASH_DOT, "+"),
     "lsoda": Look("#555555", _DASH_DOT_DOT, "x"),
+    "dormand-prince-853": Look("#000000", _LONG, "*"),
     "heyoka": Look("#999999", _DASH, "*"),
 }
 # of methods that are not named above, one after another; none is like one of those

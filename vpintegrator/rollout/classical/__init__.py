@@ -3,6 +3,7 @@
 from vpintegrator.rollout.classical.adaptive import AdaptiveMethod
 from vpintegrator.rollout.classical.base import ClassicalMethod, OneStepMethod
 from vpintegrator.rollout.classical.boris import Boris
+from vpintegrator.rollout.classical.embedded import EmbeddedRungeKutta
 from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
 from vpintegrator.rollout.classical.feng_shang import FengShang
 from vpintegrator.rollout.classical.gauss_legendre import GaussLegendre
@@ -20,6 +21,7 @@ __all__ = [
     "ClassicalMethod",
     "CompiledMethod",
     "CoordinateSplitting",
+    "EmbeddedRungeKutta",
     "ExplicitRungeKutta",
     "FengShang",
     "GaussLegendre",

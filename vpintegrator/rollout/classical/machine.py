@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import final
 
 import numpy as np
@@ -78,7 +78,11 @@ class CompiledMethod:
         parameters = np.array([*source.parameters, 0.0])
         self._constants = np.zeros(source.constants + 1)
         self._library.constants(pointer(parameters), pointer(self._constants))
-        _verify(self, method, system, states, step)
+
+        def steps(first: np.ndarray, step: float, count: int) -> np.ndarray:
+            return self.start(first, step).advance(count)
+
+        verify(steps, method, system, states, step)
 
     def start(self, initial: np.ndarray, step: float) -> Cursor:
         """Trajectories from initial states (trajectory, dim), of which the first is not given."""
@@ -171,19 +175,24 @@ def compile_method(
         return None
 
 
-def _verify(
-    machine: CompiledMethod, method: OneStepMethod, system: System, states: np.ndarray, step: float
+def verify(
+    machine: Callable[[np.ndarray, float, int], np.ndarray],
+    method: OneStepMethod,
+    system: System,
+    states: np.ndarray,
+    step: float,
 ) -> None:
     """Compare some steps with NumPy's, from states that are given and others near them.
 
-    Where they differ by more than rounding, NumPy is asked again with the last digits of its states
-    changed, which shows how rounding grows.
+    The machine code gives states (trajectory, count, dim) from first ones (trajectory, dim), a step
+    and the number of steps. Where they differ by more than rounding, NumPy is asked again with the
+    last digits of its states changed, which shows how rounding grows.
     """
     generator = np.random.default_rng(0)
     own = np.asarray(states, dtype=np.float64)[:_CHECKED]
     near = own + _NEAR * np.abs(own).max(initial=0.0) * generator.normal(size=own.shape)
     first = np.concatenate([own, near])
-    found = machine.start(first, step).advance(_STEPS)
+    found = machine(first, step, _STEPS)
     expected = method.start(system, first, step).advance(_STEPS)
     nudged = first + first * (_NUDGE * generator.normal(size=first.shape))
     again = method.start(system, nudged, step).advance(_STEPS)

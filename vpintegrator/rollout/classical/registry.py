@@ -13,6 +13,7 @@ from vpintegrator.rollout.classical import (
     boris,
     composition,
     dormand_prince,
+    embedded,
     explicit,
     feng_shang,
     gauss_legendre,
@@ -30,6 +31,7 @@ _FAMILIES = (
     boris,
     feng_shang,
     adaptive,
+    embedded,
     taylor,
 )
 METHODS: dict[str, ClassicalMethod] = {

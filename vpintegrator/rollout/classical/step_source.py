@@ -33,7 +33,7 @@ class StepSource:
     Attributes
     ----------
     units
-        Parts of it, see ``iteration.h`` for what they define.
+        Parts of it, see ``iteration.h`` and ``adaptation.h`` for what they define.
     parameters
         The numbers in the formulas.
     constants
@@ -67,8 +67,31 @@ def write_step_source(method: OneStepMethod, system: System) -> StepSource:
     raise NotCompilable(f"{method.name} solves equations or is no formula of the vector field")
 
 
-def _runge_kutta(method: ExplicitRungeKutta, system: System) -> StepSource:
+def write_embedded_source(
+    method: ExplicitRungeKutta, estimates: Sequence[Sequence[float]], system: System
+) -> StepSource:
+    """Write the C++ of a step that estimates its own error, for steps that adapt themselves.
+
+    Parameters
+    ----------
+    method, system
+        As above.
+    estimates
+        Weights of the stages, in two combinations, that estimate the error.
+
+    Raises
+    ------
+    NotCompilable
+        If the formulas are too long.
+    """
+    return _runge_kutta(method, system, estimates)
+
+
+def _runge_kutta(
+    method: ExplicitRungeKutta, system: System, estimates: Sequence[Sequence[float]] = ()
+) -> StepSource:
     count, weights = len(method.weights), list[float]()
+    step = "b[g].step * " if estimates else ""  # else it is part of the weights
 
     def combined(row: Sequence[float]) -> str:
         terms = []
@@ -76,15 +99,18 @@ def _runge_kutta(method: ExplicitRungeKutta, system: System) -> StepSource:
             if weight:
                 terms.append(f"s[{len(weights)}] * w[g].k[{j}][i]")
                 weights.append(weight)
-        return " + ".join(terms) or "value{}"
+        return f"{step}({' + '.join(terms) or 'value{}'})"
 
     lines = ["    EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i];", "    rates_0(b, w, c, 0);"]
     for stage, row in enumerate(method.stages, start=1):
-        lines.append(f"    EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i] + ({combined(row)});")
+        lines.append(f"    EACH FOR_COMPONENTS w[g].v[i] = b[g].z[i] + {combined(row)};")
         lines.append(f"    rates_0(b, w, c, {stage});")
     lines.append(f"    EACH FOR_COMPONENTS w[g].d[i] = {combined(method.weights)};")
+    for name, estimate in zip(("e", "f"), estimates, strict=False):
+        lines.append(f"    EACH FOR_COMPONENTS w[g].{name}[i] = {combined(estimate)};")
     everything = slice(0, system.dim)
-    return _assembled(system, [everything], lines, weights, [0] * count, count)
+    ending = "adaptation.h" if estimates else "iteration.h"
+    return _assembled(system, [everything], lines, weights, [0] * count, count, ending)
 
 
 def _splitting(method: Splitting, system: System) -> StepSource:
@@ -104,6 +130,7 @@ def _assembled(
     weights: list[float],
     calls: Sequence[int],
     stages: int,
+    ending: str = "iteration.h",
 ) -> StepSource:
     """The sources of a step.
 
@@ -119,6 +146,8 @@ def _assembled(
         The parts that a step calls, in order.
     stages
         How many rates are kept; 0 where each is used to move its components at once.
+    ending
+        What calls the step.
     """
     formulas = FormulaGraph(system.equations.symbols)
     graph, field = formulas.graph, system.equations.vector_field
@@ -127,7 +156,7 @@ def _assembled(
     work = [
         len(graph.needed(nodes, lambda n: not graph.varies[n])) + len(nodes) for nodes in results
     ]
-    operations = sum(work[part] for part in calls)
+    operations = sum(work[part] for part in calls) + (len(weights) * system.dim if stages else 0)
     short = operations <= _SHORT
     constants: dict[int, int] = {}
     programs = [
@@ -142,9 +171,10 @@ def _assembled(
     ]
     written = [part for program in programs for part in program.parts]
     slots = max(program.slots for program in programs)
-    numbers = (2 + max(stages, 1) + 3) * system.dim + slots
+    numbers = (max(stages, 1) + 7) * system.dim + slots
     blocks = max(n for n in (1, 2, 4) if n == 1 or n * numbers <= _CACHED)
     sizes = {"DIM": system.dim, "SLOTS": slots, "STAGES": max(stages, 1), "BLOCKS": blocks}
+    sizes["CLOCK"] = -1 if system.clock is None else system.clock
     frame = [
         scalar_function(graph, "compute_constants", list(constants)),
         "#define SHORT" * short,
@@ -154,7 +184,7 @@ def _assembled(
         "static inline void step(block *b, work *w, const real *c, const real *s) {",
         *lines,
         "}",
-        _header("iteration.h"),
+        _header(ending),
     ]
     units = translation_units(kernel("double", narrow=False), written, frame)
     return StepSource(units, formulas.parameters, len(constants), weights, operations)

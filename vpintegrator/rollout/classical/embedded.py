@@ -1,0 +1,198 @@
+"""The pair of Dormand and Prince with steps that adapt themselves, as machine code.
+
+SciPy's DOP853 has one step for all trajectories that it is given, and works in NumPy. Here each has
+steps of its own, as many at once as a vector register holds: what heyoka's Taylor method is to be
+compared with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from vpintegrator.compiled.calling import in_threads, parts_of, pointer
+from vpintegrator.dynamics import System
+from vpintegrator.dynamics.algebra import Algebra, Expression
+from vpintegrator.errors import InputError
+from vpintegrator.native import Compilation, NotCompilable, find_compiler
+from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.classical.dormand_prince import DORMAND_PRINCE_8, ESTIMATES
+from vpintegrator.rollout.classical.machine import verify
+from vpintegrator.rollout.classical.step_source import write_embedded_source
+from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.threads import usable_threads
+
+_SMALLEST = 1e-15
+_FIRST = 0.01  # of the time between outputs: a first step, which adapts itself
+_THREAD = 300_000  # operations of outputs from which on another thread pays
+_PARTS = 4
+_ANYTHING = 1e100  # a tolerance
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedRungeKutta(ClassicalMethod):
+    """Dormand and Prince's pair of order 8 at a given tolerance, steps ending at the outputs.
+
+    Each trajectory has steps of its own and is computed by itself, to the last bit; one that cannot
+    be continued is NaN from there on.
+
+    Attributes
+    ----------
+    tolerance
+        Of the error of a step, relative and absolute.
+
+    Raises
+    ------
+    InputError
+        If the tolerance is too small, or not below 1.
+    """
+
+    tolerance: float = 1e-9
+
+    def __post_init__(self) -> None:
+        if not _SMALLEST <= self.tolerance < 1:
+            raise InputError(
+                f"{self.name}: the tolerance {self.tolerance:g} must be at least {_SMALLEST:g} and "
+                "below 1"
+            )
+
+    def at_tolerance(self, tolerance: float, name: str) -> EmbeddedRungeKutta:
+        title = f"Dormand–Prince 8(5,3), {tolerance:g}"
+        return replace(self, name=name, title=title, tolerance=tolerance)
+
+    def check(self, system: System) -> None:
+        try:
+            find_compiler()
+        except NotCompilable as reason:
+            raise InputError(f"{self.name} runs as machine code only, and {reason}") from None
+
+    def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
+        state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")
+        snapshot = {
+            "state": state,
+            "sizes": np.full(state.shape[1], _FIRST * abs(step)),
+            "origin": np.array(state[-1]),
+            "done": np.array(0),
+        }
+        return _EmbeddedCursor(self, system, step, snapshot)
+
+    def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
+        return _EmbeddedCursor(self, system, step, snapshot)
+
+
+class _EmbeddedCursor(Cursor):
+    def __init__(
+        self,
+        method: EmbeddedRungeKutta,
+        system: System,
+        step: float,
+        snapshot: Mapping[str, np.ndarray],
+    ) -> None:
+        # (dim, trajectory), the steps that come next (trajectory), the last components, which may
+        # be the time, at first (trajectory), and outputs since then
+        self._state, self._sizes = snapshot["state"].copy(), snapshot["sizes"].copy()
+        self._origin, self._done = snapshot["origin"].copy(), int(snapshot["done"])
+        finite = np.isfinite(self._state).all(axis=0)
+        try:
+            self._machine = _compiled(system, self._state[:, finite].T, step)
+        except NotCompilable as reason:
+            raise InputError(f"{method.name} cannot be compiled: {reason}") from None
+        self._step, self._tolerance = step, method.tolerance
+
+    def advance(self, count: int) -> np.ndarray:
+        rules = np.array([self._step, self._tolerance, self._tolerance, self._done])
+        self._done += count
+        return self._machine.advance(self._state, self._sizes, self._origin, rules, count)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return {
+            "state": self._state.copy(),
+            "sizes": self._sizes.copy(),
+            "origin": self._origin.copy(),
+            "done": np.array(self._done),
+        }
+
+
+class _CompiledPair:
+    """The library of some formulas: steps of any size and tolerance."""
+
+    def __init__(self, system: System) -> None:
+        source = write_embedded_source(DORMAND_PRINCE_8, ESTIMATES, system)
+        self._dim, self._operations = system.dim, source.operations
+        self._library = Compilation(source.units).library()
+        self._lanes, self._weights = int(self._library.lanes()), np.array(source.weights)
+        parameters = np.array([*source.parameters, 0.0])
+        self._constants = np.zeros(source.constants + 1)
+        self._library.constants(pointer(parameters), pointer(self._constants))
+
+    def advance(
+        self,
+        state: np.ndarray,
+        sizes: np.ndarray,
+        origin: np.ndarray,
+        rules: np.ndarray,
+        count: int,
+    ) -> np.ndarray:
+        """The next states, (trajectory, count, dim); state and sizes are brought up to date.
+
+        The rules are the time between outputs, the relative and the absolute tolerance, and the
+        number of outputs since the time was that of the ``origin``.
+        """
+        trajectories = state.shape[1]
+        states = np.empty((trajectories, count, self._dim))
+        threads = min(usable_threads(), trajectories * count * self._operations // _THREAD)
+
+        def run(part: slice) -> None:
+            self._library.run(
+                pointer(state[:, part]),
+                pointer(sizes[part]),
+                pointer(states[part]),
+                pointer(self._constants),
+                pointer(self._weights),
+                pointer(origin[part]),
+                pointer(rules),
+                ctypes.c_long(trajectories),
+                ctypes.c_long(part.stop - part.start),
+                ctypes.c_long(count),
+            )
+
+        if count and trajectories:
+            parts = _PARTS * threads if threads > 1 else 1
+            in_threads(run, parts_of(trajectories, self._lanes, parts), threads)
+        return states
+
+    def whole_steps(self, first: np.ndarray, step: float, count: int) -> np.ndarray:
+        """States (trajectory, count, dim) by steps that are all taken as they are."""
+        state, sizes = np.array(first.T, order="C"), np.full(len(first), abs(step))
+        rules = np.array([step, _ANYTHING, _ANYTHING, 0.0])
+        return self.advance(state, sizes, state[-1].copy(), rules, count)
+
+
+_KNOWN: WeakKeyDictionary[Algebra, dict[Any, _CompiledPair]] = WeakKeyDictionary()
+
+
+def _compiled(system: System, states: np.ndarray, step: float) -> _CompiledPair:
+    """The library of a system, made and compared with NumPy once for these formulas."""
+    e = system.equations
+    key = tuple(v.number if isinstance(v, Expression) else ("number", v) for v in e.vector_field)
+    known = _KNOWN.setdefault(e.algebra, {})
+    if key not in known:
+        machine = _CompiledPair(system)
+        verify(machine.whole_steps, DORMAND_PRINCE_8, system, states, _FIRST * step)
+        known[key] = machine
+    return known[key]
+
+
+DORMAND_PRINCE_853 = EmbeddedRungeKutta(
+    name="dormand-prince-853",
+    title="Dormand–Prince 8(5,3), 1e-09",
+    order=8,
+    source="Dormand and Prince's pair at the tolerance 1e-9 (dormand-prince-853-1e-6: at another), "
+    "as machine code: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, II.5",
+)
