@@ -22,7 +22,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.rollout.ensembles import is_ensemble, shard
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
-from vpintegrator.rollout.ensembles.statistics import Statistics, birkhoff_weights
+from vpintegrator.rollout.ensembles.statistics import Statistics
+from vpintegrator.rollout.rotation import birkhoff_weights
 
 STANDARD_MAP = """
 title = "Standard map"

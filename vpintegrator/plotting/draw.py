@@ -90,7 +90,8 @@ def draw(
     -------
     list of pathlib.Path
         ``overview``, ``phase``, ``coordinates``, ``errors`` and, where there is something to show,
-        ``invariants``, ``volume``, ``poincare`` and ``work-precision`` in every format; then
+        ``invariants``, ``volume``, ``poincare``, ``map``, ``rotation`` and ``work-precision`` in
+        every format; then
         ``table.csv``, ``table.md`` and ``table.tex``, and ``captions.md`` and ``captions.tex``.
         Of a model, ``training`` and ``attention``, where it says something of its training and has
         attention, and their captions.

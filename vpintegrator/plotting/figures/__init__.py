@@ -11,9 +11,11 @@ from vpintegrator.plotting.figures.ensemble_density import DENSITY
 from vpintegrator.plotting.figures.error_curves import ERRORS
 from vpintegrator.plotting.figures.escape_times import ESCAPE
 from vpintegrator.plotting.figures.invariant_curves import INVARIANTS
+from vpintegrator.plotting.figures.map_portraits import MAP
 from vpintegrator.plotting.figures.overview import OVERVIEW
 from vpintegrator.plotting.figures.phase_portraits import PHASE
 from vpintegrator.plotting.figures.poincare_sections import POINCARE
+from vpintegrator.plotting.figures.rotation_numbers import ROTATION_NUMBERS
 from vpintegrator.plotting.figures.rotation_profile import ROTATION
 from vpintegrator.plotting.figures.training_curve import TRAINING
 from vpintegrator.plotting.figures.volume_errors import VOLUME
@@ -31,6 +33,8 @@ FIGURES: dict[str, FigureDeclaration[Scene]] = {
         INVARIANTS,
         VOLUME,
         POINCARE,
+        MAP,
+        ROTATION_NUMBERS,
         WORK_PRECISION,
     )
 }

@@ -13,7 +13,7 @@ from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
 from vpintegrator.rollout import EnsembleStatistics
-from vpintegrator.rollout.ensembles.result import REGULAR
+from vpintegrator.rollout.rotation import REGULAR
 
 _POINTS = 20_000  # of one ensemble; more make no clearer picture
 _PROFILE, _CHANGE = 17, 9  # em

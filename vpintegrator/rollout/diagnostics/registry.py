@@ -9,6 +9,7 @@ from vpintegrator.rollout.diagnostics.divergence import DIVERGENCE
 from vpintegrator.rollout.diagnostics.invariants import INVARIANTS
 from vpintegrator.rollout.diagnostics.lyapunov import LYAPUNOV
 from vpintegrator.rollout.diagnostics.poincare import SECTION
+from vpintegrator.rollout.diagnostics.rotation import ROTATION
 from vpintegrator.rollout.diagnostics.structure import (
     REVERSIBILITY,
     SYMPLECTICITY,
@@ -30,4 +31,5 @@ DIAGNOSTICS: list[Diagnostic] = [
     DIVERGENCE,
     DEPARTURE,
     SECTION,
+    ROTATION,
 ]

@@ -132,7 +132,7 @@ def find_plane(system: System, names: Any) -> tuple[int, int]:
         if len(moving) < 2:
             raise InputError(f"{system.name} has one component: there is no plane to look at")
         half = len(moving) // 2
-        return (0, half) if system.is_hamiltonian else (0, 1)
+        return (0, half) if system.is_canonical else (0, 1)
     given = [part.strip() for part in names.split(",")] if isinstance(names, str) else [*names]
     if len(given) != 2 or given[0] == given[1] or not {*given} <= {*system.components}:
         raise InputError(

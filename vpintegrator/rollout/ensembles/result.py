@@ -19,6 +19,7 @@ from vpintegrator.hdf5 import create_hdf5, write_words
 from vpintegrator.reading import LARGEST_UNSTORED, StoredGroup, open_hdf5
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import MOST_CELLS, EnsemblePlan
+from vpintegrator.rollout.rotation import REGULAR
 
 FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
 
@@ -149,7 +150,6 @@ class EnsembleStatistics:
 
 
 _KINDS = ("learned", "classical", "exact")
-REGULAR = 1e-6  # turns per step that the two halves of a regular orbit differ by at most
 _PER_TRAJECTORY = {
     "left": "first step outside, -1 for none",
     "rotation": "turns per step, counterclockwise in the plane",

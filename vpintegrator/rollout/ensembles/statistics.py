@@ -16,9 +16,7 @@ import numpy as np
 
 from vpintegrator.native import NotCompilable, load_library
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
-
-_TURN = 2 * np.pi
-_ALL, _EARLY, _LATE = 2, 3, 4  # columns of what is summed of angles
+from vpintegrator.rollout.rotation import SUMS, TURN, add_angles, birkhoff_weights, turns_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Statistics:
         self.left = np.full(trajectories, -1, np.int32)
         self._box = np.ascontiguousarray(plan.escape.box(plan.system))
         self._weights = birkhoff_weights(plan.steps)
-        self._turned = np.zeros((trajectories, 5))
+        self._turned = np.zeros((trajectories, SUMS))
         self._library = None if compiled is False else _library()
 
     def add(self, which: np.ndarray, states: np.ndarray, done: int) -> None:
@@ -97,11 +95,8 @@ class Statistics:
         """What was found, when all steps have been shown."""
         rotation = change = None
         if self._plan.turning:
-            first, sums = self._turned[:, 1], self._turned[:, _ALL:]
             gone = self.left >= 0
-            rotation = (first + sums[:, 0]) / _TURN
-            rotation = np.where(gone, np.nan, rotation - np.round(rotation))
-            change = np.where(gone, np.nan, np.abs(sums[:, 1] - sums[:, 2]) / _TURN)
+            rotation, change = (np.where(gone, np.nan, x) for x in turns_of(self._turned))
         return Counts(self._density, int(self._off[0]), self.left, rotation, change)
 
     def _add(
@@ -128,40 +123,9 @@ class Statistics:
         self._density += found.reshape(self._density.shape)
         self._off += len(kept) - len(flat)
         if plan.turning and not gone.all():
-            self._turn(states, done, turned, ~gone)
-
-    def _turn(self, states: np.ndarray, done: int, turned: np.ndarray, stay: np.ndarray) -> None:
-        angles = self._plan.angles(states[stay])
-        sums = turned[stay]
-        before = np.concatenate([sums[:, :1], angles], axis=1)
-        increments = np.diff(before, axis=1)[:, 1 if done == 0 else 0 :]
-        if done <= 1 and increments.shape[1]:
-            sums[:, 1] = increments[:, 0]
-        more = increments - sums[:, 1:2]
-        more -= _TURN * np.round(more / _TURN)
-        start = max(done - 1, 0)
-        sums[:, 2:] += more @ self._weights[start : start + more.shape[1]]
-        sums[:, 0] = angles[:, -1]
-        turned[stay] = sums
-
-
-def birkhoff_weights(steps: int) -> np.ndarray:
-    """Weights (step, 3) of the increments: of all, of the first half, and of the second.
-
-    Each column adds up to 1 and vanishes smoothly at both ends, so that averages along
-    quasi-periodic orbits converge faster than any power of their length (Das, Saiki, Sander,
-    Yorke, Nonlinearity 30 (2017) 4111, eq. 3).
-    """
-
-    def bump(count: int) -> np.ndarray:
-        t = np.arange(1, count + 1) / (count + 1)
-        w = np.exp(-1 / (t * (1 - t)))
-        return w / w.sum() if count else w
-
-    weights, half = np.zeros((steps, 3)), steps // 2
-    weights[:, 0] = bump(steps)
-    weights[:half, 1] = weights[steps - half :, 2] = bump(half)
-    return weights
+            sums = turned[~gone]
+            add_angles(sums, plan.angles(states[~gone]), done, self._weights)
+            turned[~gone] = sums
 
 
 class _Plane(ctypes.Structure):
@@ -197,7 +161,7 @@ def _plane(plan: EnsemblePlan) -> _Plane:
 
 def _turning(plan: EnsemblePlan) -> _Turning:
     if plan.angle is not None:
-        return _Turning(2, 0.0, 0.0, _TURN / plan.system.periods[plan.angle], 0.0)
+        return _Turning(2, 0.0, 0.0, TURN / plan.system.periods[plan.angle], 0.0)
     return _Turning(int(plan.turning), *(plan.centre or (0.0, 0.0)), *plan.scales)
 
 

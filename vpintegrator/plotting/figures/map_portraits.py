@@ -1,0 +1,127 @@
+"""All states of the orbits of a map on a plane: islands, chaos, and where methods go astray."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+
+from vpintegrator.plotting.captions import divergence
+from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.density import FEW, brightest, draw_counts, draw_dots
+from vpintegrator.plotting.layout import (
+    grid_of_portraits,
+    hide_inner_labels,
+    hide_unused,
+    new_figure,
+)
+from vpintegrator.plotting.names import mathtext
+from vpintegrator.plotting.orbits import limits, orbit_colours
+from vpintegrator.plotting.plane import planes_of
+from vpintegrator.plotting.portraits import REFERENCE, panel_title
+from vpintegrator.plotting.scene import Scene
+
+_ROOM = 0.75  # of a panel: what its axes leave
+_LEAST = 2000  # states of all orbits: fewer are in the phase portraits
+_MOST = 1024  # cells on a side
+
+
+def _pair(scene: Scene) -> tuple[int, int]:
+    pairs = [pair for pair in planes_of(scene.system) if max(pair) < scene.system.dim]
+    return pairs[0] if pairs else (0, 1)
+
+
+def _states(scene: Scene) -> dict[str, np.ndarray]:
+    """Coordinates (trajectory, time, 2) in the plane, angles within a turn."""
+    pair = list(_pair(scene))
+    known = {REFERENCE: scene.report.reference} if scene.referenced else {}
+    found = {}
+    for name, states in (known | {name: run.states for name, run in scene.runs.items()}).items():
+        points = states[..., pair].copy()
+        for k, component in enumerate(pair):
+            if period := scene.system.periods.get(component):
+                points[..., k] -= period * np.round(points[..., k] / period)
+        found[name] = points
+    return found
+
+
+def _draw(scene: Scene) -> matplotlib.figure.Figure:
+    """The axes fit the reference, or where there is none the first method."""
+    drawn, style, pair = _states(scene), scene.style, _pair(scene)
+    columns, rows = grid_of_portraits(scene, len(drawn))
+    width = style.wide * (max(columns / 3, 0.5) if columns < 3 and style.width is None else 1)
+    side = width / style.em / columns
+    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 1)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    first = next(iter(drawn.values()))
+    (left, right), (low, high) = (limits(first[..., k].ravel(), 0.05) for k in range(2))
+    view = ((float(left), float(right)), (float(low), float(high)))
+    cells = min(int(_ROOM * width / columns * style.dots_per_inch), _MOST)
+    many = max(map(_count, drawn.values())) > FEW
+    counts = {name: _counts(points, view, cells) for name, points in drawn.items()} if many else {}
+    top, image = brightest([*counts.values()]) if many else 1.0, None
+    for place, (axes, name) in enumerate(zip(panels, drawn, strict=False)):
+        if many:
+            image = draw_counts(axes, counts[name], view, style, top) or image
+        else:
+            _dots(axes, scene, drawn[name])
+            axes.set(xlim=view[0], ylim=view[1])
+        axes.set(xlabel=mathtext(scene.components[pair[0]]))
+        axes.set(ylabel=mathtext(scene.components[pair[1]]))
+        colour = scene.looks[name].colour if name in scene.looks else style.foreground
+        axes.set_title(panel_title(scene, name), color=colour)
+        hide_inner_labels(axes, place, columns, rows)
+    hide_unused(panels, len(drawn))
+    if image is not None:
+        bar = figure.colorbar(image, ax=panels, label="states in a cell", pad=0.02, fraction=0.05)
+        bar.outline.set_linewidth(0.4 * style.line)
+    return figure
+
+
+def _dots(axes: Axes, scene: Scene, points: np.ndarray) -> None:
+    """A colour an orbit."""
+    colours = np.array([to_rgb(c) for c in orbit_colours(len(points), scene.style)])
+    each = np.repeat(np.arange(len(points)), points.shape[1])
+    flat = points.reshape(-1, 2)
+    known = np.isfinite(flat).all(axis=1)
+    draw_dots(axes, flat[known, 0], flat[known, 1], colours[each[known]], scene.style)
+
+
+def _counts(points: np.ndarray, view: Any, cells: int) -> np.ndarray:
+    flat = points.reshape(-1, 2)
+    flat = flat[np.isfinite(flat).all(axis=1)]
+    return np.histogram2d(flat[:, 0], flat[:, 1], cells, view)[0].T
+
+
+def _count(points: np.ndarray) -> int:
+    return points.shape[0] * points.shape[1]
+
+
+def _caption(scene: Scene) -> list[str]:
+    pair, drawn = _pair(scene), _states(scene)
+    names = ", ".join(scene.components[k] for k in pair)
+    number, most = len(scene.report.reference), max(map(_count, drawn.values()))
+    how = (
+        "The colour of a cell is how many states are in it"
+        if most > FEW
+        else "Each orbit has a colour of its own, the same in all panels"
+    )
+    thin = f" (one in {scene.report.every})" if scene.report.every > 1 else ""
+    return [
+        f"States{thin} of {number} orbits of the map in the plane ({names}), {most} of a method. "
+        f"{how}.",
+        *divergence(scene),
+    ]
+
+
+def _applies(scene: Scene) -> bool:
+    system = scene.system
+    return (
+        system.is_discrete and system.dim > 1 and max(map(_count, _states(scene).values())) > _LEAST
+    )
+
+
+MAP = FigureDeclaration("map", _draw, _caption, _applies)

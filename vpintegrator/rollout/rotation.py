@@ -1,0 +1,61 @@
+"""Rotation numbers: mean turns per step, by averages that converge fast on tori.
+
+The increments of an angle along an orbit are averaged with weights that vanish smoothly at both
+ends. On a quasi-periodic orbit the average then converges faster than any power of its length (Das,
+Saiki, Sander, Yorke, Nonlinearity 30 (2017) 4111); in chaos it does not, and the averages over the
+two halves differ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+TURN = 2 * np.pi
+REGULAR = 1e-6  # turns per step that the two halves of a regular orbit differ by at most
+SUMS = 5  # numbers of each orbit: last angle, first increment, and the three weighted sums
+
+
+def birkhoff_weights(steps: int) -> np.ndarray:
+    """Weights (step, 3) of the increments: of all, of the first half, and of the second.
+
+    Each column adds up to 1 (eq. 3 of the article).
+    """
+
+    def bump(count: int) -> np.ndarray:
+        t = np.arange(1, count + 1) / (count + 1)
+        w = np.exp(-1 / (t * (1 - t)))
+        return w / w.sum() if count else w
+
+    weights, half = np.zeros((steps, 3)), steps // 2
+    weights[:, 0] = bump(steps)
+    weights[:half, 1] = weights[steps - half :, 2] = bump(half)
+    return weights
+
+
+def add_angles(sums: np.ndarray, angles: np.ndarray, done: int, weights: np.ndarray) -> None:
+    """Take the angles (orbit, count), in radians, of steps ``done``, ... into sums (orbit, 5).
+
+    Increments are counted from the first one, up to half a turn to both sides.
+    """
+    increments = np.diff(np.concatenate([sums[:, :1], angles], axis=1), axis=1)
+    if done == 0:
+        increments = increments[:, 1:]
+    if done <= 1 and increments.shape[1]:
+        sums[:, 1] = increments[:, 0]
+    more = increments - sums[:, 1:2]
+    more -= TURN * np.round(more / TURN)
+    start = max(done - 1, 0)
+    sums[:, 2:] += more @ weights[start : start + more.shape[1]]
+    sums[:, 0] = angles[:, -1]
+
+
+def turns_of(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Turns per step, from minus a half to a half, and how far the two halves differ."""
+    rotation = (sums[:, 1] + sums[:, 2]) / TURN
+    return rotation - np.round(rotation), np.abs(sums[:, 3] - sums[:, 4]) / TURN
+
+
+def between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """How far turns per step differ, where whole ones do not count."""
+    difference = one - other
+    return np.abs(difference - np.round(difference))
