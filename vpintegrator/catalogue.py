@@ -106,8 +106,26 @@ def system_summaries() -> list[SystemSummary]:
             structure = "divergence-free" if free else "not divergence-free"
         title, subject = table["title"], table["subject"]
         components = (dim or len(table["state"])) + ("time" in table)
+        if "return_map" in table:
+            components, structure = _of_return_map(table, components, structure)
         result.append(SystemSummary(name, title, subject, components, size, structure))
     return sorted(result, key=lambda summary: (summary.subject, summary.name))
+
+
+def _of_return_map(table: Mapping[str, Any], components: int, structure: str) -> tuple[int, str]:
+    """Number of components and structure of the map, from those of its flow."""
+    own, hamiltonian = table["return_map"], structure == "Hamiltonian"
+    stroboscopic = "time" in table
+    left = components - (1 if stroboscopic or not hamiltonian else 2)
+    times = bool(own.get("return_times", False))
+    plane = stroboscopic and structure == "divergence-free" and left == 2
+    if times and hamiltonian:
+        kept = "volume-preserving map"
+    elif hamiltonian or (plane and not times):
+        kept = "symplectic map"
+    else:
+        kept = "volume-preserving map" if stroboscopic and "not" not in structure else "map"
+    return left + times, kept
 
 
 def recipe_summaries() -> list[RecipeSummary]:

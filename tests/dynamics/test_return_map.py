@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 import vpintegrator as vp
+from vpintegrator.catalogue import system_summaries
 from vpintegrator.dynamics.section import ReturnSection
 from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.errors import InputError
@@ -331,3 +332,26 @@ def test_families_of_return_maps_have_parts():
     assert found[-1] == pytest.approx(family.extended.map(z), abs=1e-9)
     assert found[2, :, :2] == pytest.approx(turned(z[:, :2], 0.3 * np.pi, 0.3), abs=1e-8)
     assert vp.return_map("rigid-body", "z3 = 0.1").partway(z[:, :2], 4) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OSCILLATORS,
+        OSCILLATORS + "return_times = true",
+        SHAKEN,
+        SHAKEN + "return_times = true",
+        'state = ["q", "p"]\ntime = "t"\nperiod = 1\ndivergence_free = true\n'
+        '[vector_field]\nq = "p"\np = "cos(2*pi*t) - q"\n[return_map]\nsection = "t = 0"',
+        'state = ["x", "y", "z"]\n[vector_field]\nx = "y"\ny = "-x"\nz = "1 - z"\n'
+        '[return_map]\nsection = "x = 0"',
+    ],
+)
+def test_the_list_of_the_catalogue_tells_what_a_return_map_is(text, monkeypatch, tmp_path):
+    text = 'title = "a"\nsubject = "b"\n' + text.lstrip().replace('title = "Two oscillators"\n', "")
+    (tmp_path / "own.toml").write_text(text)
+    known = {"own": tmp_path / "own.toml"}
+    monkeypatch.setattr("vpintegrator.catalogue.catalogue", lambda _: known)
+    (summary,) = system_summaries()
+    system = vp.load_system(text)
+    assert (summary.dim, summary.structure) == (system.dim, system.structure)

@@ -69,6 +69,7 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     say("step", dataset.step_text)
     _varied(dataset)
     unit = "t/step" if "step" in dataset.varied else "t"
+    unit = "iteration" if dataset.system.is_discrete else unit
     for name, group in groups.items():
         count, length, _ = group.shape
         span = f"{unit} = {group.times[0]:g} to {group.times[1]:g}" if length else "no times"
@@ -228,6 +229,7 @@ def _inspect_model(path: Path) -> None:
     from vpintegrator.dynamics.region import Region
     from vpintegrator.models import load
     from vpintegrator.reading import read_json
+    from vpintegrator.rollout.start import find_system
 
     model = load(path)
     metadata = model.metadata
@@ -251,6 +253,10 @@ def _inspect_model(path: Path) -> None:
         ("dataset", "dataset"),
         ("kernel", "trained from"),
     )
+    if "system" in metadata and "[return_map]" in metadata["system"]:
+        system = find_system({model.name: model}, None)
+        if returns := system.equations.returns:
+            say("return map", returns.words)
     for key, heading in told_by_training:
         if key in metadata:
             say(heading, _plain(str(metadata[key])))

@@ -101,7 +101,7 @@ def _figure(
         axes.set_ylabel(mathtext(name))
         axes.label_outer()
     if first is not None:
-        first.set_xlabel("time $t$")
+        first.set_xlabel("iteration" if dataset.system.is_discrete else "time $t$")
     if invariants:
         axes = figure.add_subplot(grid[1])
         _invariants(axes, drawn, invariants, style)
