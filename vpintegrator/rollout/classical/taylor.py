@@ -36,8 +36,8 @@ from vpintegrator.rollout.cursor import Cursor
 
 _PAPER = "Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628"
 _ROUNDING = float(np.finfo(np.float64).eps)
-# Steps of h from which the states of all trajectories are held. Where one stretch ends the next
-# begins, from what a snapshot holds.
+# Steps of h whose states are found at once, for all trajectories. Where one stretch ends the next
+# begins, from what a snapshot holds: twice as long, up to so many, so that few steps cost little.
 _STRETCH = 100
 # formulas beyond which heyoka is asked for loops: straight code is faster by a third, but takes
 # it minutes to make
@@ -93,46 +93,58 @@ class TaylorMethod(ClassicalMethod):
 
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
         first = np.array(initial, dtype=np.float64)
-        return _TaylorCursor(self, system, step, first, 0)
+        return _TaylorCursor(self, system, step, first, 0, 1)
 
     def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        return _TaylorCursor(self, system, step, snapshot["state"], int(snapshot["done"]))
+        done, size = int(snapshot["done"]), int(snapshot["size"])
+        return _TaylorCursor(self, system, step, snapshot["state"], done, size)
 
 
 class _TaylorCursor(Cursor):
     def __init__(
-        self, method: TaylorMethod, system: System, step: float, first: np.ndarray, done: int
+        self,
+        method: TaylorMethod,
+        system: System,
+        step: float,
+        first: np.ndarray,
+        done: int,
+        size: int,
     ) -> None:
         self._integrator = _integrator(system, method.tolerance)
         self._clock, self._step = system.clock, step
-        # (trajectory, dim) where the stretch began, the states after it as far as they are known
-        # and not yet given out, and how many of them have been
-        self._first, self._done = first.copy(), done
+        # (trajectory, dim) where the stretch began, how many states after it have been given out,
+        # how many there are in all, and they themselves, once they are known
+        self._first, self._done, self._size = first.copy(), done, size
         self._states: np.ndarray | None = None
 
     def advance(self, count: int) -> np.ndarray:
         states = np.empty((len(self._first), count, self._first.shape[1]))
         filled = 0
         while filled < count:
-            if self._done == _STRETCH:
-                assert self._states is not None
-                self._first, self._done, self._states = self._states[:, -1].copy(), 0, None
             if self._states is None:
                 self._states = self._stretch()
-            taken = min(count - filled, _STRETCH - self._done)
+            if self._done == self._size:
+                self._first, self._done = self._states[:, -1].copy(), 0
+                self._size = min(2 * self._size, _STRETCH)
+                self._states = self._stretch()
+            taken = min(count - filled, self._size - self._done)
             states[:, filled : filled + taken] = self._states[:, self._done : self._done + taken]
             filled, self._done = filled + taken, self._done + taken
         return states
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        return {"state": self._first.copy(), "done": np.array(self._done)}
+        return {
+            "state": self._first.copy(),
+            "done": np.array(self._done),
+            "size": np.array(self._size),
+        }
 
     def _stretch(self) -> np.ndarray:
         """States (trajectory, time, dim) after those where the stretch begins."""
-        integrator, clock = self._integrator, self._clock
-        states = np.full((len(self._first), _STRETCH, self._first.shape[1]), np.nan)
+        integrator, clock, size = self._integrator, self._clock, self._size
+        states = np.full((len(self._first), size, self._first.shape[1]), np.nan)
         finite = np.flatnonzero(np.isfinite(self._first).all(axis=1))
-        lanes, later = integrator.batch_size, self._step * np.arange(_STRETCH + 1)[:, None]
+        lanes, later = integrator.batch_size, self._step * np.arange(size + 1)[:, None]
         phase = self._first if clock is None else self._first[:, :clock]
         for begin in range(0, len(finite), lanes):
             own = finite[begin : begin + lanes]
