@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -160,6 +160,10 @@ class ClassicalFlow(NumericalFlow):
         self.differentiable = isinstance(self.method, OneStepMethod)
         self.system, self.step, self.dim = system, float(step), system.dim
         self.compiled = compiled
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a library is of one process; another makes its own
+        return {**self.__dict__, "compiled": None}
 
     def map(self, windows: np.ndarray) -> np.ndarray:
         if isinstance(self.method, OneStepMethod):

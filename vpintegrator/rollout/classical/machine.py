@@ -189,7 +189,8 @@ def verify(
     last digits of its states changed, which shows how rounding grows.
     """
     generator = np.random.default_rng(0)
-    own = np.asarray(states, dtype=np.float64)[:_CHECKED]
+    own = np.asarray(states, dtype=np.float64)
+    own = own[np.isfinite(own).all(axis=1)][:_CHECKED]
     near = own + _NEAR * np.abs(own).max(initial=0.0) * generator.normal(size=own.shape)
     first = np.concatenate([own, near])
     found = machine(first, step, _STEPS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,8 +13,10 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
+from vpintegrator.rollout.classical import compile_method
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
 from vpintegrator.rollout.neural import compile_for
+from vpintegrator.rollout.period_flow import PeriodFlow
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -34,7 +37,8 @@ class Mover:
     system, step
         Of the model.
     compiled
-        Whether the model runs as machine code; by default where that is possible.
+        Whether the model, or a classical method, runs as machine code; by default where that is
+        possible.
     """
 
     flow: NumericalFlow | None = None
@@ -46,7 +50,7 @@ class Mover:
     def move(self) -> Move:
         """The function that gives the next ``count`` states (n, count, dim) of states (n, dim)."""
         if self.flow is not None:
-            return _by_cursor(self.flow)
+            return _classical(self.flow, self.compiled)
         assert self.model is not None
         stamp = self.model.stat().st_mtime_ns
         return _loaded(self.model, stamp, self.system, self.step, self.compiled)
@@ -97,6 +101,29 @@ def move_model(
     def move(states: np.ndarray, count: int) -> np.ndarray:
         with torch_threads(1):
             return machine.advance(states[:, None], count)[0]
+
+    return move
+
+
+def _classical(flow: NumericalFlow, compiled: bool | None) -> Move:
+    """Of a flow that is no model: as machine code where that is wanted and possible."""
+    if isinstance(flow, PeriodFlow):
+        flow = copy(flow)
+        inner = flow.inner = copy(flow.inner)
+    elif isinstance(flow, ClassicalFlow):
+        flow = inner = copy(flow)
+    else:
+        return _by_cursor(flow)
+
+    tried = compiled is False
+
+    def move(states: np.ndarray, count: int) -> np.ndarray:
+        nonlocal tried
+        if not tried and inner.compiled is None:
+            tried = True
+            whole = flow.lifted(states) if isinstance(flow, PeriodFlow) else states
+            inner.compiled = compile_method(inner.method, inner.system, whole, inner.step, compiled)
+        return flow.start(states[:, None]).advance(count)
 
     return move
 

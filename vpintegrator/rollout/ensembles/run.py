@@ -133,7 +133,8 @@ def ensemble(
     overwrite
         Whether a file of that name, and the shards beside it, may be replaced.
     compiled
-        Whether a model runs as machine code; by default where that is possible.
+        Whether a model, or an explicit or splitting method, runs as machine code; by default where
+        that is possible.
     progress
         Called with the numbers of states found and wanted.
 
@@ -212,7 +213,7 @@ def _as_flow(flow: Integrator | NumericalFlow) -> tuple[NumericalFlow, Integrato
 
 def _here(flow: NumericalFlow, model: Integrator | None, compiled: bool | None) -> Move:
     if model is None:
-        return Mover(flow).move()
+        return Mover(flow, compiled=compiled).move()
     return move_model(model, flow.system, flow.step, compiled)
 
 
@@ -221,7 +222,7 @@ def _mover(
 ) -> Mover:
     """What other processes make the flow of: a model lies in the folder of the shards."""
     if model is None:
-        return Mover(flow)
+        return Mover(flow, compiled=compiled)
     from vpintegrator.models import save
 
     path = folder.resolve() / _MODEL
