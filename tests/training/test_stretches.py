@@ -75,7 +75,7 @@ def test_stretches_learned_one_by_one_are_near_the_whole_map(tmp_path, text, ste
     pairs = training.held_out(model)
     plain = make({"functions": "polynomial", "degree": 4, "depth": model.arguments["depth"]})
     training.normalise(plain)
-    assert relative_error(model, *pairs) < min(0.1 * relative_error(plain, *pairs), 0.1)
+    assert relative_error(model, *pairs) < min(0.2 * relative_error(plain, *pairs), 0.2)
     assert "stretches" in model.choices[-1]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from vpintegrator.dynamics.solve import solve
 from vpintegrator.dynamics.system import System
 
-_TOLERANCE = 1e-11  # they lead to a beginning, not to a result
+_TOLERANCE = 1e-8  # they lead to a beginning, not to a result
 
 
 def partway(system: System, initial: np.ndarray, step: float, parts: int) -> np.ndarray | None:

@@ -14,7 +14,7 @@ from vpintegrator.dynamics.crossings import Goal, advance
 from vpintegrator.dynamics.own_steps import OwnSteps
 from vpintegrator.dynamics.returning import ReturnMap
 
-_TOLERANCE = 1e-11  # the states lead to a beginning, not to a result
+_TOLERANCE = 1e-10  # the states lead to a beginning, not to a result
 _FEWEST = 64  # times at which the angle of a ray is looked at
 _NEWTON = 6
 

@@ -31,11 +31,11 @@ from vpintegrator.training.training_data import TrainingData
 
 NEAR = 0.9  # how far from 1 the eigenvalues of a stretch are: it turns by some 50 degrees
 _MOST_OF = 0.9  # of them
-_CLOSE = 1e-5  # how far two states are apart, in units of their spread
-_MOST = 48  # stretches of the whole way
+_CLOSE = 1e-3  # how far two states are apart, in units of their spread
+_PROBED = (12, 48)  # stretches of the whole way, few before many: fields may be expensive
 _UNITS = 2  # of layers for each stretch
 _DEGREES = (8, 6, 5, 4, 3)
-_STATES, _FEW = 3_000, 100
+_STATES, _FEW = 1_000, 40
 _HELD_OUT = 0.1
 _SEED = 0
 
@@ -68,9 +68,9 @@ def by_stretches(
     if probe is None:
         return None
     data.normalise(probe)
-    number = _stretches_of(probe, data)
-    model = None if number is None else _made(make, sizes, number)
-    if number is None or model is None:
+    number = next(filter(None, (_stretches_of(probe, data, most) for most in _PROBED)), 0)
+    model = _made(make, sizes, number) if number else None
+    if model is None:
         return None
     data.normalise(model)
     reversible = isinstance(model.core, Reversible)
@@ -84,12 +84,16 @@ def by_stretches(
         states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
     stacked = list(layers(model))
     size = len(stacked) // number
+    before = states[0]
     for k in range(number):
         own = stacked[k * size : (k + 1) * size]
         if k:  # the one before is nearly the same
             for new, old in zip(own, stacked[(k - 1) * size : k * size], strict=True):
                 new.load_state_dict(old.state_dict())
-        train(_alone(model, own), _Stretch(data, states[k], states[k + 1]))
+        part, pairs = _alone(model, own), _Stretch(data, before, states[k + 1])
+        train(part, pairs)
+        # each takes away the errors of those before it
+        before = _images(part, before)
     model.choices.append(
         f"training begins with the {number * (1 + reversible)} stretches of a step, "
         + ("the later half of them learned one by one" if reversible else "learned one by one")
@@ -116,8 +120,8 @@ def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | Non
     return None
 
 
-def _stretches_of(model: Integrator, data: TrainingData) -> int | None:
-    """How many stretches each stack of layers is for; None where even the shortest is far.
+def _stretches_of(model: Integrator, data: TrainingData, most: int) -> int:
+    """How many stretches each stack of layers is for; 0 where all of the way are too few.
 
     Eigenvalues of the map's derivative tell, and not its size: a shear may be large.
     """
@@ -128,20 +132,20 @@ def _stretches_of(model: Integrator, data: TrainingData) -> int | None:
     for k, i in enumerate(moving):
         beside[k, :, i] += _CLOSE * float(model.state_scale[i])
     several = np.concatenate([start[None], beside]).reshape(-1, model.dim)
-    states = partway(data.dataset.system, several, data.dataset.step, _MOST)
+    states = partway(data.dataset.system, several, data.dataset.step, most)
     if states is None:
-        return None
+        return 0
     z = model.normalised(torch.from_numpy(states)).numpy(force=True)[..., moving]
     z = z.reshape(len(z), -1, len(start), len(moving))
     tangent = (z[:, 1:] - z[:, :1]).transpose(0, 2, 3, 1)  # (part, state, component, vector)
-    own = _MOST // 2 if isinstance(model.core, Reversible) else _MOST
+    own = most // 2 if isinstance(model.core, Reversible) else most
     for number in (n for n in range(1, own + 1) if own % n == 0):
         every = own // number
         of_stretch = tangent[every:] @ np.linalg.pinv(tangent[:-every])
         moved = abs(np.linalg.eigvals(of_stretch) - 1).max(-1)
         if np.quantile(moved, _MOST_OF) <= NEAR:
             return number
-    return None
+    return 0
 
 
 def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarray:
@@ -161,6 +165,14 @@ def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
     if part.clock:
         part._buffers = {**part._buffers, "advance": torch.zeros_like(part.get_buffer("advance"))}
     return part
+
+
+@torch.no_grad()
+def _images(model: Integrator, states: np.ndarray) -> np.ndarray:
+    """Those of states (state, dim), and the states themselves where there are none."""
+    found = model(torch.from_numpy(states)[:, None].to(model.scale))[:, 0].double()
+    images = found.numpy(force=True)
+    return np.where(np.isfinite(images), images, states)
 
 
 class _Stretch(TrainingData):
