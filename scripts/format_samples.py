@@ -129,6 +129,8 @@ def dataset_numbers(path: Path) -> dict[str, Any]:
             "varied": {name: list(bounds) for name, bounds in dataset.varied.items()},
             "last conditions": values["test"][-1].tolist(),
         }
+    if dataset.system.is_discrete:
+        family["image"] = dataset.system.map(groups["test"][:, 0]).tolist()
     return family | {
         "system": dataset.system.name,
         "step": step,
@@ -218,6 +220,23 @@ def saved(path: Path, model: Any, dataset: vp.data.Dataset) -> dict[str, Any]:
     model.metadata["dataset"] = dataset.path.name  # not where it was
     vp.save(model, path)
     return {path.name: model_numbers(path)}
+
+
+def make_maps(folder: Path, _: Path) -> dict[str, Any]:
+    """Of a map by formula, and of return maps: stroboscopic, by section, and of every energy."""
+    numbers = {}
+    poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
+        "formula": ("standard-map", {}),
+        "stroboscopic": (vp.return_map("forced-duffing", "t = 0", return_times=True), {}),
+        "section": (poincare, {}),
+        "section-family": (poincare, {"vary": {"energy": [0.05, 0.1]}}),
+    }
+    for name, (system, options) in kinds.items():
+        path = folder / f"{name}.h5"
+        vp.generate(system, path, count=6, steps=2, seed=5, **options)
+        numbers[path.name] = dataset_numbers(path)
+    return numbers
 
 
 def make_model(folder: Path, dataset: Path) -> dict[str, Any]:
@@ -312,6 +331,7 @@ def make_rollout_checkpoint(folder: Path, dataset: Path) -> dict[str, Any]:
 # a format, and what tells samples of it apart
 MAKERS: dict[tuple[str, str], Callable[[Path, Path], dict[str, Any]]] = {
     ("dataset", ""): make_family,
+    ("dataset", "-maps"): make_maps,
     ("model", ""): make_model,
     ("model", "-symplectic"): make_symplectic_models,
     ("model", "-families"): make_families,
