@@ -8,10 +8,17 @@ from click.testing import CliRunner
 import vpintegrator as vp
 from vpintegrator.cli import plot
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.density import FEW, coarser, draw_counts, scale_of_counts
+from vpintegrator.plotting.density import (
+    FEW,
+    coarser,
+    draw_counts,
+    ends_of_scale,
+    scale_of_counts,
+)
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
 from vpintegrator.plotting.figures import ENSEMBLE_FIGURES
 from vpintegrator.plotting.figures.rotation_profile import branch
+from vpintegrator.plotting.initial_states import InitialCells
 from vpintegrator.plotting.style import STYLES, luminance
 
 
@@ -79,6 +86,34 @@ def test_rotation_is_one_curve(folder):
     assert figure.axes[0].get_ylabel() == "turns per step"
 
 
+def test_frequency_maps_are_of_many_orbits_over_a_plane(tmp_path):
+    system = vp.load_system("harmonic-oscillator")
+    generator = np.random.default_rng(0)
+    initial = generator.uniform(-1, 1, (600, 2))
+    flow = vp.rollout.as_flow("implicit-midpoint", system, 0.5)
+    found = vp.rollout.ensemble(flow, tmp_path / "a.h5", initial=initial, steps=50)
+    declared = ENSEMBLE_FIGURES["frequency"]
+    scene = EnsembleScene({"one": found})
+    assert declared.applies(scene)
+    image = declared.draw(scene).axes[0].images[0].get_array()
+    np.testing.assert_allclose(image.compressed(), -np.arctan(0.25) / np.pi, atol=1e-7)
+    cells = InitialCells(found)
+    assert cells.count.sum() == 600
+    np.testing.assert_allclose(
+        np.nansum(cells.mean(initial[:, 0], np.ones(600, bool)) * cells.count), initial[:, 0].sum()
+    )
+    few = type(found)(**{**vars(found), "initial": initial * [1, 0]})
+    assert not declared.applies(EnsembleScene({"one": few}))
+
+
+def test_colours_differ_where_most_counts_lie():
+    counts = np.full((100, 100), 1000)
+    counts[0, :3], counts[1, 0], counts[2:4] = 1, 10**6, 0
+    low, high = ends_of_scale([counts])
+    assert low == 1000 and high == 2000
+    assert ends_of_scale([counts * 0]) == (1.0, 2.0)
+
+
 def test_counts_in_larger_cells():
     counts = np.arange(35).reshape(5, 7)
     assert coarser(counts, 7) is counts
@@ -103,7 +138,7 @@ def test_few_points_are_dots():
     axes = matplotlib.figure.Figure().subplots()
     counts = np.zeros((4, 4), int)
     counts[1, 2] = 3
-    assert draw_counts(axes, counts, ((0, 4), (0, 4)), STYLES["paper"], 3.0) is None
+    assert draw_counts(axes, counts, ((0, 4), (0, 4)), STYLES["paper"], (1.0, 3.0)) is None
     np.testing.assert_array_equal(axes.collections[0].get_offsets(), [[2.5, 1.5]])
-    image = draw_counts(axes, counts * FEW, ((0, 4), (0, 4)), STYLES["paper"], 3.0)
+    image = draw_counts(axes, counts * FEW, ((0, 4), (0, 4)), STYLES["paper"], (1.0, 3.0))
     assert image.get_array().mask.sum() == 15

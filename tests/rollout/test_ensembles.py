@@ -19,7 +19,7 @@ from hypothesis import given
 import vpintegrator as vp
 from vpintegrator.cli import rollout
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.ensembles import is_ensemble, shard
+from vpintegrator.rollout.ensembles import is_ensemble, run, shard
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
 from vpintegrator.rollout.ensembles.statistics import Statistics
@@ -308,15 +308,15 @@ def test_the_region_of_a_model_is_its_escape(model, tmp_path):
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("standard.toml").write_text(STANDARD_MAP, encoding="utf-8")
-    run = CliRunner().invoke
+    call = CliRunner().invoke
     few = ["--ensemble", "50", "--steps", "30", "--resolution", "40x30"]
     start = ["--initial", "0:3,0:1"]
-    result = run(rollout.main, ["--system", "standard.toml", *few, *start, "--rotation", "q"])
+    result = call(rollout.main, ["--system", "standard.toml", *few, *start, "--rotation", "q"])
     assert result.exit_code == 0, result.output
     found = vp.rollout.open_ensemble("standard-ensemble.h5")
     assert found.density.shape == (30, 40) and len(found.initial) == 49
     assert found.initial[-1].tolist() == [3.0, 1.0] and found.plan.angle == 0
-    result = run(rollout.main, ["--system", "pendulum", "--against", "rk4", *few, "--json"])
+    result = call(rollout.main, ["--system", "pendulum", "--against", "rk4", *few, "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["table"][0]["states"] == 50 * 31
     for wrong, said in (
@@ -327,7 +327,7 @@ def test_the_command(tmp_path, monkeypatch):
         (["--against", "rk4", *few, "--resolution", "big"], "cells on a side"),
         (["--against", "rk4", *few, "--workers", "2", "--scheduler", "a"], "has its own"),
     ):
-        result = run(rollout.main, ["--system", "pendulum", *wrong, "-o", "b.h5"])
+        result = call(rollout.main, ["--system", "pendulum", *wrong, "-o", "b.h5"])
         assert result.exit_code == 2 and said in result.output, result.output
     assert not Path("b.h5").exists()
 
@@ -353,3 +353,30 @@ def test_an_ensemble_of_nothing_is_none(pendulum, tmp_path):
     )
     assert found.density.sum() == 0 and found.confined.tolist() == [0.0] * 5
     assert replace(found, rotation=None).table()[0]["states"] == 0
+
+
+def test_whole_turns_are_those_of_the_flow():
+    """An oscillator of the frequency 2.7 turns clockwise 2.7 times in a period of its forcing."""
+    system = vp.load_system(
+        """
+        state = ["q", "p"]
+        time = "t"
+        period = "2*pi"
+        hamiltonian = "2.7*(p**2 + q**2)/2 - 0.3*q*cos(t)"
+        """
+    )
+    returns = vp.return_map(system, "t = 0")
+    flow = vp.rollout.ExactMap(returns)
+    centre = vp.rollout.periodic_point(flow, [0.3, 0.1])
+    turns = run.turns_between_returns(returns, (0, 1), tuple(centre))
+    np.testing.assert_allclose(turns, -2.7, atol=1e-6)
+    assert run.turns_between_returns(vp.load_system(STANDARD_MAP), (0, 1), (0.0, 0.0)) == 0.0
+
+
+def test_turns_are_told_with_whole_ones():
+    asked = plan(vp.load_system("harmonic-oscillator"), steps=20, near=-1.8, centre=(0.0, 0.0))
+    angles = -2 * np.pi * 0.7 * np.arange(21)
+    statistics = Statistics(asked, 1)
+    states = np.stack([np.cos(angles), np.sin(angles)], axis=-1)[None]
+    statistics.add(np.arange(1), states, 0)
+    np.testing.assert_allclose(statistics.counts.rotation, -1.7, atol=1e-13)

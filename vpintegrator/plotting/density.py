@@ -19,7 +19,7 @@ from vpintegrator.plotting.style import Style
 
 FEW = 20_000  # points up to which each is a dot
 _LEAST_SEEN = 0.28  # of the scale, from the paper's side: what a single point begins at
-_TOP = 0.9995  # of the cells that are not empty: brighter ones have the same colour
+_ENDS = 0.02, 0.9995  # of the cells that are not empty: between them the colours differ
 _DOT = 900.0  # square points of all dots together
 
 
@@ -40,10 +40,11 @@ def coarser(counts: np.ndarray, most: int) -> np.ndarray:
     return padded.reshape(rows // factor, factor, columns // factor, factor).sum(axis=(1, 3))
 
 
-def brightest(counts: list[np.ndarray]) -> float:
-    """Where the scale of some panels ends."""
+def ends_of_scale(counts: list[np.ndarray]) -> tuple[float, float]:
+    """Between which counts the colours of some panels differ."""
     seen = np.concatenate([np.asarray(each)[np.asarray(each) > 0] for each in counts])
-    return float(np.quantile(seen, _TOP)) if seen.size else 1.0
+    low, high = np.quantile(seen, _ENDS) if seen.size else (1.0, 1.0)
+    return float(low), float(max(high, 2 * low))
 
 
 def draw_counts(
@@ -51,7 +52,7 @@ def draw_counts(
     counts: np.ndarray,
     view: tuple[tuple[float, float], tuple[float, float]],
     style: Style,
-    top: float,
+    ends: tuple[float, float],
 ) -> AxesImage | None:
     """Counts (rows, columns) of the cells of a view as an image; gives what a colour bar needs.
 
@@ -73,7 +74,7 @@ def draw_counts(
         aspect="auto",
         interpolation="nearest",
         cmap=scale_of_counts(style),
-        norm=LogNorm(1, max(top, 2.0)),
+        norm=LogNorm(*ends),
         rasterized=True,
     )
 

@@ -179,9 +179,7 @@ def _together(
     for source in sources:
         each = source if isinstance(source, EnsembleStatistics) else open_ensemble(source)
         first = next(iter(found.values()), each)
-        if each.system.components != first.system.components or (
-            each.plan.names != first.plan.names
-        ):
+        if each.plan.names != first.plan.names:
             raise InputError(f"{each.title} and {first.title} are not of the same plane")
         name = each.name
         while name in found:

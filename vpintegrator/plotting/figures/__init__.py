@@ -10,6 +10,7 @@ from vpintegrator.plotting.figures.coordinates import COORDINATES
 from vpintegrator.plotting.figures.ensemble_density import DENSITY
 from vpintegrator.plotting.figures.error_curves import ERRORS
 from vpintegrator.plotting.figures.escape_times import ESCAPE
+from vpintegrator.plotting.figures.frequency_map import FREQUENCY
 from vpintegrator.plotting.figures.invariant_curves import INVARIANTS
 from vpintegrator.plotting.figures.map_portraits import MAP
 from vpintegrator.plotting.figures.overview import OVERVIEW
@@ -42,5 +43,5 @@ MODEL_FIGURES: dict[str, FigureDeclaration[ModelScene]] = {
     figure.name: figure for figure in (TRAINING, ATTENTION)
 }
 ENSEMBLE_FIGURES: dict[str, FigureDeclaration[EnsembleScene]] = {
-    figure.name: figure for figure in (DENSITY, ROTATION, ESCAPE)
+    figure.name: figure for figure in (DENSITY, ROTATION, FREQUENCY, ESCAPE)
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.figure
 
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.density import FEW, brightest, coarser, draw_counts
+from vpintegrator.plotting.density import FEW, coarser, draw_counts, ends_of_scale
 from vpintegrator.plotting.ensemble_scene import EnsembleScene
 from vpintegrator.plotting.layout import hide_inner_labels
 from vpintegrator.plotting.names import grouped
@@ -24,9 +24,9 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     most = int(_ROOM * width / columns * style.dots_per_inch)
     counts = {name: coarser(each.density, most) for name, each in ensembles.items()}
-    top, image = brightest(list(counts.values())), None
+    ends, image = ends_of_scale(list(counts.values())), None
     for k, (axes, name) in enumerate(zip(panels, ensembles, strict=False)):
-        drawn = draw_counts(axes, counts[name], ensembles[name].plan.view, style, top)
+        drawn = draw_counts(axes, counts[name], ensembles[name].plan.view, style, ends)
         image = image or drawn
         x, y = scene.axes_names
         axes.set(xlabel=x, ylabel=y)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,10 +11,11 @@ from matplotlib.image import AxesImage
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import draw_dots, scale_of_counts
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
+from vpintegrator.plotting.initial_states import InitialCells
 from vpintegrator.rollout import EnsembleStatistics
 
 _HEIGHT = 20  # em
-_CELLS, _IN_A_CELL = 400, 4  # on a side at most; trajectories wanted in one
+_HALF = 0.5  # of those that start in a cell: a part that leaves
 _LONG = 100  # steps from which on both axes are logarithmic
 
 
@@ -46,53 +45,21 @@ def _map(
     axes: Axes, scene: EnsembleScene, found: EnsembleStatistics, last: int
 ) -> AxesImage | None:
     """When those that start in a cell leave, in the geometric mean; grey where most stay."""
-    style, plan = scene.style, found.plan
-    x, y = (found.initial[:, k] for k in plan.pair)
-    if not (np.ptp(x) > 0 and np.ptp(y) > 0):
+    style = scene.style
+    if not InitialCells.apply(found):
         label, _, where = coordinate(found)
         gone = found.left >= 0
         draw_dots(axes, where[gone], np.maximum(found.left[gone], 0.5), style.foreground, style)
         axes.set(yscale="log", xlabel=label, ylabel="steps until outside")
         return None
-    view, columns, rows = ((x.min(), x.max()), (y.min(), y.max())), _cells(x), _cells(y)
-    flat = _place(y, rows) * columns + _place(x, columns)
-    size = rows * columns
-    there = np.bincount(flat, minlength=size)
-    gone = found.left >= 0
-    left = np.bincount(flat[gone], minlength=size)
-    logarithms = np.log(np.maximum(found.left[gone], 1))
-    total = np.bincount(flat[gone], weights=logarithms, minlength=size)
-    with np.errstate(all="ignore"):
-        mean = np.exp(total / left)
-    shown = np.where(2 * left >= np.maximum(there, 1), mean, np.nan).reshape(rows, columns)
-    stay = np.where((there > 0) & (2 * left < there), 1.0, np.nan).reshape(rows, columns)
-    options: dict[str, Any] = {
-        "origin": "lower",
-        "extent": (*view[0], *view[1]),
-        "aspect": "auto",
-        "interpolation": "nearest",
-        "rasterized": True,
-    }
-    axes.grid(False)
-    axes.imshow(stay, cmap="gray", vmin=0, vmax=1.3 if not style.dark else 3.0, **options)
-    names = scene.axes_names
-    axes.set(xlabel=f"initial {names[0]}", ylabel=f"initial {names[1]}")
+    cells, gone = InitialCells(found), found.left >= 0
+    share = cells.total(np.ones(gone.sum()), gone) / np.maximum(cells.count, 1)
+    mean = np.exp(cells.mean(np.log(np.maximum(found.left[gone], 1)), gone))
+    stay = np.where((cells.count > 0) & (share < _HALF), 1.0, np.nan)
+    cells.draw(axes, scene, stay, cmap="gray", vmin=0, vmax=3.0 if style.dark else 1.3)
     scale = scale_of_counts(style, 0.12)
-    return axes.imshow(np.ma.masked_invalid(shown), cmap=scale, norm=LogNorm(1, last), **options)
-
-
-def _cells(values: np.ndarray) -> int:
-    """Cells along an axis: one for each value of a grid, or as many as are filled."""
-    different = len(np.unique(values))
-    if different**2 <= 2 * len(values):
-        return min(different, _CELLS)
-    return int(np.clip(np.sqrt(len(values) / _IN_A_CELL), 4, _CELLS))
-
-
-def _place(values: np.ndarray, count: int) -> np.ndarray:
-    """The cell of each value, of so many from the least to the largest."""
-    part = (values - values.min()) / np.ptp(values)
-    return np.clip(np.floor(part * count), 0, count - 1).astype(np.int64)
+    shown = np.where(share >= _HALF, mean, np.nan)
+    return cells.draw(axes, scene, shown, cmap=scale, norm=LogNorm(1, last))
 
 
 def _fractions(axes: Axes, scene: EnsembleScene) -> None:

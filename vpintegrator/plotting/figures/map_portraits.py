@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 
 from vpintegrator.plotting.captions import divergence
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.density import FEW, brightest, draw_counts, draw_dots
+from vpintegrator.plotting.density import FEW, draw_counts, draw_dots, ends_of_scale
 from vpintegrator.plotting.layout import (
     grid_of_portraits,
     hide_inner_labels,
@@ -62,10 +62,10 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     cells = min(int(_ROOM * width / columns * style.dots_per_inch), _MOST)
     many = max(map(_count, drawn.values())) > FEW
     counts = {name: _counts(points, view, cells) for name, points in drawn.items()} if many else {}
-    top, image = brightest([*counts.values()]) if many else 1.0, None
+    ends, image = ends_of_scale([*counts.values()]) if many else (1.0, 2.0), None
     for place, (axes, name) in enumerate(zip(panels, drawn, strict=False)):
         if many:
-            image = draw_counts(axes, counts[name], view, style, top) or image
+            image = draw_counts(axes, counts[name], view, style, ends) or image
         else:
             _dots(axes, scene, drawn[name])
             axes.set(xlim=view[0], ylim=view[1])

@@ -47,7 +47,7 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
         figsize=(style.narrow * 1.25, style.em * (_PROFILE + _CHANGE + 4)), layout="constrained"
     )
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _CHANGE])
-    curves = {name: branch(found) for name, found in shown.items()}
+    curves = _curves(scene)
     sign = -1 if all(np.median(turns) < 0 for _, turns, _ in curves.values()) else 1
     for name, (where, turns, change) in curves.items():
         colour = scene.looks[name].colour
@@ -75,6 +75,18 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
+
+
+def _curves(scene: EnsembleScene) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Those of :func:`branch`, all with the whole turns of the first."""
+    curves: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    for name, found in _shown(scene).items():
+        where, turns, change = branch(found)
+        if curves:
+            first = next(iter(curves.values()))[1]
+            turns = turns + np.round(np.median(first) - np.median(turns))
+        curves[name] = where, turns, change
+    return curves
 
 
 def _label(above: Axes, below: Axes, scene: EnsembleScene, sign: int) -> None:
@@ -105,8 +117,9 @@ def _shown(scene: EnsembleScene) -> dict[str, EnsembleStatistics]:
 
 def _caption(scene: EnsembleScene) -> list[str]:
     sentences = []
-    for name, found in _shown(scene).items():
-        where, turns, change = branch(found)
+    shown = _shown(scene)
+    for name, (where, turns, change) in _curves(scene).items():
+        found = shown[name]
         regular = change < REGULAR
         span = ""
         if regular.any():
@@ -122,9 +135,10 @@ def _caption(scene: EnsembleScene) -> list[str]:
         if plan.angle is not None
         else f"about ({', '.join(f'{x:.4g}' for x in plan.centre or ())})"
     )
+    whole = "whole ones as of the flow between returns" if plan.near else "up to whole ones"
     return [
         *sentences,
-        f"Turns {about}, counted up to whole ones, averaged with smooth weights. Below, the "
+        f"Turns {about}, {whole}, averaged with smooth weights. Below, the "
         "difference between the halves of the way: chaotic orbits, faint above, lie high.",
     ]
 

@@ -42,6 +42,9 @@ class EnsemblePlan:
         The point of the plane about which they are.
     angle
         Or the number of a component that is an angle, which advances.
+    near
+        Turns per step beside the centre with whole ones, where it is known how often the flow goes
+        round between two returns; those of orbits are given at most half a turn from it.
     """
 
     system: System
@@ -54,6 +57,7 @@ class EnsemblePlan:
     turning: bool = True
     centre: tuple[float, float] | None = None
     angle: int | None = None
+    near: float = 0.0
 
     @property
     def names(self) -> tuple[str, str]:
@@ -116,6 +120,7 @@ class EnsemblePlan:
             "escape": self.escape.words,
             "region": None if region is None else json.loads(region.text),
             "rotation": (self.centre and list(self.centre)) if rotation is None else rotation,
+            "near": self.near,
         }
 
 

@@ -49,9 +49,9 @@ class EnsembleStatistics:
     left
         First step at which a trajectory is outside, -1 if it never is, (trajectory,).
     rotation, change
-        Turns per step, counterclockwise in the plane, from minus a half to a half: whole turns
-        cannot be seen. And the difference between the first and the second half of the way, small
-        on tori and not in chaos. (trajectory,); NaN of those that left, None if not asked for.
+        Turns per step, counterclockwise in the plane, at most half a turn from ``plan.near``, as
+        whole turns cannot be seen; and the difference between the halves of the way, small on tori
+        and not in chaos. (trajectory,); NaN of those that left, None if not asked for.
 
     Examples
     --------
@@ -219,6 +219,7 @@ def _read_plan(root: StoredGroup, system: System, path: Path) -> EnsemblePlan:
     stored, names = root.json("plan"), [*system.components]
     plane, view, cells = (stored.get(key) for key in ("plane", "view", "cells"))
     steps, rotation, words = stored.get("steps"), stored.get("rotation"), stored.get("escape")
+    near = stored.get("near", 0.0)
     sound = (
         _is_list(plane, 2, str)
         and {*plane} <= {*names}
@@ -231,6 +232,8 @@ def _read_plan(root: StoredGroup, system: System, path: Path) -> EnsemblePlan:
         and type(steps) is int
         and 1 <= steps < 2**31
         and isinstance(words, str)
+        and isinstance(near, int | float)
+        and abs(near) < 1e9
         and (rotation is None or rotation in names or _is_list(rotation, 2, int | float))
     )
     if not sound:
@@ -253,6 +256,7 @@ def _read_plan(root: StoredGroup, system: System, path: Path) -> EnsemblePlan:
         turning=rotation is not None,
         centre=tuple(map(float, rotation)) if isinstance(rotation, list) else None,  # type: ignore[arg-type]
         angle=angle,
+        near=float(near),
     )
 
 

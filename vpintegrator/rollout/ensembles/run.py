@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _TRIAL = 256  # trajectories and steps that show where states go
 _MODEL = "model.safetensors"
+_BESIDE, _PARTS = 1e-3, 64  # how far beside a centre, and how often a flow is looked at on its way
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,31 @@ def make_plan(
     ranges = {} if region is None else region.components
     view = read_view(system, pair, measures.view) or usual_view(pair, system, seen, ranges)
     turning, centre, angle = _turning(flow, pair, measures.rotation, seen)
-    return EnsemblePlan(system, steps, pair, view, columns, rows, escape, turning, centre, angle)
+    near = turns_between_returns(system, pair, centre) if centre is not None else 0.0
+    return EnsemblePlan(
+        system, steps, pair, view, columns, rows, escape, turning, centre, angle, near
+    )
+
+
+def turns_between_returns(
+    system: System, pair: tuple[int, int], centre: tuple[float, float]
+) -> float:
+    """Turns per step beside the centre with whole ones, of a return map of two components.
+
+    Its flow is followed from the centre and from a state beside it, between two returns. 0 of
+    other maps: how often they go round between two steps means nothing.
+    """
+    if system.flow is None or system.dim != 2:
+        return 0.0
+    states = np.zeros((2, 2))
+    states[:, list(pair)] = centre
+    states[1] += _BESIDE * np.maximum(np.abs(states[1]), 1.0)
+    way = system.partway(states, _PARTS)
+    if way is None or not np.isfinite(way).all():
+        return 0.0
+    offset = (way[:, 1] - way[:, 0])[:, list(pair)]
+    angles = np.unwrap(np.arctan2(offset[:, 1], offset[:, 0]))
+    return float((angles[-1] - angles[0]) / (2 * np.pi))
 
 
 def _inside(escape: Escape, system: System, states: np.ndarray) -> np.ndarray:

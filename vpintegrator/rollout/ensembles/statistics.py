@@ -32,8 +32,8 @@ class Counts:
     left
         The first step at which each is outside, -1 if it never is, (trajectory,), int32.
     rotation, change
-        Turns per step of each, from minus a half to a half, and the difference between the two
-        halves of its way, (trajectory,); NaN where it left. None where they are not asked for.
+        Turns per step of each, at most half a turn from the plan's, and the difference between the
+        two halves of its way, (trajectory,); NaN where it left. None where they are not asked for.
     """
 
     density: np.ndarray
@@ -97,6 +97,7 @@ class Statistics:
         if self._plan.turning:
             gone = self.left >= 0
             rotation, change = (np.where(gone, np.nan, x) for x in turns_of(self._turned))
+            rotation -= np.round(rotation - self._plan.near)
         return Counts(self._density, int(self._off[0]), self.left, rotation, change)
 
     def _add(
