@@ -216,6 +216,25 @@ def turns(count: int, length: int) -> Picture:
     return draw
 
 
+def strobe(count: int, length: int) -> Picture:
+    """Once in a period of the equations, in the first plane that the system file names."""
+
+    def draw(axes: Axes, system: System, states: np.ndarray) -> None:
+        i, j = planes_of(system)[0]
+        initial = system.sample_initial(count, np.random.default_rng(5))
+        initial[:, -1] = 0
+        step = system.period / FINE / 2
+        orbits = vp.integrate(system, "rk4", initial, step, 2 * FINE * length)[:, :: 2 * FINE]
+        for angle, turn in system.periods.items():
+            orbits[..., angle] -= turn * np.round(orbits[..., angle] / turn)
+        for orbit, colour in zip(orbits, itertools.cycle(ORBIT_COLOURS), strict=False):
+            axes.plot(orbit[:, i], orbit[:, j], ".", color=colour, ms=1.8, mew=0)
+        name_axes(axes, system.components[i], system.components[j])
+        axes.set_title(f"{system.time} = 0", loc="right", fontsize=6, color="0.4")
+
+    return draw
+
+
 def iterates(count: int, length: int) -> Picture:
     """Orbits of a map in the first plane that its file names; angles within a period about 0."""
 
@@ -308,6 +327,7 @@ PICTURES: dict[str, Picture] = {
     "linear-wave": space_time(slice(0, 31), "point"),
     "lotka-volterra-2d": plane(),
     "lotka-volterra-3d": corner,
+    "many-waves": strobe(32, 300),
     "morse": plane(),
     "outer-solar-system": bodies(3),
     "pendulum": plane(),

@@ -44,6 +44,13 @@ def test_stroboscopic_maps(run, step, crossings):
     assert system.equations.returns.crossings == crossings and system.components == ("q", "p")
 
 
+def test_a_stroboscopic_map_of_what_a_recipe_describes(run):
+    result = run(main, "field-lines-two", "--step", "period", "--count", "9", "--steps", "1")
+    assert result.exit_code == 0, result.output
+    dataset = open_dataset("field-lines-two-map.h5")
+    assert dataset.parameters["m"] == [2, 5] and dataset.system.components == ("Z", "u")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -519,3 +519,18 @@ def test_tunes_of_the_ring_of_cells():
     for _ in range(8):
         cells = system.map(cells)
     np.testing.assert_allclose(turn.map(states), cells, rtol=1e-14)
+
+
+def test_very_many_waves_are_the_standard_map():
+    """A sum of 2M + 1 waves is a kick once in a period, 4 pi**2 A sin(q), smeared out over 1/M."""
+    amplitude = 0.3 / (4 * np.pi**2)
+    system = load_system("many-waves", amplitude=[amplitude] * 201)
+    kicked = load_system("standard-map", K=0.3)
+    q, p = 0.7, 0.9
+    # in units of the standard map the time of a period is 1; half a drift before and after the kick
+    begin = [q - np.pi * p / (2 * np.pi), p / (2 * np.pi), -np.pi]
+    found = orbit(system, begin, 2 * np.pi, rtol=1e-8)[0, -1]
+    momentum = p - 0.3 * np.sin(q)
+    np.testing.assert_allclose(found[:2], [q + momentum / 2, momentum / (2 * np.pi)], atol=2e-3)
+    mirror = kicked.map(np.array([q + np.pi, p]))  # the kick is the other way round there
+    assert mirror[1] == pytest.approx(momentum)

@@ -157,6 +157,7 @@ def generate_dataset(
 
 def _recipe(source: str, parameters: Mapping[str, Any], options: Mapping[str, Any]) -> Recipe:
     """The recipe that is asked for: of a flow, of its return map, or of a file."""
+    from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
     from vpintegrator.data import load_recipe
     from vpintegrator.dynamics import load_system, return_map
 
@@ -175,7 +176,10 @@ def _recipe(source: str, parameters: Mapping[str, Any], options: Mapping[str, An
     if "energy" in vary:
         bounds = vary["energy"]
         energy = sum(bounds) / 2 if isinstance(bounds, list) else bounds["low"]
-    flow = load_system(source, **given)
+    if source in catalogue(DATASETS) and source not in catalogue(SYSTEMS):
+        flow = load_recipe(source, parameters=given).system
+    else:
+        flow = load_system(source, **given)
     if isinstance(step, str):
         if plane["section"] is not None:
             raise InputError(f"--step {step} goes with equations in time; leave out --section")

@@ -1,0 +1,78 @@
+"""The benchmark of maps over a turn, for an instant."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import vpintegrator as vp
+
+SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    """The script as a module, with few settings."""
+    monkeypatch.syspath_prepend(SCRIPTS)
+    harness = importlib.import_module("harness")
+    monkeypatch.setattr(harness, "use_threads", lambda threads: None)
+    monkeypatch.setattr(harness, "_SAMPLE", 0.0)
+    monkeypatch.setattr(harness, "_FEWEST", 1)
+    for name in ("maps", "maps_cases", "maps_peers", "maps_figure"):
+        sys.modules.pop(name, None)
+    module = importlib.import_module("maps")
+    monkeypatch.setattr(module, "TOLERANCES", (1e-6,))
+    monkeypatch.setattr(module, "SCIPY", (1e-6,))
+    monkeypatch.setattr(module, "CLASSICAL", ("rk4",))
+    monkeypatch.setattr(module, "STEPS", (32,))
+    cases = {
+        "pendulum": module.Case("pendulum", 1.0, train=20),
+        "forced": module.Case("forced-pendulum", train=20),
+        "section": module.Case("henon-heiles", energy=1 / 12, train=20),
+    }
+    monkeypatch.setattr(module, "CASES", cases)
+    return module
+
+
+def test_what_moves_states_gives_the_same(tmp_path, benchmark):
+    """All solvers of a case, heyoka among them where it is installed, at a moderate accuracy."""
+    for case in benchmark.CASES.values():
+        turn = benchmark.Turn(case, 16)
+        for candidate in benchmark.solvers(case, turn):
+            assert candidate.error() < 1e-2, candidate.method
+            assert candidate.once().shape[1] == candidate.turns
+
+
+def test_the_table_the_figure_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
+    for name, case in benchmark.CASES.items():
+        model = vp.models.build(benchmark.Turn(case, 1).learned, functions="polynomial", degree=3)
+        vp.save(model, tmp_path / f"{name}.safetensors")
+    arguments = ["--folder", str(tmp_path), "--quick", "--figure", str(tmp_path / "maps.png")]
+    result = CliRunner().invoke(benchmark.main, arguments)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "forced.json").read_text())
+    assert found["turn"] == pytest.approx(np.pi) and found["dim"] == 2
+    assert found["rows"][0]["method"] == "learned"
+    assert (tmp_path / "maps.png").stat().st_size > 10_000
+    assert "best / learned" in result.output
+
+    monkeypatch.setattr(benchmark, "measure", None)  # nothing is measured again
+    again = CliRunner().invoke(benchmark.main, arguments)
+    assert again.exit_code == 0, again.output
+    assert again.stdout == result.stdout.replace(result.stderr, "")
+    wrong = CliRunner().invoke(benchmark.main, [*arguments, "--systems", "pendulums"])
+    assert wrong.exit_code == 2 and "'pendulums' is none of" in wrong.output
+
+
+def test_costs_are_read_off_a_curve(benchmark):
+    points = [(1e-2, 1.0), (1e-4, 2.0), (1e-6, 1.5), (1e-8, 8.0)]
+    rows = [{"error": error, "seconds": cost} for error, cost in points]
+    assert benchmark.cost_at(rows, 1e-5) == pytest.approx(1.5)  # the second point is useless
+    assert benchmark.cost_at(rows, 1e-7) == pytest.approx(np.sqrt(1.5 * 8))
+    assert benchmark.cost_at(rows, 1e-1) == 1.0
+    assert benchmark.cost_at(rows, 1e-9) == np.inf
+    assert benchmark.cost_at([], 1e-3) == np.inf
