@@ -183,6 +183,9 @@ def test_crossings_directions_and_times():
     assert not timed.is_canonical and timed.divergence_free
     states = vp.solve(timed, timed.sample_initial(5, np.random.default_rng(0)), np.arange(4))
     assert states[..., 2] == pytest.approx(np.tile(2 * np.pi * np.arange(4), (5, 1)), abs=1e-10)
+    assert timed.cyclic == [2] and plain.cyclic == []
+    way = timed.partway(np.hstack([z, np.ones((5, 1))]), 4)
+    assert way[..., 2] == pytest.approx(1 + np.pi / 2 * np.tile(np.arange(5)[:, None], 5), abs=1e-9)
     (rho,) = timed.reversing_symmetries
     assert rho[2, 2] == -1
 

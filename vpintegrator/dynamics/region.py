@@ -184,11 +184,12 @@ class Departure:
 
 
 def _functions(system: System) -> tuple[dict[str, Callable[[Any], Any]], ...]:
-    """Components that are no angles, and invariants, as functions of states."""
+    """Components that are no angles, nor time since the start, and invariants, as functions."""
+    unbounded = {*system.periods, *(system.cyclic if system.is_discrete else ())}
     components: dict[str, Callable[[Any], Any]] = {
         name: lambda z, i=i: z[..., i]  # type: ignore[misc]
         for i, name in enumerate(system.components)
-        if i not in system.periods
+        if i not in unbounded
     }
     return components, dict(system.invariants)
 

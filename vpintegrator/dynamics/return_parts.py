@@ -46,8 +46,8 @@ def return_parts(
     ((5, 2, 2), True)
     """
     section = returns.section
-    found: np.ndarray | None
-    if section.return_times or (section.conjugate is None and not section.stroboscopic):
+    found: tuple[np.ndarray, np.ndarray] | None
+    if section.conjugate is None and not section.stroboscopic:
         return None
     with np.errstate(all="ignore"):
         begin, columns = returns.lifted(states, parameters), parameters.T
@@ -64,30 +64,34 @@ def return_parts(
             found = _one_after_another(steps, begin, columns, ways)
         else:
             found = _on_rays(returns, steps, begin, columns, parts)
-    if found is None or not np.isfinite(found).all():
+    if found is None or not np.isfinite(found[0]).all():
         return None
-    return np.concatenate([states[None], found[:, section.kept].transpose(0, 2, 1)])
+    way = found[0][:, section.kept].transpose(0, 2, 1)
+    if section.return_times:
+        way = np.concatenate([way, (states[:, -1] + found[1])[..., None]], axis=-1)
+    return np.concatenate([states[None], way])
 
 
 def _one_after_another(
     steps: OwnSteps, begin: np.ndarray, columns: np.ndarray, ways: list[Goal]
-) -> np.ndarray:
-    """States of the flow (part, component, n) at the ends of each part."""
-    found = []
+) -> tuple[np.ndarray, np.ndarray]:
+    """States of the flow (part, component, n) at the ends of each part, and when, (part, n)."""
+    found, times = [], []
     for way in ways:
-        begin, _ = advance(steps, begin, way, columns)
+        begin, lasted = advance(steps, begin, way, columns)
         found.append(begin)
-    return np.stack(found)
+        times.append(lasted)
+    return np.stack(found), np.cumsum(times, axis=0)
 
 
 def _on_rays(
     returns: ReturnMap, steps: OwnSteps, begin: np.ndarray, columns: np.ndarray, parts: int
-) -> np.ndarray | None:
+) -> tuple[np.ndarray, np.ndarray] | None:
     section, goal = returns.section, returns.goal(begin, columns)
     end, durations = advance(steps, begin, goal, columns)
     count = max(_FEWEST * goal.count, 4 * parts)
     ways = [Goal(None, durations / count)] * count
-    way = np.concatenate([begin[None], _one_after_another(steps, begin, columns, ways)])
+    way = np.concatenate([begin[None], _one_after_another(steps, begin, columns, ways)[0]])
     assert section.conjugate is not None
     plane = [section.component, section.conjugate]
     centre = np.stack([goal.value, np.zeros_like(goal.value)])[:, None]
@@ -100,7 +104,7 @@ def _on_rays(
     angles = np.unwrap(np.stack([angle(state) for state in way]), axis=0)
     if not (np.diff(angles, axis=0) > 0).all():
         return None
-    found = np.empty((parts, *begin.shape))
+    found, times = np.empty((parts, *begin.shape)), np.empty((parts, begin.shape[1]))
     rows = np.arange(begin.shape[1])
     for k in range(1, parts):
         target = 2 * np.pi * goal.count * k / parts
@@ -117,6 +121,6 @@ def _on_rays(
             u, v = (section.sign * speed[plane].T / scale).T
             missed = np.remainder(angle(at) - target + np.pi, 2 * np.pi) - np.pi
             later = later - missed * (x * x + y * y) / (u * y - x * v)
-        found[k - 1] = at
-    found[-1] = end
-    return found
+        found[k - 1], times[k - 1] = at, last * durations / count + later
+    found[-1], times[-1] = end, durations
+    return found, times

@@ -364,9 +364,13 @@ class System:
 
     @property
     def cyclic(self) -> list[int]:
-        """Numbers of the components that the vector field does not depend on; none of a map."""
+        """Numbers of the components that the vector field does not depend on.
+
+        Of maps, only the time since the start of return maps that have it.
+        """
         if self.is_discrete:
-            return []
+            returns = self.equations.returns
+            return [len(returns.kept)] if returns is not None and returns.return_times else []
         used = 0
         for value in self.equations.vector_field:
             used |= value.depends if isinstance(value, Expression) else 0

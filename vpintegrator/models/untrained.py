@@ -154,7 +154,8 @@ def build(
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
-    of_one_step = chosen is not None and name in _OF_ONE_STEP
+    # in a chart, or beside the time since the start of a return map
+    of_one_step = (chosen is not None or system.is_discrete) and name in _OF_ONE_STEP
     if of_one_step and arguments.get("functions") == "polynomial":
         arguments.setdefault("cyclic", system.cyclic)
         if not system.is_hamiltonian:  # what gradient couplings do not depend on keeps its momentum
