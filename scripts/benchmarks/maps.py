@@ -29,7 +29,7 @@ import click
 import maps_figure
 from harness import benchmark, duration, machine, print_table, ratio, time_together
 from maps_cases import CASES, Case, Turn
-from maps_peers import Run, classical, scipy_solver, taylor, taylor_to_section
+from maps_peers import Run, classical, embedded, scipy_solver, taylor, taylor_to_section
 
 # isort: split
 
@@ -44,7 +44,7 @@ from vpintegrator.files import replacing
 from vpintegrator.models import Integrator
 from vpintegrator.rollout.classical import METHODS, compile_method
 
-TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)  # of heyoka
+TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)  # of heyoka and our own pair
 SCIPY = (1e-5, 1e-7, 1e-9)
 CLASSICAL = ("rk4", "dormand-prince-8", "blanes-moan-4", "blanes-moan-6")
 STEPS = (8, 16, 32, 64, 128, 256)  # of a turn, by these
@@ -96,6 +96,9 @@ def solvers(case: Case, turn: Turn) -> list[Candidate]:
         run = scipy_solver(turn.learned, tolerance, turn.time, 1)
         add("DOP853", f"{tolerance:g}", run, 1, of_flow=turn.learned is turn.flow)
         found[-1].initial = found[-1].initial[:SOME]
+    for tolerance in TOLERANCES:
+        run = embedded(turn.flow, tolerance, turn.time, FEW)
+        add(alone.format("dormand-prince-853"), f"{tolerance:g}", run, FEW)
     for name in CLASSICAL:
         try:
             METHODS[name].check(turn.flow)

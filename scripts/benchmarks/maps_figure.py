@@ -1,4 +1,7 @@
-"""The figure of the benchmark of maps: error against cost, a panel for each system."""
+"""The figure of the benchmark of maps: error against cost, a panel for each system.
+
+Dotted, with open marks: the flow for the time of a return, without the crossing of its section.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,13 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     """
     if path.suffix not in _SUFFIXES:
         raise InputError(f"--figure {path}: figures end in {', '.join(_SUFFIXES)}")
-    methods = list(dict.fromkeys(row["method"] for r in results for row in r["rows"]))
+    names = (row["method"].partition(",")[0] for result in results for row in result["rows"])
+    methods = list(dict.fromkeys(names))
     kinds = {name: "learned" if name == "learned" else "classical" for name in methods}
     found = looks((name, kind, name) for name, kind in kinds.items())
     rows = -(-len(results) // _COLUMNS)
     with PAPER.applied():
-        size = (PAPER.page, PAPER.em * (15 * rows + 4))
+        size = (PAPER.page, PAPER.em * (13 * rows + 6))
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(
             rows, min(_COLUMNS, len(results)), squeeze=False, sharex=True, sharey=True
@@ -48,16 +52,18 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         for axes in panels.flat[len(results) :]:
             axes.axis("off")
         for axes, result in zip(panels.flat, results, strict=False):
-            for name in methods:
-                points = [r for r in result["rows"] if r["method"] == name and r["error"] < 1]
+            for method in dict.fromkeys(row["method"] for row in result["rows"]):
+                name, _, flow = method.partition(",")
+                points = [r for r in result["rows"] if r["method"] == method and r["error"] < 1]
                 axes.plot(
                     [1e6 * r["seconds"] for r in points],
                     [r["error"] for r in points],
-                    label=_TITLES.get(name, name),
+                    label="" if flow else _TITLES.get(name, name),
                     color=found[name].colour,
-                    ls=found[name].line,
+                    ls=":" if flow else "-",
                     lw=0.8,
                     marker="*" if name == "learned" else found[name].marker,
+                    mfc="white" if flow else None,
                     ms=(1.1 if name == "learned" else 0.4) * PAPER.letters,
                 )
             axes.set(xscale="log", yscale="log")
@@ -71,6 +77,6 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         for axes in panels.flat:
             for handle, title in zip(*axes.get_legend_handles_labels(), strict=True):
                 handles.setdefault(title, handle)
-        figure.legend(handles.values(), handles, loc="outside upper center", ncols=6)
+        figure.legend(handles.values(), handles, loc="outside upper center", ncols=4)
         with replacing(path, True) as temporary:
             figure.savefig(temporary, format=path.suffix[1:], dpi=160)
