@@ -39,9 +39,12 @@ from vpintegrator.optimizer_names import CLASSES
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
+    from vpintegrator.training import History
+    from vpintegrator.training.progress import Show
 
 
 _ARGUMENTS = "vpintegrator.arguments"
+_ADAPTIVE = 0.5  # of the budget, beside it
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _DEFAULT = ParameterSource.DEFAULT
 
@@ -147,6 +150,14 @@ class _Command(click.Command):
     help="Noise on the inputs, in standard deviations of the states.",
 )
 @click.option(
+    "--adaptive",
+    type=click.IntRange(min=1),
+    metavar="STATES",
+    help="In the end, solve for the images of so many further states, chosen where the model errs "
+    "most, and train on with them for half of the budget more; of known systems without noise, for "
+    "models of one step.",
+)
+@click.option(
     "--orbits",
     type=click.IntRange(min=1),
     metavar="STEPS",
@@ -212,6 +223,7 @@ def main(
     output: Path | None,
     overwrite: bool,
     start: Path | None,
+    adaptive: int | None,
     orbits: int | None,
     resume: bool,
     list_models: bool,
@@ -251,6 +263,10 @@ def main(
     data = open_dataset(dataset)
     if data.is_family:
         data = ExtendedDataset(data)
+    if adaptive is not None:
+        from vpintegrator.training import AdaptiveData
+
+        AdaptiveData(data)  # a mistake is told before the training
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
     candidate = _started(start, given, options) if start else _untrained(data, options)
     path = output or candidate.path(data)
@@ -274,6 +290,9 @@ def main(
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
     nothing = not history.epochs and math.isinf(history.best_validation_error)
+    if first and adaptive is not None and not nothing and history.stopped_by != "interrupt":
+        with training_bar(quiet=is_asked("quiet")) as show:
+            history = _train_where_wrong(network, data, adaptive, options, path, show)
     if first and orbits is not None and not nothing and history.stopped_by != "interrupt":
         _fit_orbits(network, data, orbits, path)
     if first and not nothing:
@@ -347,6 +366,32 @@ def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate
     model.metadata["start"] = path.name
     model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
     return Candidate(type(model), network=model, normalise=False)
+
+
+def _train_where_wrong(
+    network: Integrator,
+    data: Dataset,
+    states: int,
+    options: dict[str, Any],
+    path: Path,
+    show: Show | None,
+) -> History:
+    """Train a trained model on with further states where it errs, and write it again."""
+    from vpintegrator.models import save
+    from vpintegrator.training import Budget, train_where_wrong
+
+    budget = Budget(options["seconds"], options["epochs"]).or_default().part(_ADAPTIVE)
+    history = train_where_wrong(
+        network,
+        data,
+        states,
+        seconds=budget.seconds,
+        epochs=budget.epochs,
+        seed=options["seed"],
+        progress=show,
+    )
+    save(network, path, overwrite=True)
+    return history
 
 
 def _fit_orbits(network: Integrator, data: Dataset, length: int, path: Path) -> None:

@@ -1,5 +1,6 @@
 """Training: second- and first-order optimisation in double precision, on one process or many."""
 
+from vpintegrator.training.adaptive_sampling import AdaptiveData, train_where_wrong
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.objective import LOSSES, Objective
@@ -13,6 +14,7 @@ from vpintegrator.training.train import train
 __all__ = [
     "LOSSES",
     "OPTIMIZERS",
+    "AdaptiveData",
     "Budget",
     "Execution",
     "Files",
@@ -25,4 +27,5 @@ __all__ = [
     "fit_orbits",
     "relative_error",
     "train",
+    "train_where_wrong",
 ]
