@@ -46,6 +46,15 @@ class AdaptiveData(TrainingData):
     ------
     InputError
         If the states are noisy, or those of no known system.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "little.h5", count=20, steps=1, overwrite=True)
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2, functions="polynomial", degree=3)
+    >>> data = vp.training.AdaptiveData(dataset)
+    >>> largest = data.add_where_wrong(model, 5, np.random.default_rng(0))
+    >>> data.inputs.shape, data.targets.shape
+    ((5, 2), (5, 2))
     """
 
     def __init__(self, data: TrainingData | Dataset) -> None:
