@@ -30,6 +30,7 @@ from vpintegrator.rollout.ensembles import (
 from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
+from vpintegrator.rollout.manifolds import InvariantManifolds, invariant_manifolds
 from vpintegrator.rollout.methods import applicable_methods
 from vpintegrator.rollout.neural import rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
@@ -48,6 +49,7 @@ __all__ = [
     "EnsembleStatistics",
     "ExactMap",
     "InvariantError",
+    "InvariantManifolds",
     "Measures",
     "NumericalFlow",
     "OneStepMethod",
@@ -66,6 +68,7 @@ __all__ = [
     "find_method",
     "integrate",
     "invariant_errors",
+    "invariant_manifolds",
     "open_ensemble",
     "open_rollout",
     "open_survey",
