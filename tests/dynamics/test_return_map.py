@@ -334,6 +334,10 @@ def test_families_of_return_maps_have_parts():
     assert found.shape == (5, 2, 3) and (found[..., 2] == [2.0, 1.0]).all()
     assert found[-1] == pytest.approx(family.extended.map(z), abs=1e-9)
     assert found[2, :, :2] == pytest.approx(turned(z[:, :2], 0.3 * np.pi, 0.3), abs=1e-8)
+    beyond = np.tile(z, (4, 1))
+    beyond[5, 1] = 9.0  # no momentum is left for the energy
+    found = family.extended.partway(beyond, 2)
+    assert np.array_equal(found[0, 5], beyond[0]) and np.isfinite(found).all()
     assert vp.return_map("rigid-body", "z3 = 0.1").partway(z[:, :2], 4) is None
 
 

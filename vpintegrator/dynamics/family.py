@@ -307,10 +307,11 @@ class _ExtendedSystem(System):
         varied, n = self._varied, self._varied.system.dim
         if varied.equations.returns is None:
             return super().partway(states, parts)
-        found = return_parts(varied.flow_back, states[:, :n], states[:, n:], parts)
-        if found is None:
+        way = return_parts(varied.flow_back, states[:, :n], states[:, n:], parts)
+        if way is None:
             return None
-        still = np.broadcast_to(states[:, n:], (*found.shape[:2], states.shape[1] - n))
+        found, rows = way
+        still = np.broadcast_to(states[rows, n:], (*found.shape[:2], states.shape[1] - n))
         return np.concatenate([found, still], axis=-1)
 
     @cached_property

@@ -17,15 +17,17 @@ from vpintegrator.dynamics.returning import ReturnMap
 _TOLERANCE = 1e-10  # the states lead to a beginning, not to a result
 _FEWEST = 64  # times at which the angle of a ray is looked at
 _NEWTON = 6
+_MOST = 0.8  # of the states, from which there must be a way
 
 
 def return_parts(
     returns: ReturnMap, states: np.ndarray, parameters: np.ndarray, parts: int
-) -> np.ndarray | None:
+) -> tuple[np.ndarray, np.ndarray] | None:
     """States (part + 1, n, dim) on the way of states (n, dim), these first.
 
-    None where there are no such sections: the flow has no Hamiltonian, or solutions do not turn
-    steadily about the section.
+    With them, which of the states each is of, (n,): of a few there may be no way, as they are on
+    the edge of the section, and others are taken in their place. None where there are no such
+    sections: the flow has no Hamiltonian, or solutions do not turn steadily about the section.
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ def return_parts(
     >>> from vpintegrator.dynamics.return_parts import return_parts
     >>> poincare = vp.return_map("henon-heiles", "q[0] = 0", energy=0.1)
     >>> states = np.array([[0.1, 0.0], [0.2, 0.1]])
-    >>> found = return_parts(poincare.flow_back, states, np.empty((2, 0)), parts=4)
+    >>> found, _ = return_parts(poincare.flow_back, states, np.empty((2, 0)), parts=4)
     >>> found.shape, bool(np.abs(found[-1] - poincare.map(states)).max() < 1e-8)
     ((5, 2, 2), True)
     """
@@ -64,12 +66,18 @@ def return_parts(
             found = _one_after_another(steps, begin, columns, ways)
         else:
             found = _on_rays(returns, steps, begin, columns, parts)
-    if found is None or not np.isfinite(found[0]).all():
+    if found is None:
         return None
     way = found[0][:, section.kept].transpose(0, 2, 1)
     if section.return_times:
         way = np.concatenate([way, (states[:, -1] + found[1])[..., None]], axis=-1)
-    return np.concatenate([states[None], way])
+    way = np.concatenate([states[None], way])
+    known = np.isfinite(way).all(axis=(0, 2))
+    if not known.mean() > _MOST:
+        return None
+    rows = np.arange(len(states))
+    rows[~known] = np.resize(rows[known], np.count_nonzero(~known))
+    return way[:, rows], rows
 
 
 def _one_after_another(
@@ -86,7 +94,7 @@ def _one_after_another(
 
 def _on_rays(
     returns: ReturnMap, steps: OwnSteps, begin: np.ndarray, columns: np.ndarray, parts: int
-) -> tuple[np.ndarray, np.ndarray] | None:
+) -> tuple[np.ndarray, np.ndarray]:
     section, goal = returns.section, returns.goal(begin, columns)
     end, durations = advance(steps, begin, goal, columns)
     count = max(_FEWEST * goal.count, 4 * parts)
@@ -95,20 +103,19 @@ def _on_rays(
     assert section.conjugate is not None
     plane = [section.component, section.conjugate]
     centre = np.stack([goal.value, np.zeros_like(goal.value)])[:, None]
-    scale = np.abs(way[:, plane].transpose(1, 0, 2) - centre).max(axis=(1, 2))
+    scale = np.nanmax(np.abs(way[:, plane].transpose(1, 0, 2) - centre), axis=(1, 2))
 
     def angle(state: np.ndarray) -> np.ndarray:
         x, y = (section.sign * (state[plane] - centre[:, 0]).T / scale).T
         return np.arctan2(x, y)
 
     angles = np.unwrap(np.stack([angle(state) for state in way]), axis=0)
-    if not (np.diff(angles, axis=0) > 0).all():
-        return None
+    end = np.where((np.diff(angles, axis=0) > 0).all(axis=0), end, np.nan)
     found, times = np.empty((parts, *begin.shape)), np.empty((parts, begin.shape[1]))
     rows = np.arange(begin.shape[1])
     for k in range(1, parts):
         target = 2 * np.pi * goal.count * k / parts
-        last = np.argmax(angles > target, axis=0) - 1
+        last = np.maximum(np.argmax(angles > target, axis=0) - 1, 0)
         start = way[last, :, rows].T
         rate = steps.field(start, columns)
         part = (target - angles[last, rows]) / (angles[last + 1, rows] - angles[last, rows])

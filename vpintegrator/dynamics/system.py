@@ -421,10 +421,12 @@ class System:
         """States (state, dim) of a discrete system on the way to their images.
 
         Those after equal parts of the stages of a map by formula, or of the way of a return map,
-        shape (part + 1, state, dim); None where it has fewer stages, or no sections between.
+        shape (part + 1, state, dim); None where it has fewer stages, or no sections between. Where
+        a state on the edge of a section has no way, the way of another is given, with that first.
         """
         if self.flow is not None:
-            return return_parts(self.flow_back, states, np.empty((len(states), 0)), parts)
+            way = return_parts(self.flow_back, states, np.empty((len(states), 0)), parts)
+            return None if way is None else way[0]
         e = self.equations
         count = e.iterations * len(e.stages)
         if count < parts:
