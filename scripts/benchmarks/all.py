@@ -30,6 +30,7 @@ SPEED = (
     "training",
     "generation",
     "work_precision",
+    "classical",
     "startup",
 )
 NAMES = (*SPEED, "symplectic")

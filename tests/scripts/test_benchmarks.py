@@ -189,13 +189,22 @@ def test_work_precision(script, compiler, tmp_path):
     assert path.stat().st_mtime_ns == changed
 
 
+def test_classical(script, compiler):
+    output = run(script("classical"), "--markdown")
+    header, *rows = cells(output)
+    assert header[:4] == ["system", "method", "NumPy", "compiled"]
+    assert [row[1] for row in rows][:2] == ["rk4", "dormand-prince-8"]
+    assert "an error of at most 1e-07 at t = 20" in output
+    assert "| dormand-prince-853 |" in output.replace("  ", "")
+
+
 def test_polynomials(script, compiler, monkeypatch, tmp_path):
     for peer in ("jax", "heyoka"):
         monkeypatch.setitem(sys.modules, peer, None)
     path = tmp_path / "network.safetensors"
     output = run(script("polynomials"), "--markdown", "--network", str(path))
     header, *rows = cells(output)
-    assert header[:4] == ["trajectories", "compiled", "eager", "gauss-legendre-6"]
+    assert header[:4] == ["trajectories", "compiled", "eager", "dormand-prince-8"]
     assert [row[0] for row in rows] == ["1", "16", "16"]
     assert "jax is left out" in output and "heyoka is left out" in output
     assert sum(p.numel() for p in vp.load(path).parameters()) == 36
