@@ -10,19 +10,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, final
-from weakref import WeakKeyDictionary
+from typing import final
 
 import numpy as np
 
 from vpintegrator.compiled.calling import in_threads, parts_of, pointer
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.algebra import Algebra, Expression
 from vpintegrator.errors import InputError
 from vpintegrator.native import Compilation, NotCompilable, find_compiler
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.classical.dormand_prince import DORMAND_PRINCE_8, ESTIMATES
 from vpintegrator.rollout.classical.machine import verify
+from vpintegrator.rollout.classical.per_system import ByFormulas
 from vpintegrator.rollout.classical.step_source import write_embedded_source
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.threads import usable_threads
@@ -174,19 +173,18 @@ class _CompiledPair:
         return self.advance(state, sizes, state[-1].copy(), rules, count)
 
 
-_KNOWN: WeakKeyDictionary[Algebra, dict[Any, _CompiledPair]] = WeakKeyDictionary()
+_MADE: ByFormulas[_CompiledPair] = ByFormulas()
 
 
 def _compiled(system: System, states: np.ndarray, step: float) -> _CompiledPair:
     """The library of a system, made and compared with NumPy once for these formulas."""
-    e = system.equations
-    key = tuple(v.number if isinstance(v, Expression) else ("number", v) for v in e.vector_field)
-    known = _KNOWN.setdefault(e.algebra, {})
-    if key not in known:
+
+    def make() -> _CompiledPair:
         machine = _CompiledPair(system)
         verify(machine.whole_steps, DORMAND_PRINCE_8, system, states, _FIRST * step)
-        known[key] = machine
-    return known[key]
+        return machine
+
+    return _MADE.get(system, make)
 
 
 DORMAND_PRINCE_853 = EmbeddedRungeKutta(

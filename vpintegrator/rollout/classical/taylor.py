@@ -13,13 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.algebra import (
-    Algebra,
     Angle,
     Call,
     Expression,
@@ -32,6 +30,7 @@ from vpintegrator.dynamics.algebra import (
 )
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.classical.per_system import ByFormulas
 from vpintegrator.rollout.cursor import Cursor
 
 _PAPER = "Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628"
@@ -163,29 +162,26 @@ class _TaylorCursor(Cursor):
         return states
 
 
-_KNOWN: WeakKeyDictionary[Algebra, dict[Any, Any]] = WeakKeyDictionary()
+_MADE: ByFormulas[Any] = ByFormulas()
 
 
 def _integrator(system: System, tolerance: float) -> Any:
     """Heyoka's integrator of a batch, made once for these formulas and this tolerance."""
     import heyoka
 
-    e = system.equations
-    known = _KNOWN.setdefault(e.algebra, {})
-    key = tuple(v.number if isinstance(v, Expression) else ("number", v) for v in e.vector_field)
-    found = known.get((key, tolerance))
-    if found is None:
-        phase = system.phase_dim
+    def make() -> Any:
+        e, phase = system.equations, system.phase_dim
         variables = [heyoka.make_vars(f"z{i}") for i in range(phase)]
         symbols = dict(zip(e.symbols, [*variables, heyoka.time], strict=False))
         rates = in_heyoka(e.vector_field[:phase], symbols)
-        found = known[key, tolerance] = heyoka.taylor_adaptive_batch(
+        return heyoka.taylor_adaptive_batch(
             list(zip(variables, rates, strict=True)),
             np.zeros((phase, heyoka.recommended_simd_size())),
             tol=tolerance,
             compact_mode=len(below(e.vector_field)) > _LARGEST_STRAIGHT,
         )
-    return found
+
+    return _MADE.get(system, make, tolerance)
 
 
 def in_heyoka(values: tuple[Value, ...], symbols: Mapping[Symbol, Any]) -> list[Any]:
