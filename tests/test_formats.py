@@ -85,6 +85,11 @@ def test_rollouts_open_and_are_drawn(path, numbers, tmp_path, monkeypatch):
     assert vp.draw(path, tmp_path / "figures", formats=["png"])
 
 
+@pytest.mark.parametrize(("path", "numbers"), files("ensemble"))
+def test_ensembles_open(path, numbers):
+    the_same(samples.ensemble_numbers(vp.rollout.open_ensemble(path)), numbers)
+
+
 @pytest.mark.parametrize(("path", "numbers"), files("training-checkpoint"))
 def test_trainings_go_on(path, numbers, copy):
     folder = copy(path).parent
@@ -144,6 +149,8 @@ def open_again(kind, path):
         vp.load(path)
     elif kind == "rollout":
         vp.open_rollout(path)
+    elif kind == "ensemble":
+        vp.rollout.open_ensemble(path)
     elif kind == "training-checkpoint":
         samples.training(path.stem, samples.PLAIN / samples.WHOLE, path.parent, resume=True)
     else:
