@@ -42,7 +42,9 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     legend = [Line2D([], [], ms=large, label="reference", **dots), *legend_lines(scene)]
     figure = new_figure(scene, style.narrow * 1.25, _PROFILE + _DIFFERENCE, legend)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _DIFFERENCE])
-    reference = some.reference
+    order = np.argsort(where, kind="stable")
+    reference = some.reference.copy()
+    reference[order] = np.unwrap(reference[order], period=1)  # one curve, also across a half
     above.plot(where, reference, ms=large, mew=0, **dots)
     for name, found in measured.items():
         look, size = scene.looks[name], marker_size(scene)
