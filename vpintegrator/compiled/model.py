@@ -10,7 +10,8 @@ import torch
 
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
-from vpintegrator.compiled.regrouping import regrouped
+from vpintegrator.compiled.powers import in_powers
+from vpintegrator.compiled.regrouping import operations, regrouped
 from vpintegrator.compiled.source import Source, write_source
 from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_model
@@ -63,8 +64,10 @@ class CompiledModel:
         if loops is not None:
             self.source, values = loops, loops.values
         else:
-            traced = regrouped(trace(model, frozen=True))
-            values = traced.values(model)
+            plain = trace(model, frozen=True)
+            values = plain.values(model)
+            ways = (regrouped(plain), in_powers(plain, values))
+            traced = min((way for way in ways if way is not None), key=operations)
             sizes = (self.window, self.prediction_window, self.dim)
             self.source = write_source(traced, sizes, REALS[values.dtype], narrow)
         self.dtype = values.dtype.type

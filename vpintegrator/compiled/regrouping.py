@@ -25,14 +25,14 @@ def regrouped(trace: Trace) -> Trace:
     rewriter = _Rewriter(trace.graph, trace.outputs)
     outputs = rewriter.rewrite()
     graph = rewriter.new
-    if _operations(graph, outputs) >= _operations(trace.graph, trace.outputs):
-        return trace
-    return replace(trace, graph=graph, outputs=outputs)
+    found = replace(trace, graph=graph, outputs=outputs)
+    return found if operations(found) < operations(trace) else trace
 
 
-def _operations(graph: ScalarGraph, outputs: Iterable[int]) -> int:
+def operations(trace: Trace) -> int:
     """How many operations depend on the window."""
-    return sum(graph.varies[n] and graph.arguments(n) != () for n in graph.needed(outputs))
+    graph, ends = trace.graph, trace.outputs
+    return sum(graph.varies[n] and graph.arguments(n) != () for n in graph.needed(ends))
 
 
 @dataclass(frozen=True)

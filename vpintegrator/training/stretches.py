@@ -69,6 +69,7 @@ def by_stretches(
         return None
     data.normalise(probe)
     number = next(filter(None, (_stretches_of(probe, data, most) for most in _PROBED)), 0)
+    number = min(number, max(sizes.get("depth", number * _UNITS) // _UNITS, 1))
     model = _made(make, sizes, number) if number else None
     if model is None:
         return None
@@ -83,13 +84,13 @@ def by_stretches(
     if model.clock:  # all layers of a model read the time in the middle of the step
         states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
     stacked = list(layers(model))
-    size = len(stacked) // number
-    before = states[0]
-    for k in range(number):
-        own = stacked[k * size : (k + 1) * size]
-        if k:  # the one before is nearly the same
-            for new, old in zip(own, stacked[(k - 1) * size : k * size], strict=True):
-                new.load_state_dict(old.state_dict())
+    unit = len(stacked) // model.arguments["depth"]
+    before, last = states[0], stacked[:0]
+    for k, units in enumerate(np.array_split(np.arange(len(stacked) // unit), number)):
+        own = stacked[units[0] * unit : (units[-1] + 1) * unit]
+        for new, old in zip(own, last, strict=False):  # nearly the same
+            new.load_state_dict(old.state_dict())
+        last = own
         part, pairs = _alone(model, own), _Stretch(data, before, states[k + 1])
         train(part, pairs)
         # each takes away the errors of those before it
@@ -104,9 +105,7 @@ def by_stretches(
 
 def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | None:
     """The untrained model, of as high a degree as is small."""
-    depth = {"depth": _UNITS * stretches} | {k: v for k, v in sizes.items() if k == "depth"}
-    if depth["depth"] % stretches:
-        return None
+    depth = {"depth": sizes.get("depth", _UNITS * stretches)}
     for degree in [sizes["degree"]] if "degree" in sizes else _DEGREES:
         try:
             model = make({"functions": "polynomial", "degree": degree} | depth)

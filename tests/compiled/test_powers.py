@@ -1,0 +1,68 @@
+"""Sums of polynomials of one variable, in powers of it."""
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from vpintegrator.compiled import compile_model
+from vpintegrator.compiled.powers import in_powers
+from vpintegrator.compiled.regrouping import operations, regrouped
+from vpintegrator.compiled.tracing import trace
+
+
+def model(degree=9, size=0.1, **options):
+    torch.manual_seed(0)
+    options = {"functions": "polynomial", "degree": degree, "depth": 3} | options
+    made = vp.models.SymplecticFeedForward(dim=2, **options)
+    made.set_normalisation(torch.tensor([0.5, -0.2]), torch.tensor([0.5, 2.0]))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in made.parameters():
+            p.copy_(size * 0.4 ** torch.arange(len(p)) * torch.randn(len(p), generator=generator))
+    return made
+
+
+FLIP = [[[1, 0], [0, -1]]]
+
+
+@pytest.mark.parametrize("options", [{}, {"reversing_symmetries": FLIP}, {"degree": 4}])
+def test_operations_are_fewer_and_the_map_is_the_same(options):
+    made = model(**options)
+    plain = trace(made, frozen=True)
+    found = in_powers(plain, plain.values(made))
+    assert operations(found) < 0.6 * operations(regrouped(plain))
+    machine = compile_model(made)
+    assert machine.source.operations <= operations(found)
+    z = np.random.default_rng(0).normal(size=(50, 1, 2)) * [0.5, 2.0] + [0.5, -0.2]
+    states = machine.advance(z, 5)[0][:, -1]
+    expected = torch.from_numpy(z)
+    for _ in range(5):
+        expected = made(expected).detach()
+    np.testing.assert_allclose(states, expected[:, 0].numpy(), rtol=1e-12, atol=1e-13)
+
+
+def test_powers_that_would_cancel_are_left_out():
+    made = model(degree=30)
+    with torch.no_grad():
+        for p in made.parameters():
+            p.fill_(0.01)
+    plain = trace(made, frozen=True)
+    assert in_powers(plain, plain.values(made)) is None
+    assert compile_model(made).source.operations >= operations(regrouped(plain))
+
+
+def test_an_even_potential_has_odd_forces_in_powers_of_the_square():
+    # V(q) = V(-q) and T(p) = T(-p): forces are x times a polynomial of x^2
+    made = model(reversing_symmetries=[[[1, 0], [0, -1]], [[-1, 0], [0, 1]]])
+    plain = trace(made, frozen=True)
+    free = trace(model(reversing_symmetries=FLIP), frozen=True)
+    several = in_powers(free, free.values(model(reversing_symmetries=FLIP)))
+    assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(several)
+
+
+@pytest.mark.parametrize("name, options", [("vpff", {"dim": 3}), ("resnet", {"dim": 2})])
+def test_what_has_no_polynomials_of_one_variable_stays(name, options):
+    made = vp.models.ARCHITECTURES[name](**options)
+    plain = trace(made, frozen=True)
+    assert in_powers(plain, plain.values(made)) is None
