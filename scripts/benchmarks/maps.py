@@ -120,6 +120,7 @@ def trained(name: str, case: Case, seconds: float, folder: Path) -> Integrator:
         recipe = Recipe(Turn(case, 1).learned, step=step, steps=1, trajectories=sizes)
         data = vp.generate(recipe, folder / f"{name}.h5", overwrite=True)
         arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--quiet"]
+        arguments += case.options
         train.main([*arguments, "--overwrite"], standalone_mode=False)
     return vp.load(path)
 

@@ -29,6 +29,8 @@ class Case:
         That solvers are measured with.
     train
         Trajectories of one turn to learn from.
+    options
+        Of ``vp-train``, for maps that are to be cheaper than the most accurate one.
     """
 
     system: str
@@ -38,6 +40,7 @@ class Case:
     trajectories: int = 2048
     turns: int = 20
     train: int = 3000
+    options: tuple[str, ...] = ()
 
 
 TWO = {"m": [2, 5], "n": [1, 3], "cosine": [0.001, 0.03], "sine": [0.001, 0.03]}
@@ -47,16 +50,21 @@ MANY = {
     "cosine": [0.001, 0.0005, 0.001, 0.001, 0.002, 0.002, 0.005, 0.005],
     "sine": [0.001, 0.0005, -0.001, 0.001, 0.002, -0.002, 0.005, 0.005],
 }
+SMALL = ("--depth", "4", "--degree", "8")  # units of half a reversible map
 CASES = {
     "field-lines": Case("field-lines"),
+    "field-lines, cheap": Case("field-lines", options=SMALL),
     "field-lines, 2 modes": Case("field-lines", parameters=TWO),
     "field-lines, 8 modes": Case("field-lines", parameters=MANY),
+    "field-lines, 8 modes, cheap": Case("field-lines", parameters=MANY, options=SMALL),
     "field-lines-coils": Case("field-lines-coils", trajectories=64, turns=2, train=2000),
     "rigid-body": Case("rigid-body", 3.0),
+    "rigid-body, cheap": Case("rigid-body", 3.0, options=("--depth", "3", "--degree", "8")),
     "henon-heiles": Case("henon-heiles", energy=1 / 12),
     "coupled-oscillators": Case("coupled-oscillators", 4.0),
     "many-waves": Case("many-waves"),
     "two-waves": Case("two-waves"),
+    "two-waves, cheap": Case("two-waves", options=("--depth", "3")),
     "forced-duffing": Case("forced-duffing"),
     "forced-pendulum": Case("forced-pendulum"),
     "kepler": Case("kepler", 6.0),

@@ -174,8 +174,6 @@ def chosen_functions(
         raise InputError(f"--functions auto: {reason}; name the functions")
     if reason:
         return arguments, False
-    if {"degree", "depth"} <= arguments.keys():
-        return arguments | {"functions": "polynomial"}, False
     if checkpoint is not None:
         return _stored_sizes(checkpoint) | arguments, False
     budget = _budget(training)

@@ -8,7 +8,7 @@ short chains of operations run side by side.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -194,7 +194,7 @@ def _unknown(*_: float) -> float:
     return math.nan  # what is no sum or product is not looked into
 
 
-_OPERATIONS = {
+_OPERATIONS: dict[str, Callable[..., float]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

@@ -51,6 +51,7 @@ _HANDICAP = 4.0  # which may be so much worse for that, and win
 # epochs without progress after which a size has given what it can, or where there is time left
 _PATIENCES = (20, 100)
 _STRETCH = 0.03  # of the budget, for one stretch of a step,
+_SHORTEST = 2.0  # seconds at least,
 _NEAR = 1e-3  # or until this error of it
 _FAR = 1e-3  # error of a beginning beyond which stretches of a step are tried
 _GAIN = 1.5  # that a larger model must bring
@@ -297,7 +298,9 @@ class _Search:
         """Begin with layers that have learned stretches of a step one by one."""
 
         def learn(part: Integrator, data: TrainingData) -> History:
-            budget = replace(self.budget.part(_STRETCH), target=_NEAR)
+            share = self.budget.part(_STRETCH)
+            seconds = share.seconds and max(share.seconds, _SHORTEST)
+            budget = replace(share, seconds=seconds, target=_NEAR)
             few: dict[str, Any] = {"patience": _PATIENCES[0], "kernel": "none", "compiled": False}
             return self._run(part, budget, data, **few)
 

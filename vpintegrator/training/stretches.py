@@ -21,7 +21,7 @@ from vpintegrator.data.pairs import HeldPairs, Pairs
 from vpintegrator.dynamics.partway import partway
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.growth import layers, rest_attention
+from vpintegrator.models.growth import grown, layers, rest_attention
 from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reversible
@@ -32,7 +32,7 @@ from vpintegrator.training.training_data import TrainingData
 NEAR = 0.9  # how far from 1 the eigenvalues of a stretch are: it turns by some 50 degrees
 _MOST_OF = 0.9  # of them
 _CLOSE = 1e-3  # how far two states are apart, in units of their spread
-_PROBED = (12, 48)  # stretches of the whole way, few before many: fields may be expensive
+_PROBED = (24, 48)  # stretches of the whole way, few before many: fields may be expensive
 _UNITS = 2  # of layers for each stretch
 _DEGREES = (8, 6, 5, 4, 3)
 _STATES, _FEW = 1_000, 40
@@ -79,10 +79,14 @@ def by_stretches(
     states = partway(dataset.system, start, dataset.step, parts)
     if states is None:
         return None
-    if reversible:  # psi of psi R psi^-1 R is the later half
-        states = states[number:]
+    if reversible:  # psi of psi R psi^-1 R is the later half; so is the first one, turned round
+        rho = model.reversing_symmetries[0].numpy(force=True)
+        turned = states[number::-1] @ rho.T
+        states = np.concatenate([states[number:], turned], axis=1)
     if model.clock:  # all layers of a model read the time in the middle of the step
         states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
+    order = np.random.default_rng(_SEED).permutation(states.shape[1])
+    states = states[:, order]  # those that are held out are like the others
     stacked = list(layers(model))
     unit = len(stacked) // model.arguments["depth"]
     before, last = states[0], stacked[:0]
@@ -100,13 +104,16 @@ def by_stretches(
         + ("the later half of them learned one by one" if reversible else "learned one by one")
     )
     model.metadata["kernel"] = "none"  # it has begun
+    if sizes.get("degree", 0) > model.arguments["degree"]:
+        return grown(model, degree=sizes["degree"])
     return model
 
 
 def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | None:
     """The untrained model, of as high a degree as is small."""
     depth = {"depth": sizes.get("depth", _UNITS * stretches)}
-    for degree in [sizes["degree"]] if "degree" in sizes else _DEGREES:
+    highest = sizes.get("degree", _DEGREES[0])
+    for degree in sorted({min(degree, highest) for degree in _DEGREES}, reverse=True):
         try:
             model = make({"functions": "polynomial", "degree": degree} | depth)
         except InputError:  # too many terms, or none that the symmetries allow
