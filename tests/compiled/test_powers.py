@@ -62,7 +62,39 @@ def test_an_even_potential_has_odd_forces_in_powers_of_the_square():
 
 
 @pytest.mark.parametrize("name, options", [("vpff", {"dim": 3}), ("resnet", {"dim": 2})])
-def test_what_has_no_polynomials_of_one_variable_stays(name, options):
+def test_what_is_made_of_neurons_is_not_made_dearer(name, options):
     made = vp.models.ARCHITECTURES[name](**options)
     plain = trace(made, frozen=True)
-    assert in_powers(plain, plain.values(made)) is None
+    assert compile_model(made).source.operations <= operations(regrouped(plain))
+
+
+def test_harmonics_of_an_angle_are_polynomials_of_its_cosine():
+    torch.manual_seed(0)
+    made = vp.models.SymplecticFeedForward(
+        dim=2, functions="polynomial", degree=6, depth=2, periodic={0: 2 * np.pi}
+    )
+    with torch.no_grad():
+        for p in made.parameters():
+            p.copy_(0.02 * torch.randn(p.shape))
+    plain = trace(made, frozen=True)
+    found = in_powers(plain, plain.values(made))
+    assert operations(found) < 0.5 * operations(regrouped(plain))
+    z = np.random.default_rng(0).normal(size=(50, 1, 2)) * 2
+    states, expected = compile_model(made).advance(z, 3)[0][:, -1], torch.from_numpy(z)
+    for _ in range(3):
+        expected = made(expected).detach()
+    np.testing.assert_allclose(states, expected[:, 0].numpy(), rtol=1e-12, atol=1e-13)
+
+
+def test_couplings_of_several_variables_are_nested():
+    body = vp.load_system("rigid-body")
+    made = vp.models.build(body, functions="polynomial", degree=8, depth=3)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for p in made.parameters():
+            p.copy_(0.01 * torch.randn(p.shape, generator=generator))
+    plain = trace(made, frozen=True)
+    assert operations(in_powers(plain, plain.values(made))) < 0.8 * operations(regrouped(plain))
+    z = body.sample_initial(20, np.random.default_rng(0))[:, None]
+    states = compile_model(made).advance(z, 1)[0]
+    np.testing.assert_allclose(states, made(torch.from_numpy(z)).detach(), rtol=1e-13, atol=1e-14)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _THREAD = 100_000  # numbers predicted from which on another thread pays
+_FEW = 16  # trajectories
 _PARTS = 4  # for each thread, so that none waits long for one whose core is busy with else
 
 
@@ -35,6 +36,8 @@ class CompiledModel:
         For one trajectory at a time; else for many.
     windows
         Some that it will start from, (trajectory, window, dim), if they are known.
+    few
+        For a few trajectories: no more vectors side by side than hold them.
 
     Attributes
     ----------
@@ -56,7 +59,9 @@ class CompiledModel:
     (1, 2)
     """
 
-    def __init__(self, model: Integrator, narrow: bool = False, windows: Any = None) -> None:
+    def __init__(
+        self, model: Integrator, narrow: bool = False, windows: Any = None, few: bool = False
+    ) -> None:
         self.window, self.dim = model.window, model.dim
         self.prediction_window = model.prediction_window
         loops = loops_of(model, derivatives=False)
@@ -69,7 +74,7 @@ class CompiledModel:
             ways = (regrouped(plain), in_powers(plain, values))
             traced = min((way for way in ways if way is not None), key=operations)
             sizes = (self.window, self.prediction_window, self.dim)
-            self.source = write_source(traced, sizes, REALS[values.dtype], narrow)
+            self.source = write_source(traced, sizes, REALS[values.dtype], narrow, few)
         self.dtype = values.dtype.type
         self._library = Compilation(self.source.units).library()
         self.lanes, self._tables = int(self._library.lanes()), None
@@ -130,4 +135,4 @@ def compile_model(model: Integrator, trajectories: int = 0, windows: Any = None)
     >>> states.shape
     (8, 5, 2)
     """
-    return CompiledModel(model, trajectories == 1, windows)
+    return CompiledModel(model, trajectories == 1, windows, few=1 < trajectories <= _FEW)

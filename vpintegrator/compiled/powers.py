@@ -1,14 +1,16 @@
-"""Sums of weights times polynomials of one variable, in powers of it.
+"""Sums of weights times polynomials of a few variables, in powers of these.
 
 c_0 T_0(x) + ... + c_n T_n(x) takes two products for each term, one of them for T_k. With the
-coefficients of x^k, which follow from the weights once, it takes one, and Estrin's scheme lets
-short chains of operations run side by side.
+coefficients of x^k, which follow from the weights once, it takes one; so do sums over products of
+several variables, nested one in the other. Harmonics of an angle are polynomials of its cosine,
+and those times its sine. Estrin's scheme lets short chains of operations run side by side.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,23 +19,28 @@ import numpy as np
 from vpintegrator.compiled.scalar_graph import LEAVES, ScalarGraph
 from vpintegrator.compiled.tracing import Trace
 
-_LARGEST_DEGREE = 40
-_LEAST_DEGREE = 3
-_RANGE = 3.0  # of normalised variables, in standard deviations
+_MOST_VARIABLES = 4
+_MOST_TERMS = 400
+_FEWEST_TERMS = 3
+_RANGE = 3.0  # of normalised variables, in standard deviations; of sines and cosines it is 1
 # how much larger than the variable's own rounding that of the powers may be: they may be large and
 # cancel
 _AMPLIFIED = 1000.0
 
+_CIRCULAR = ("sin", "cos")
+
+Exponents = tuple[int, ...]
+
 
 class _Polynomial(NamedTuple):
-    """Coefficients of the powers of a variable; of None where there is none but the constant."""
+    """Nodes of the old graph, and coefficients, nodes of the new one, by exponents of these."""
 
-    variable: int | None  # node of the old graph
-    coefficients: tuple[int, ...]  # nodes of the new graph
+    variables: tuple[int, ...]
+    terms: Mapping[Exponents, int]
 
 
 def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
-    """The same map, up to rounding, with sums of polynomials of one variable in powers of it.
+    """The same map, up to rounding, with sums of polynomials of few variables in powers of them.
 
     Parameters
     ----------
@@ -47,29 +54,37 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
     Trace or None
         None where there are no such sums, or powers would lose digits for these parameters.
     """
-    rewriter = _Rewriter(trace.graph)
+    rewriter = _Powers(trace.graph, trace.outputs)
     outputs = [rewriter.node(n) for n in trace.outputs]
     if not rewriter.sums:
         return None
     found = replace(trace, graph=rewriter.new, outputs=outputs)
-    numbers = _evaluated(rewriter.new, [n for each in rewriter.sums for n in each], values)
-    for each in rewriter.sums:
-        size = sum(abs(numbers[n]) * _RANGE**k for k, n in enumerate(each))
+    ends = [n for each in rewriter.sums for n in each.terms.values()]
+    numbers = _evaluated(rewriter.new, ends, values)
+    for variables, terms in rewriter.sums:
+        ranges = [1.0 if trace.graph.nodes[v][0] in _CIRCULAR else _RANGE for v in variables]
+        size = sum(
+            abs(numbers[n]) * math.prod(r**e for r, e in zip(ranges, exponents, strict=True))
+            for exponents, n in terms.items()
+        )
         if not size <= _AMPLIFIED:
             return None
     return found
 
 
-class _Rewriter:
+class _Powers:
     """Copies nodes of a graph to a new one as they are asked for."""
 
-    def __init__(self, graph: ScalarGraph) -> None:
+    def __init__(self, graph: ScalarGraph, outputs: Sequence[int]) -> None:
         self._old, self.new = graph, ScalarGraph()
-        self.sums: list[tuple[int, ...]] = []  # coefficients of those that were written anew
+        self.sums: list[_Polynomial] = []  # those that were written anew
+        self._zero, self._one = self.new.constant(0.0), self.new.constant(1.0)
         self._number: dict[int, int] = {}
         self._pure: dict[int, _Polynomial] = {}
-        self._weighted: dict[int, _Polynomial | None] = {}
-        for n in range(len(graph.nodes)):
+        self._weighted: dict[int, _Polynomial] = {}
+        needed = graph.needed(outputs)
+        self._users = Counter(a for n in needed for a in graph.arguments(n))
+        for n in needed:
             self._look_at(n)
 
     def node(self, n: int) -> int:
@@ -81,17 +96,17 @@ class _Rewriter:
                 waiting.pop()
                 continue
             found = self._sum(m)
-            needed = [found.variable] if found else self._old.arguments(m)
-            missing = [a for a in needed if a is not None and a not in self._number]
+            needed = found.variables if found else self._old.arguments(m)
+            missing = [a for a in needed if a not in self._number]
             if missing:
                 waiting += missing
                 continue
             waiting.pop()
             operation, *arguments = self._old.nodes[m]
-            if found is not None and found.variable is not None:
-                self.sums.append(found.coefficients)
-                x = self._number[found.variable]
-                self._number[m] = self._written(found.coefficients, x)
+            if found is not None:
+                self.sums.append(found)
+                x = [self._number[v] for v in found.variables]
+                self._number[m] = self._written(found.terms, x)
             elif operation in LEAVES:
                 self._number[m] = getattr(self.new, operation)(*arguments)
             else:
@@ -101,69 +116,124 @@ class _Rewriter:
     def _sum(self, n: int) -> _Polynomial | None:
         """A node as a polynomial that is worth writing anew."""
         found = self._weighted.get(n)
-        if found is None or found.variable is None or found.variable == n:
+        if found is None or found.variables in ((), (n,)):
             return None
         worth = self._old.nodes[n][0] in ("add", "sub", "neg")
-        weights = any(self.new.value(c) is None for c in found.coefficients)
-        return found if worth and weights and len(found.coefficients) > _LEAST_DEGREE else None
+        weights = any(self.new.value(c) is None for c in found.terms.values())
+        return found if worth and weights and len(found.terms) > _FEWEST_TERMS else None
 
     def _look_at(self, n: int) -> None:
         """Note a node as a polynomial: by numbers alone, and by weights."""
         operation, *arguments = self._old.nodes[n]
-        itself = _Polynomial(n, (self.new.constant(0.0), self.new.constant(1.0)))
+        itself = _Polynomial((n,), {(1,): self._one})
         if not self._old.varies[n]:
-            self._weighted[n] = _Polynomial(None, (self.node(n),))
-            if operation == "constant":
-                self._pure[n] = _Polynomial(None, (self.node(n),))
-            else:
-                self._pure[n] = itself
+            self._weighted[n] = _Polynomial((), {(): self.node(n)})
             return
-        self._pure[n], self._weighted[n] = itself, itself
+        self._pure[n] = self._weighted[n] = itself
         if operation not in ("add", "sub", "mul", "neg"):
             return
-        of_numbers = self._combined(operation, [self._pure[a] for a in arguments])
-        if of_numbers is not None and all(
-            self.new.value(c) is not None for c in of_numbers.coefficients
-        ):
-            self._pure[n] = self._weighted[n] = of_numbers
+        found = self._combined(operation, [self._part(a, operation) for a in arguments])
+        if found is None:
             return
-        parts = [self._weighted[a] or self._pure[a] for a in arguments]
-        found = self._combined(operation, parts)
-        if found is not None:
+        if any(self.new.value(c) is None for c in found.terms.values()):
             self._weighted[n] = found
+        elif operation == "mul" or len(found.variables) == 1 or self._are_circular(found.variables):
+            self._pure[n] = self._weighted[n] = found
+        # and the sum of two variables is one of its own
+
+    def _are_circular(self, variables: Sequence[int]) -> bool:
+        return all(self._old.nodes[v][0] in _CIRCULAR for v in variables)
+
+    def _part(self, n: int, operation: str) -> _Polynomial:
+        """A node as part of another: what is used elsewhere too is there anyway.
+
+        Nor are sums of weights multiplied out.
+        """
+        if not self._old.varies[n]:
+            return self._weighted[n]
+        sums = operation == "mul" and self._old.nodes[n][0] in ("add", "sub")
+        return self._pure[n] if sums or self._users[n] > 1 else self._weighted[n]
 
     def _combined(self, operation: str, parts: Sequence[_Polynomial]) -> _Polynomial | None:
-        variables = {part.variable for part in parts} - {None}
-        if len(variables) > 1:
+        variables = tuple(sorted({v for part in parts for v in part.variables}))
+        if len(variables) > _MOST_VARIABLES:
             return None
-        variable = next(iter(variables), None)
-        new, (first, *others) = self.new, [part.coefficients for part in parts]
-        if operation == "neg":
-            return _Polynomial(variable, tuple(new.negative(c) for c in first))
-        (second,) = others
-        if operation == "mul":
-            if len(first) + len(second) - 2 > _LARGEST_DEGREE:
-                return None
-            zero = new.constant(0.0)
-            product = [zero] * (len(first) + len(second) - 1)
-            for i, a in enumerate(first):
-                for j, b in enumerate(second):
-                    product[i + j] = new.add(product[i + j], new.mul(a, b))
-            return _Polynomial(variable, tuple(product))
-        size, zero = max(len(first), len(second)), new.constant(0.0)
-        pairs = zip(*(c + (zero,) * (size - len(c)) for c in (first, second)), strict=True)
-        combine = new.add if operation == "add" else new.sub
-        return _Polynomial(variable, tuple(combine(a, b) for a, b in pairs))
-
-    def _written(self, coefficients: Sequence[int], x: int) -> int:
-        """The polynomial by Estrin's scheme; of even or odd ones in powers of the square."""
+        first, *others = (dict(_aligned(part, variables)) for part in parts)
         new = self.new
-        known = [new.value(c) == 0 for c in coefficients]
-        if all(known[0::2]):
-            return new.mul(x, self._written(coefficients[1:], x))
-        if all(known[1::2]):
-            return self._estrin(coefficients[0::2], new.mul(x, x))
-        return self._estrin(coefficients, x)
+        if operation == "neg":
+            return _Polynomial(variables, {e: new.negative(c) for e, c in first.items()})
+        (second,) = others
+        found: dict[Exponents, int] = {}
+        if operation == "mul":
+            if len(first) * len(second) > _MOST_TERMS:
+                return None
+            for e, a in first.items():
+                for g, b in second.items():
+                    own = tuple(i + j for i, j in zip(e, g, strict=True))
+                    found[own] = new.add(found.get(own, self._zero), new.mul(a, b))
+            found = self._reduced(variables, found)
+        else:
+            combine = new.add if operation == "add" else new.sub
+            for e in {**first, **second}:
+                found[e] = combine(first.get(e, self._zero), second.get(e, self._zero))
+        found = {e: c for e, c in found.items() if new.value(c) != 0}
+        return _Polynomial(variables, found) if len(found) <= _MOST_TERMS else None
+
+    def _reduced(
+        self, variables: Sequence[int], terms: Mapping[Exponents, int]
+    ) -> dict[Exponents, int]:
+        """The same with sin^2 = 1 - cos^2 of angles of which there are both."""
+        nodes = [self._old.nodes[v] for v in variables]
+        pairs = [
+            (i, nodes.index(("cos", *node[1:])))
+            for i, node in enumerate(nodes)
+            if node[0] == "sin" and ("cos", *node[1:]) in nodes
+        ]
+        found = dict(terms)
+        for sine, cosine in pairs:
+            while large := [e for e in found if e[sine] > 1]:
+                for e in large:
+                    c = found.pop(e)
+                    lower = [*e]
+                    lower[sine] -= 2
+                    raised = [*lower]
+                    raised[cosine] += 2
+                    for own, part in ((lower, c), (raised, self.new.negative(c))):
+                        key = tuple(own)
+                        found[key] = self.new.add(found.get(key, self._zero), part)
+        return found
+
+    def _written(self, terms: Mapping[Exponents, int], x: Sequence[int]) -> int:
+        """A polynomial in nested form, by Estrin's scheme in each variable."""
+        new = self.new
+        if not x:
+            return terms.get((), self._zero)
+        common = [min(e[i] for e in terms) for i in range(len(x))]
+        if any(common):
+            left = {
+                tuple(i - j for i, j in zip(e, common, strict=True)): c for e, c in terms.items()
+            }
+            product = self._written(left, x)
+            for variable, power in zip(x, common, strict=True):
+                for _ in range(power):
+                    product = new.mul(variable, product)
+            return product
+        # the variable of least powers is the outermost: its few coefficients are polynomials
+        outer = min(range(len(x)), key=lambda i: max(e[i] for e in terms))
+        inner: dict[int, dict[Exponents, int]] = {}
+        for e, c in terms.items():
+            inner.setdefault(e[outer], {})[e[:outer] + e[outer + 1 :]] = c
+        rest = [*x[:outer], *x[outer + 1 :]]
+        every = math.gcd(*inner) or 1  # of even ones powers of the square
+        powers = max(inner) // every + 1
+        coefficients = [
+            self._written(inner[k * every], rest) if k * every in inner else self._zero
+            for k in range(powers)
+        ]
+        base = x[outer]
+        for _ in range(every - 1):
+            base = new.mul(base, x[outer])
+        return self._estrin(coefficients, base)
 
     def _estrin(self, coefficients: Sequence[int], x: int) -> int:
         terms, new = list(coefficients), self.new
@@ -174,6 +244,13 @@ class _Rewriter:
             terms = pairs + terms[len(pairs) * 2 :]
             x = new.mul(x, x)
         return terms[0]
+
+
+def _aligned(part: _Polynomial, variables: Sequence[int]) -> Iterable[tuple[Exponents, int]]:
+    """Terms by exponents of these variables, among which are its own."""
+    places = {v: i for i, v in enumerate(part.variables)}
+    for e, c in part.terms.items():
+        yield tuple(e[places[v]] if v in places else 0 for v in variables), c
 
 
 def _evaluated(graph: ScalarGraph, ends: Sequence[int], values: np.ndarray) -> dict[int, float]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from vpintegrator.compiled.scalar_graph import BINARY, FUNCTIONS, ScalarGraph
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones
+_ABREAST = (".first", ".second", ".third", ".fourth")  # vectors of a value
 _WIDEST = 16  # lanes of the widest vectors: groups of functions begin and end at multiples of it
 # called from one source and defined in another, both of one library
 _FUNCTION = '__attribute__((noinline, visibility("hidden"))) void'
@@ -75,8 +76,8 @@ class Program:
         declared and as passed on.
     narrow
         For one trajectory: groups of functions are vectors.
-    paired
-        Whether a value is a pair of vectors.
+    abreast
+        How many vectors a value is of, or 0 where it is one number or vector.
 
     Attributes
     ----------
@@ -105,15 +106,15 @@ class Program:
         name: str = "part",
         extra: tuple[str, str] = ("", ""),
         narrow: bool = False,
-        paired: bool = False,
+        abreast: int = 0,
     ) -> None:
         self._graph, self._nodes, self._results = graph, graph.nodes, [*results, *kept]
         self._given, self._constants, self._sinks = given, constants, sinks or {}
         self._name, self._extra, self._narrow = name, extra, narrow
         # what a node is called in a part, and where it is in a slot: each vector by its own name,
         # which compilers are done with in half the time that they need for pairs
-        self._halves = [("t", ".first"), ("u", ".second")] if paired else [("t", "")]
-        self._type = "vector" if paired else "value"
+        self._halves = [*zip("tuwx", _ABREAST, strict=True)][:abreast] if abreast else [("t", "")]
+        self._type = "vector" if abreast else "value"
         self.slot = dict(given)
         self.slots = self._round(slots)
         self.parts: list[str] = []

@@ -8,11 +8,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vpintegrator.compiled.program import Program, scalar_function
+from vpintegrator.compiled.regrouping import operations
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.tracing import Trace
 
 _GATHERED = 1024  # bytes of each trajectory
+_SMALL = 1000  # operations of a map
 _UNIT = 150_000  # characters; to begin with another takes the compiler half a second
 _MOST_UNITS = 8
 
@@ -38,7 +40,9 @@ class Source:
     functions: int
 
 
-def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, narrow: bool) -> Source:
+def write_source(
+    trace: Trace, sizes: tuple[int, int, int], real: str, narrow: bool, few: bool = False
+) -> Source:
     """Write the C++ that iterates a model.
 
     Parameters
@@ -50,9 +54,13 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, narrow: b
     real
         ``double`` or ``float``.
     narrow
-        For one trajectory: no lanes, but vectors of independent functions. Else a value is a pair
-        of vectors of trajectories.
+        For one trajectory: no lanes, but vectors of independent functions. Else a value is some
+        vectors of trajectories, side by side.
+    few
+        For so few that two vectors hold them.
     """
+    # small maps wait for one operation after another; values of large ones go to memory
+    abreast = 0 if narrow else 2 if few or operations(trace) > _SMALL else 4
     window, new, dim = sizes
     outputs = trace.outputs[(window - new) * dim :]
     given = {trace.graph.input(i): i for i in range(window * dim)}
@@ -64,7 +72,7 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, narrow: b
         constants,
         slots=len(given),
         narrow=narrow,
-        paired=not narrow,
+        abreast=abreast,
     )
     step = step_function(program, outputs)
     frame = [
@@ -78,14 +86,14 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, narrow: b
             gathered=_GATHERED,
         ),
     ]
-    units = translation_units(kernel(real, narrow, paired=not narrow), program.parts, frame)
+    prelude = kernel(real, narrow, abreast)
+    units = translation_units(prelude, program.parts, frame)
     return Source(units, len(constants), program.operations, program.functions)
 
 
-def kernel(real: str, narrow: bool, paired: bool = False) -> str:
+def kernel(real: str, narrow: bool, abreast: int = 0) -> str:
     """What every source begins with."""
-    defined = ["NARROW"] * narrow + ["PAIRED"] * paired
-    defines = (f"#define {name}" for name in defined)
+    defines = ["#define NARROW"] * narrow + [f"#define ABREAST {abreast}"] * bool(abreast)
     return "\n".join([f"typedef {real} real;", *defines, header("kernel.h")])
 
 
