@@ -66,9 +66,11 @@ CASES = {
     "two-waves": Case("two-waves"),
     "two-waves, cheap": Case("two-waves", options=("--depth", "3")),
     "forced-duffing": Case("forced-duffing"),
+    "forced-duffing, cheap": Case("forced-duffing", options=("--depth", "6", "--degree", "8")),
     "forced-pendulum": Case("forced-pendulum"),
     "kepler": Case("kepler", 6.0),
     "pendulum": Case("pendulum", 4.0),
+    "pendulum, cheap": Case("pendulum", 4.0, options=("--depth", "3")),
     "toda": Case("toda", 2.0),
 }
 
