@@ -59,7 +59,7 @@ CASES = {
     "field-lines, 8 modes, cheap": Case("field-lines", parameters=MANY, options=SMALL),
     "field-lines-coils": Case("field-lines-coils", trajectories=64, turns=2, train=2000),
     "rigid-body": Case("rigid-body", 3.0),
-    "rigid-body, cheap": Case("rigid-body", 3.0, options=("--depth", "3", "--degree", "8")),
+    "rigid-body, cheap": Case("rigid-body", 3.0, options=("--depth", "2", "--degree", "8")),
     "henon-heiles": Case("henon-heiles", energy=1 / 12),
     "coupled-oscillators": Case("coupled-oscillators", 4.0),
     "many-waves": Case("many-waves"),
