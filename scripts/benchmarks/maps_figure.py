@@ -18,6 +18,7 @@ from vpintegrator.plotting.style import PAPER
 
 _COLUMNS = 4
 _SUFFIXES = (".png", ".pdf", ".svg")
+CHEAP = ", cheap"  # how cases end that are others with a smaller map
 _TITLES = {"learned": "learned map", "heyoka": "heyoka", "DOP853": "SciPy, DOP853"}
 
 
@@ -38,6 +39,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     """
     if path.suffix not in _SUFFIXES:
         raise InputError(f"--figure {path}: figures end in {', '.join(_SUFFIXES)}")
+    results = _together(results)
     names = (row["method"].partition(",")[0] for result in results for row in result["rows"])
     methods = list(dict.fromkeys(names))
     kinds = {name: "learned" if name == "learned" else "classical" for name in methods}
@@ -80,3 +82,12 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         figure.legend(handles.values(), handles, loc="outside upper center", ncols=4)
         with replacing(path, True) as temporary:
             figure.savefig(temporary, format=path.suffix[1:], dpi=160)
+
+
+def _together(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Smaller maps in the panels of the systems that they are of."""
+    found = {r["case"]: r | {"rows": [*r["rows"]]} for r in results}
+    for case in [case for case in found if case.removesuffix(CHEAP) in found.keys() - {case}]:
+        learned = [row for row in found.pop(case)["rows"] if row["method"] == "learned"]
+        found[case.removesuffix(CHEAP)]["rows"] += learned
+    return [*found.values()]

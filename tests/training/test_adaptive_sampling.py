@@ -48,6 +48,7 @@ def test_images_are_exact_also_of_families_and_of_sections(tmp_path):
         ("pendulum", {"step": 0.5}),
         ("pendulum", {"vary": {"step": (0.1, 0.4)}}),
         (vp.return_map("henon-heiles", "q[0] = 0", energy=0.08).text, {}),
+        ("standard-map", {"vary": {"K": (0.1, 0.9)}}),
     ]:
         data = vp.generate(name, tmp_path / "a.h5", count=60, steps=1, overwrite=True, **options)
         adaptive = AdaptiveData(data)

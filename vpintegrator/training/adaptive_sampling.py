@@ -215,7 +215,7 @@ def _between(
 
 def _images(system: System, states: np.ndarray, step: float) -> np.ndarray:
     """Those after a step, (state, dim); NaN where there is none."""
-    if system.is_discrete and system.family is None:
+    if system.is_discrete:
         return system.iteration(_TOLERANCE, _TOLERANCE)(states)
     times = np.array([0.0, step])
     return solve(system, states, times, rtol=_TOLERANCE, atol=_TOLERANCE)[:, -1]
