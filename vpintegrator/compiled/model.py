@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _THREAD = 100_000  # numbers predicted from which on another thread pays
 _FEW = 16  # trajectories
+_SMALL = 1000  # operations of a map
 _PARTS = 4  # for each thread, so that none waits long for one whose core is busy with else
 
 
@@ -73,8 +74,11 @@ class CompiledModel:
             values = plain.values(model)
             ways = (regrouped(plain), in_powers(plain, values))
             traced = min((way for way in ways if way is not None), key=operations)
+            # small maps wait for one operation after another; values of large ones go to memory
+            two = few or operations(traced) > _SMALL
+            abreast = 0 if narrow else 2 if two else 4
             sizes = (self.window, self.prediction_window, self.dim)
-            self.source = write_source(traced, sizes, REALS[values.dtype], narrow, few)
+            self.source = write_source(traced, sizes, REALS[values.dtype], abreast)
         self.dtype = values.dtype.type
         self._library = Compilation(self.source.units).library()
         self.lanes, self._tables = int(self._library.lanes()), None

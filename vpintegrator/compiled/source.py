@@ -8,13 +8,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vpintegrator.compiled.program import Program, scalar_function
-from vpintegrator.compiled.regrouping import operations
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.tracing import Trace
 
 _GATHERED = 1024  # bytes of each trajectory
-_SMALL = 1000  # operations of a map
 _UNIT = 150_000  # characters; to begin with another takes the compiler half a second
 _MOST_UNITS = 8
 
@@ -40,9 +38,7 @@ class Source:
     functions: int
 
 
-def write_source(
-    trace: Trace, sizes: tuple[int, int, int], real: str, narrow: bool, few: bool = False
-) -> Source:
+def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: int) -> Source:
     """Write the C++ that iterates a model.
 
     Parameters
@@ -53,14 +49,11 @@ def write_source(
         Its ``window``, ``prediction_window`` and ``dim``.
     real
         ``double`` or ``float``.
-    narrow
-        For one trajectory: no lanes, but vectors of independent functions. Else a value is some
-        vectors of trajectories, side by side.
-    few
-        For so few that two vectors hold them.
+    abreast
+        How many vectors of trajectories a value is, side by side; 0 for one trajectory: no lanes,
+        but vectors of independent functions.
     """
-    # small maps wait for one operation after another; values of large ones go to memory
-    abreast = 0 if narrow else 2 if few or operations(trace) > _SMALL else 4
+    narrow = not abreast
     window, new, dim = sizes
     outputs = trace.outputs[(window - new) * dim :]
     given = {trace.graph.input(i): i for i in range(window * dim)}
