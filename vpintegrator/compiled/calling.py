@@ -14,6 +14,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _LINE = 64  # bytes
+_PARTS = 4  # for each thread, so that none waits long for one whose core is busy with else
 REALS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
@@ -36,6 +37,12 @@ def parts_of(count: int, lanes: int, parts: int) -> list[slice]:
     parts = max(min(parts, blocks), 1)
     edges = [k * blocks // parts * lanes for k in range(parts)]
     return [slice(*ends) for ends in pairwise([*edges, count])]
+
+
+def shared(work: Callable[[slice], None], count: int, lanes: int, threads: int) -> None:
+    """Some work on all of so many trajectories, shared among threads in parts of whole lanes."""
+    parts = _PARTS * threads if threads > 1 else 1
+    in_threads(work, parts_of(count, lanes, parts), threads)
 
 
 def in_threads(work: Callable[[S], T], parts: Iterable[S], threads: int) -> list[T]:

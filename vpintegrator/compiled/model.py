@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
-from vpintegrator.compiled.calling import REALS, in_threads, parts_of, pointer
+from vpintegrator.compiled.calling import REALS, pointer, shared
 from vpintegrator.compiled.powers import in_powers
 from vpintegrator.compiled.regrouping import operations, regrouped
 from vpintegrator.compiled.source import Source, write_source
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _THREAD = 100_000  # numbers predicted from which on another thread pays
 _FEW = 16  # trajectories
 _SMALL = 1000  # operations of a map
-_PARTS = 4  # for each thread, so that none waits long for one whose core is busy with else
 
 
 class CompiledModel:
@@ -123,8 +122,7 @@ class CompiledModel:
                 self._address,
             )
 
-        parts = _PARTS * threads if threads > 1 else 1
-        in_threads(run, parts_of(len(windows), self.lanes, parts), threads)
+        shared(run, len(windows), self.lanes, threads)
         return states, windows
 
 

@@ -58,14 +58,29 @@ def one_step(model: Model, fixed: bool = False) -> Model | None:
     moving = Composition(*(layer for layer in layers(model) if id(layer) not in resting))
     core: nn.Module = moving
     if isinstance(model.core, Reversible):
-        core = _with(model.core, psi=moving)
-    alone = _with(model, core=core)
+        core = with_parts(model.core, psi=moving)
+    alone = with_parts(model, core=core)
     alone.window = 1
     return alone
 
 
-def _with(module: Part, **parts: nn.Module) -> Part:
-    """The same module with other parts; all that it holds else is held in common."""
+def with_parts(module: Part, **parts: nn.Module) -> Part:
+    """The same module with other parts; all that it holds else is held in common.
+
+    Parameters
+    ----------
+    module
+        Which stays as it is.
+    parts
+        Modules by the names of those whose places they take.
+
+    Examples
+    --------
+    >>> from vpintegrator.models.one_step import with_parts
+    >>> pair = torch.nn.ModuleDict({"a": torch.nn.Identity(), "b": torch.nn.Tanh()})
+    >>> with_parts(pair, a=torch.nn.ReLU())["a"], pair["a"]
+    (ReLU(), Identity())
+    """
     other = copy.copy(module)
     other._modules = {**module._modules, **parts}
     return other

@@ -13,7 +13,7 @@ import torch
 
 from vpintegrator.argument_values import whole_number
 from vpintegrator.data import Dataset
-from vpintegrator.data.pairs import HeldPairs, Pairs
+from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
 from vpintegrator.dynamics import System, solve
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -66,7 +66,7 @@ class AdaptiveData(TrainingData):
                 "measured data leave adaptive sampling out"
             )
         super().__init__(dataset, data.tested)
-        self._made, self._statistics = data._made, data._statistics
+        self._made = data._made  # what was read is shared
         self.inputs = self.targets = np.empty((0, dataset.dim))
 
     def add_where_wrong(
@@ -103,7 +103,7 @@ class AdaptiveData(TrainingData):
         found = [(self.inputs, self.targets)]
         for group in ("train", "validation"):
             pairs = super()._pairs(group, model)
-            x, y = pairs[torch.linspace(0, len(pairs) - 1, min(len(pairs), _MOST)).long()]
+            x, y = _some(pairs)
             found.append((x[:, -1].double().numpy(force=True), y[:, -1].double().numpy(force=True)))
         inputs, targets = zip(*found, strict=True)
         return np.concatenate(inputs), np.concatenate(targets)
@@ -112,9 +112,9 @@ class AdaptiveData(TrainingData):
         pairs = super()._pairs(group, model, horizon)
         if group != "train" or not len(self.inputs):
             return pairs
-        x, y = pairs[torch.arange(min(len(pairs), _MOST))]
         more = (torch.from_numpy(s)[:, None].to(model.scale) for s in (self.inputs, self.targets))
-        return HeldPairs.of_tensors(*(torch.cat(both) for both in zip((x, y), more, strict=True)))
+        both = zip(_some(pairs), more, strict=True)
+        return HeldPairs.of_tensors(*(torch.cat(states) for states in both))
 
 
 def train_where_wrong(
@@ -188,6 +188,12 @@ def train_where_wrong(
         )
     assert history is not None
     return history
+
+
+def _some(pairs: Pairs) -> Pair:
+    """All pairs, or where there are very many some, evenly."""
+    places = torch.linspace(0, len(pairs) - 1, min(len(pairs), _MOST), dtype=torch.float64)
+    return pairs[places.long()]
 
 
 @torch.no_grad()

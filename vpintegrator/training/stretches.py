@@ -10,7 +10,6 @@ Analysis, 3rd ed., section 7.3.5).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +21,7 @@ from vpintegrator.dynamics.partway import partway
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import grown, layers, rest_attention
-from vpintegrator.models.one_step import one_step
+from vpintegrator.models.one_step import one_step, with_parts
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.training.history import History
@@ -164,8 +163,7 @@ def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarra
 
 def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
     """The map that some of the layers are by themselves; they are held in common."""
-    part = copy.copy(one_step(model, fixed=True) or model)
-    part._modules = {**part._modules, "core": Composition(*own)}
+    part = with_parts(one_step(model, fixed=True) or model, core=Composition(*own))
     part.reversing_symmetries = part.reversing_symmetries[:0]
     part.metadata, part.choices = {}, []
     if part.clock:

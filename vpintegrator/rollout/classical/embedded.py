@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from vpintegrator.compiled.calling import in_threads, parts_of, pointer
+from vpintegrator.compiled.calling import pointer, shared
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.native import Compilation, NotCompilable, find_compiler
@@ -29,7 +29,6 @@ from vpintegrator.threads import usable_threads
 _SMALLEST = 1e-15
 _FIRST = 0.01  # of the time between outputs: a first step, which adapts itself
 _THREAD = 300_000  # operations of outputs from which on another thread pays
-_PARTS = 4
 _ANYTHING = 1e100  # a tolerance
 
 
@@ -162,8 +161,7 @@ class _CompiledPair:
             )
 
         if count and trajectories:
-            parts = _PARTS * threads if threads > 1 else 1
-            in_threads(run, parts_of(trajectories, self._lanes, parts), threads)
+            shared(run, trajectories, self._lanes, threads)
         return states
 
     def whole_steps(self, first: np.ndarray, step: float, count: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import final
 
 import numpy as np
 
-from vpintegrator.compiled.calling import in_threads, parts_of, pointer
+from vpintegrator.compiled.calling import pointer, shared
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.native import Compilation, NotCompilable
@@ -25,7 +25,6 @@ from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.threads import usable_threads
 
 _THREAD = 3_000_000  # operations from which on another thread pays
-_PARTS = 4  # for each thread, so that none waits long for one whose core is busy with else
 _CHECKED = 8  # states at which it is compared with NumPy, and as many near them
 _STEPS = 3
 _NEAR = 1e-3  # of the size of states
@@ -117,8 +116,7 @@ class CompiledMethod:
             )
 
         if count and trajectories:
-            parts = _PARTS * threads if threads > 1 else 1
-            in_threads(run, parts_of(trajectories, self._lanes, parts), threads)
+            shared(run, trajectories, self._lanes, threads)
         return states
 
 
