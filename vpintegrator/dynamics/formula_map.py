@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.dynamics.algebra import Symbol
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
+from vpintegrator.dynamics.evaluation import ComponentFunction, stack_numpy, vectorised
 
 
 class FormulaMap:
@@ -66,6 +66,21 @@ class FormulaMap:
                 for i, value in zip(changed, found, strict=True):
                     values[i] = value
                 yield values
+
+    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+        """States (part + 1, state, dim) after equal parts of the stages, or None of too few."""
+        e = self._equations
+        count = e.iterations * len(e.stages)
+        if count < parts:
+            return None
+        wanted = {(k * count) // parts for k in range(1, parts + 1)}
+        with np.errstate(all="ignore"):
+            found = [
+                stack_numpy(values, states[:, 0])
+                for number, values in enumerate(self.stagewise([*states.T], "numpy"), start=1)
+                if number in wanted
+            ]
+        return np.stack([states, *found])
 
     def jacobian(self, components: np.ndarray) -> np.ndarray:
         """Derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""

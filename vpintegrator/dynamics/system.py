@@ -427,19 +427,7 @@ class System:
         if self.flow is not None:
             way = return_parts(self.flow_back, states, np.empty((len(states), 0)), parts)
             return None if way is None else way[0]
-        e = self.equations
-        count = e.iterations * len(e.stages)
-        if count < parts:
-            return None
-        wanted = {(k * count) // parts for k in range(1, parts + 1)}
-        columns = self._formula_map.stagewise([*states.T], "numpy")
-        with np.errstate(all="ignore"):
-            found = [
-                stack_numpy(values, states[:, 0])
-                for number, values in enumerate(columns, start=1)
-                if number in wanted
-            ]
-        return np.stack([states, *found])
+        return self._formula_map.partway(states, parts)
 
     def iteration(
         self, rtol: float = _TOLERANCE, atol: float = _TOLERANCE
