@@ -133,7 +133,7 @@ class Program:
     def reference(self, n: int) -> str:
         """How to read a node after the functions have run; constants as vectors."""
         text = self._reference(n, frozenset(), ("", ""))
-        return text if self._graph.varies[n] else f"value{{}} + {text}"
+        return text if self._graph.varies[n] else self._filled("value", text)
 
     def _levels(self) -> dict[int, int]:
         """After how many rounds of functions a node comes."""
@@ -170,8 +170,7 @@ class Program:
             late = [n for _, group in after.get(part, []) for n in group]
             self._write_part(part, nodes, waiting, late, part_of)
             for name, group in after.get(part, []):
-                first = self.slot[group[0]]
-                self.calls.append(f"apply<{_NAMES[name]}>(v + {first}, {len(group)});")
+                self.calls.append(self._applied(name, self.slot[group[0]], len(group)))
 
     def _place(
         self,
@@ -237,10 +236,10 @@ class Program:
                 terms = [self._reference(a, local, half) for a in arguments]
                 if operation in _CALLED:  # the sum makes a vector of a number
                     terms = [
-                        term if self._graph.varies[a] else f"{self._type}{{}} + {term}"
+                        term if self._graph.varies[a] else self._filled(self._type, term)
                         for a, term in zip(arguments, terms, strict=True)
                     ]
-                text = expression(operation, terms)
+                text = self._expression(operation, terms)
                 lines.append(f"    const {self._type} {half[0]}{n} = {text};")
                 lines += [f"    v[{place}]{half[1]} = {half[0]}{n};" for place in places]
             local.add(n)
@@ -252,11 +251,9 @@ class Program:
                 place, old = self.slot[n], self.slot[argument]
                 lines += [f"    v[{place}]{of} = v[{old}]{of};" for _, of in self._halves]
         if lines:
-            declared, passed = self._extra
-            head = f"{self._head} {self._name}_{part}"
-            arguments_ = f"(value *__restrict v, const real *__restrict c{declared})"
-            self.parts.append("\n".join([f"{head}{arguments_} {{", *lines, "}"]))
-            self.calls.append(f"{self._name}_{part}(v, c{passed});")
+            head, call = self._named(f"{self._name}_{part}")
+            self.parts.append("\n".join([f"{head} {{", *lines, "}"]))
+            self.calls.append(call)
 
     def _reference(self, n: int, local: set[int] | frozenset[int], half: tuple[str, str]) -> str:
         if n in local:
@@ -264,11 +261,33 @@ class Program:
         if self._graph.varies[n]:
             return f"v[{self.slot[n]}]{half[1]}"
         if self._nodes[n][0] == "constant":
-            return _literal(self._nodes[n][1])
+            return self._literal(self._nodes[n][1])
         return f"c[{self._constants.setdefault(n, len(self._constants))}]"
 
     def _round(self, slots: int) -> int:
         return -(-slots // _WIDEST) * _WIDEST if self._narrow else slots
+
+    # how it is written, which depends on the language
+
+    def _named(self, name: str) -> tuple[str, str]:
+        """A function as it is declared and as it is called."""
+        declared, passed = self._extra
+        arguments = f"(value *__restrict v, const real *__restrict c{declared})"
+        return f"{self._head} {name}{arguments}", f"{name}(v, c{passed});"
+
+    def _applied(self, function: str, first: int, count: int) -> str:
+        """A statement that replaces numbers, one slot after another, by a function of them."""
+        return f"apply<{_NAMES[function]}>(v + {first}, {count});"
+
+    def _expression(self, operation: str, terms: Sequence[str]) -> str:
+        return expression(operation, terms)
+
+    def _filled(self, kind: str, number: str) -> str:
+        """A number for all trajectories."""
+        return f"{kind}{{}} + {number}"
+
+    def _literal(self, value: float) -> str:
+        return _literal(value)
 
 
 class InlineProgram(Program):
