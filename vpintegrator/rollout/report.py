@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, INVARIANTS
 from vpintegrator.rollout.file_writing import write_rollout
 from vpintegrator.rollout.recording import Recording
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.views import dataset_of, frame_of
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
 
 
 class Summary(SimpleNamespace):
@@ -181,6 +186,32 @@ class Report:
         """
         summaries = map(self.summary, self.runs)
         return [{column.title: column.value(s) for column in self.columns} for s in summaries]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The table as a pandas DataFrame, a row a method, with every digit.
+
+        Examples
+        --------
+        >>> report = vp.compare(None, ["rk4", "stoermer-verlet"], system="pendulum", steps=50)
+        >>> list(report.to_frame().index)
+        ['RK4', 'Störmer–Verlet']
+        """
+        return frame_of(self)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Everything along the stored times as an xarray Dataset, with labels.
+
+        ``state`` (run, trajectory, time, component), ``reference`` (trajectory, time, component)
+        and ``error`` (run, trajectory, time), NaN beyond the end of the reference, and
+        ``invariant_NAME`` (run, trajectory, time) for each invariant.
+
+        Examples
+        --------
+        >>> report = vp.compare(None, ["rk4"], system="pendulum", steps=50)
+        >>> report.to_xarray().state.sel(run="rk4", component="p").dims
+        ('trajectory', 'time')
+        """
+        return dataset_of(self)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a rollout file, from which everything can be drawn without integrating again.
