@@ -5,7 +5,8 @@
 The record is a document with a place for the tables of each, between the lines ``<!-- NAME -->``
 and ``<!-- end -->``; what is there is replaced, the rest stays. The accuracy of networks after
 equal seconds of training takes half an hour and has a command of its own, ``accuracy.py``; so has
-that over the catalogue, ``catalogue.py``, four hours.
+that over the catalogue, ``catalogue.py``, four hours. ``devices`` is for a machine with a GPU, with
+a record of its own, docs/gpu.md, and runs if it is asked for by ``--only``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ SPEED = (
     "startup",
 )
 NAMES = (*SPEED, "symplectic")
+KNOWN = (*NAMES, "devices")  # which is for machines with a GPU
 FOLDER = Path(__file__).parent
 
 
@@ -43,7 +45,7 @@ def place(name: str) -> re.Pattern[str]:
 
 
 @click.command(context_settings=SETTINGS)
-@click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(NAMES)}.")
+@click.option("--only", metavar="NAME,...", help=f"Some of: {', '.join(KNOWN)}.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Small sizes: a try-out, no measurement.")
 @click.option(
@@ -51,7 +53,7 @@ def place(name: str) -> re.Pattern[str]:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Document that gets the tables, as Markdown.",
 )
-@click.option("--folder", help="Where symplectic keeps what is measured, to go on from.")
+@click.option("--folder", help="Where symplectic and devices keep what is measured.")
 @plain_errors
 def main(
     only: str | None, threads: int, quick: bool, record: Path | None, folder: str | None
@@ -62,8 +64,8 @@ def main(
     """
     names = list(NAMES) if only is None else [name.strip() for name in only.split(",")]
     for name in names:
-        if name not in NAMES:
-            raise InputError(f"--only: '{name}' is none of {', '.join(NAMES)}")
+        if name not in KNOWN:
+            raise InputError(f"--only: '{name}' is none of {', '.join(KNOWN)}")
     text = None
     if record is not None:
         if not record.exists():

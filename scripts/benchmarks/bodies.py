@@ -99,8 +99,8 @@ def rolled_gradient(potential: Any, np_: Any) -> Callable[[Any], Any]:
     return gradient
 
 
-def in_jax(model: Integrator, steps: int) -> Callable[[np.ndarray], np.ndarray]:
-    """The same map in jax.lax.scan."""
+def scanned(model: Integrator, steps: int) -> Callable[[tuple[Any, Any]], tuple[Any, Any]]:
+    """The same map in jax.lax.scan, of positions and momenta (trajectory, body)."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -121,7 +121,14 @@ def in_jax(model: Integrator, steps: int) -> Callable[[np.ndarray], np.ndarray]:
             p = p - sum(gradient(q) for gradient in potential)
         return (q, p), (q, p)
 
-    run = jax.jit(lambda z: jax.lax.scan(step, z, None, length=steps)[1])
+    return jax.jit(lambda z: jax.lax.scan(step, z, None, length=steps)[1])
+
+
+def in_jax(model: Integrator, steps: int) -> Callable[[np.ndarray], np.ndarray]:
+    """The same from arrays (trajectory, dim), to (trajectory, step, dim)."""
+    import jax
+
+    run = scanned(model, steps)
 
     def states(initial: np.ndarray) -> np.ndarray:
         halves = tuple(map(jax.numpy.asarray, np.split(initial, 2, axis=-1)))

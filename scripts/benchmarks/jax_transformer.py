@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 
@@ -65,6 +66,104 @@ def rollout(model: VolumePreservingTransformer, calls: int) -> Callable[[Any], A
         return jax.lax.scan(step, X, None, length=calls)[1]
 
     return run
+
+
+def window_rollout(model: VolumePreservingTransformer, calls: int) -> Callable[[Any], Any]:
+    """The same as anybody would write it: of one window (3, dim) by matrices, under ``vmap``.
+
+    The function is of windows (trajectory, 3, dim) and gives (trajectory, call, 3, dim).
+    """
+    _, weights = transformer(model)
+    blocks = [
+        layer
+        for block in model.core
+        for layer in ([block] if isinstance(block, VolumePreservingAttention) else block)
+    ]
+
+    def step(X: Any, _: None) -> tuple[Any, Any]:
+        for layer, weight in zip(blocks, weights, strict=True):
+            if isinstance(layer, VolumePreservingAttention):
+                lower = jnp.tril(X @ weight @ X.T, -1)
+                C = lower - lower.T
+                once = C @ X
+                X = X + 2 / (1 + (lower * lower).sum()) * (once + C @ once)
+                continue
+            rows, columns = np.tril_indices(layer.dim, -1)
+            entries, bias = weight
+            L = jnp.zeros((layer.dim, layer.dim), X.dtype).at[rows, columns].set(entries)
+            Y = X @ (L.T if layer.shape == "lower" else L)
+            Y = Y if bias is None else Y + bias
+            X = X + (jnp.tanh(Y) if layer.activation == "tanh" else Y)
+        return X, X
+
+    return jax.vmap(lambda X: jax.lax.scan(step, X, None, length=calls)[1])
+
+
+def adam_step(
+    model: VolumePreservingTransformer, inputs: np.ndarray, targets: np.ndarray
+) -> Callable[[], float]:
+    """Loss, gradient and Adam's update in one jitted function, for windows (pair, 3, dim).
+
+    Each call makes a step of the rate 1e-6, waits for it and gives the loss, a mean square.
+    """
+    network, weights = transformer(model)
+    # trajectories last, see above
+    first, last = (jnp.asarray(np.moveaxis(windows, 0, -1)) for windows in (inputs, targets))
+    tree = jax.tree_util.tree_map
+
+    def loss(weights: Any) -> Any:
+        return jnp.mean((network(weights, first) - last) ** 2)
+
+    @jax.jit
+    def step(weights: Any, first: Any, second: Any, count: Any) -> Any:
+        value, gradient = jax.value_and_grad(loss)(weights)
+        first = tree(lambda m, g: 0.9 * m + 0.1 * g, first, gradient)
+        second = tree(lambda v, g: 0.999 * v + 0.001 * g * g, second, gradient)
+
+        def update(w: Any, m: Any, v: Any) -> Any:
+            size = jnp.sqrt(v / (1 - 0.999**count)) + 1e-8
+            return w - 1e-6 * m / (1 - 0.9**count) / size
+
+        return tree(update, weights, first, second), first, second, count + 1, value
+
+    zeros = tree(jnp.zeros_like, weights)
+    state = [(weights, zeros, zeros, jnp.ones((), first.dtype))]
+
+    def call() -> float:
+        *new, value = step(*state[0])
+        state[0] = tuple(new)
+        return float(value)
+
+    return call
+
+
+def newton_step(
+    model: VolumePreservingTransformer, inputs: np.ndarray, targets: np.ndarray, damping: float
+) -> Callable[[], float]:
+    """A step of Levenberg and Marquardt in one jitted function, for windows (pair, 3, dim).
+
+    Each call makes the same step, from J^T J by Cholesky, computes the loss after it, and gives the
+    loss before, a mean square.
+    """
+    network, weights = transformer(model)
+    vector, unravel = jax.flatten_util.ravel_pytree(weights)
+    windows, wanted = jnp.asarray(inputs), jnp.asarray(targets)
+
+    def residual(vector: Any, X: Any, Y: Any) -> Any:
+        return (network(unravel(vector), X[..., None])[..., 0] - Y).ravel()
+
+    @jax.jit
+    def step(vector: Any) -> Any:
+        J = jax.vmap(jax.jacrev(residual), (None, 0, 0))(vector, windows, wanted)
+        J = J.reshape(-1, len(vector))
+        r = jax.vmap(residual, (None, 0, 0))(vector, windows, wanted).ravel()
+        gradient = J.T @ r
+        matrix = J.T @ J + damping * jnp.eye(len(vector), dtype=J.dtype)
+        delta = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(matrix), gradient)
+        changed = jax.vmap(residual, (None, 0, 0))(vector + delta, windows, wanted)
+        return (r**2).mean(), (changed**2).mean()
+
+    return lambda: float(jax.block_until_ready(step(vector))[0])
 
 
 def _attention(weight: Any, X: Any) -> Any:

@@ -36,7 +36,7 @@ SIZES = {1: 20_000, 1_000: 100, 100_000: 5}  # steps of so many trajectories
 TERMS = [(1, 1), (1, 3), (3, 1), (1, 5), (3, 3), (5, 1)]  # degrees that the symmetries leave
 
 
-def in_jax(model: Integrator, steps: int) -> Callable[[np.ndarray], tuple[Any, ...]]:
+def scanned(model: Integrator, steps: int) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     """The same map in jax.lax.scan, each component an array of its own: far faster than as rows."""
     import jax
 
@@ -68,8 +68,14 @@ def in_jax(model: Integrator, steps: int) -> Callable[[np.ndarray], tuple[Any, .
         z = tuple(x * s for x, s in zip(parts, scale, strict=True))
         return z, z
 
-    run = jax.jit(lambda z: jax.lax.scan(step, z, None, length=steps)[1])
+    return jax.jit(lambda z: jax.lax.scan(step, z, None, length=steps)[1])
 
+
+def in_jax(model: Integrator, steps: int) -> Callable[[np.ndarray], tuple[Any, ...]]:
+    """The same from arrays (trajectory, 3)."""
+    import jax
+
+    run = scanned(model, steps)
     return lambda initial: jax.block_until_ready(run(tuple(jax.numpy.asarray(initial.T))))
 
 

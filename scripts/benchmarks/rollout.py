@@ -156,35 +156,6 @@ class Case:
         return {name: spent[name] / calls for name, (_, calls) in self.candidates.items()}
 
 
-def cuda_rows(trajectories: int, seconds: float) -> list[list[str]]:
-    """Eager and as CUDA graphs, on the GPU."""
-    rows = []
-    for dtype in DTYPES:
-        model = published(dtype).cuda()
-        windows = first_windows(trajectories, dtype).cuda()
-        graphs = torch.compile(model, mode="reduce-overhead")
-
-        def run(module: Any, windows: torch.Tensor = windows) -> None:
-            with torch.inference_mode():
-                state = windows
-                for _ in range(50):
-                    torch.compiler.cudagraph_mark_step_begin()
-                    state = module(state).clone()
-            torch.cuda.synchronize()
-
-        spent = time_together(
-            {
-                "eager": lambda run=run, model=model: run(model),
-                "graphs": lambda run=run, graphs=graphs: run(graphs),
-            },
-            seconds,
-        )
-        eager, fast = spent["eager"] / 50, spent["graphs"] / 50
-        title = f"{trajectories:,}, {name_of(dtype)}"
-        rows.append([title, duration(eager), duration(fast), ratio(eager, fast)])
-    return rows
-
-
 @benchmark(seconds=8.0)
 @click.option("--inductor", is_flag=True, help="Also torch.compile, call by call (a minute more).")
 def main(seconds: float, threads: int, quick: bool, inductor: bool) -> None:
@@ -212,10 +183,6 @@ def main(seconds: float, threads: int, quick: bool, inductor: bool) -> None:
         notes.append("jax is left out: it is not installed (pip install vpintegrator[bench])")
     print_table("Rollout, a call of the network", columns, rows, [*notes, machine()])
     print_table("Rollout, compilation", ["trajectories", *kinds], compiling)
-    if torch.cuda.is_available():
-        header = ["trajectories", "eager", "CUDA graph", "ratio"]
-        gpu = [row for n, _ in sizes for row in cuda_rows(n, seconds)]
-        print_table("Rollout on the GPU, a call of the network", header, gpu)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ operations of a window; a function such as tanh counts for 30.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import click
 from harness import (
@@ -185,43 +184,10 @@ def _jax_step(case: Case) -> Callable[[], object] | None:
     if case.name != "published vpt":
         return None
     try:
-        import jax
-        import jax.numpy as jnp
-        from jax_transformer import transformer
+        from jax_transformer import adam_step
     except ImportError:
         return None
-    network, weights = transformer(case.model)
-    # trajectories last, see jax_transformer.py
-    inputs, targets = (
-        jnp.asarray(windows.permute(1, 2, 0).contiguous().numpy())
-        for windows in (case.inputs, case.targets)
-    )
-
-    def loss(weights: Any) -> Any:
-        return jnp.mean((network(weights, inputs) - targets) ** 2)
-
-    @jax.jit
-    def step(weights: Any, first: Any, second: Any, count: Any) -> Any:
-        value, gradient = jax.value_and_grad(loss)(weights)
-        tree = jax.tree_util.tree_map
-        first = tree(lambda m, g: 0.9 * m + 0.1 * g, first, gradient)
-        second = tree(lambda v, g: 0.999 * v + 0.001 * g * g, second, gradient)
-
-        def update(w: Any, m: Any, v: Any) -> Any:
-            size = jnp.sqrt(v / (1 - 0.999**count)) + 1e-8
-            return w - 1e-6 * m / (1 - 0.9**count) / size
-
-        return tree(update, weights, first, second), first, second, count + 1, value
-
-    zeros = jax.tree_util.tree_map(jnp.zeros_like, weights)
-    state = [(weights, zeros, zeros, jnp.ones((), inputs.dtype))]
-
-    def call() -> None:
-        *new, value = step(*state[0])
-        state[0] = tuple(new)
-        value.block_until_ready()
-
-    return call
+    return adam_step(case.model, case.inputs.numpy(), case.targets.numpy())
 
 
 def _optimizer(case: Case, compiled: bool) -> LevenbergMarquardt:
