@@ -12,6 +12,25 @@ hypothesis.settings.load_profile("ci")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device",
+        choices=["cuda", "pretended"],
+        help="What the tests of devices run on: cuda, or a pretended GPU; the first there is.",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--device") == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise pytest.UsageError(
+                "--device cuda: PyTorch finds no GPU here; leave the option out to test on a "
+                "pretended one"
+            )
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
     """Compiled models of all tests, none of them from earlier runs."""

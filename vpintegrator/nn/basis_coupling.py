@@ -134,6 +134,7 @@ class BasisCoupling(nn.Module):
         self.formulas = [Formulas((), dim) for _ in self.blocks]
         if len(expressions):
             self._place_formulas(Formulas(expressions, dim), group)
+        self._read: dict[int, list[bool]] = {}
         # of each parameter of a block, the degree of its first term
         degrees = {a: self._place_terms(a, moves) for a in sorted({*self.sweep})}
         each = torch.cat([degrees[a] for a in self.sweep])
@@ -176,7 +177,7 @@ class BasisCoupling(nn.Module):
         size = torch.tensor(total_degrees(chosen.tolist(), self.degree, kinds))
         sources, factors = sources[used], factors[used]
         self._constant(f"block_{a}", torch.tensor(block))
-        self._constant(f"chosen_{a}", chosen)
+        self._choose(a, chosen)
         self._constant(f"sources_{a}", sources)
         placed = torch.zeros(len(chosen), self.dim, dtype=torch.float64)
         placed[:, block] = factors
@@ -227,6 +228,15 @@ class BasisCoupling(nn.Module):
     def _constant(self, name: str, value: torch.Tensor) -> None:
         self.register_buffer(name, value, persistent=False)
 
+    def _choose(self, a: int, chosen: torch.Tensor) -> None:
+        """Which function of each variable the terms (term, variable) of a block are made of.
+
+        Which variables occur at all is noted as plain numbers: to look at a tensor in every shear
+        would make a GPU wait.
+        """
+        self._constant(f"chosen_{a}", chosen)
+        self._read[a] = chosen.any(0).tolist()
+
     def take(self, smaller: BasisCoupling) -> None:
         """Become the map of a layer of the same components and symmetries, of no higher degree.
 
@@ -276,7 +286,7 @@ class BasisCoupling(nn.Module):
             return torch.zeros_like(z)
         phi: torch.Tensor | None = None
         for j, index in enumerate(others(self.blocks[a], self.dim)):
-            if not chosen[:, j].any():
+            if not self._read[a][j]:
                 continue
             u = self._univariate(z[..., index], self.kinds[index])
             u = u.index_select(-1, chosen[:, j])
@@ -289,7 +299,7 @@ class BasisCoupling(nn.Module):
             for j, value, shift, scale in zip(
                 range(known, known + len(formulas)), values, shifts, scales, strict=True
             ):
-                if chosen[:, j].any():
+                if self._read[a][j]:
                     u = self._univariate((value - shift) / scale, Univariate.POLYNOMIALS)
                     u = u.index_select(-1, chosen[:, j])
                     phi = u if phi is None else phi * u

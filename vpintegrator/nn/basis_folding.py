@@ -177,7 +177,7 @@ def _merge_block(
     factors = torch.zeros(len(mask), n, dtype=torch.float64)
     factors[:, block] = mask.double()
     found._constant(f"block_{b}", torch.tensor(block))
-    found._constant(f"chosen_{b}", merged.chosen[used])
+    found._choose(b, merged.chosen[used])
     found._constant(f"sources_{b}", sources)
     found._constant(f"factors_{b}", factors)
     return merged, used

@@ -1,0 +1,324 @@
+"""A pretended GPU: tensors that say they are on it, and hold numbers on the CPU.
+
+PyTorch itself sees tensors on ``meta`` that Python computes with, because no other device is in
+every build of it and asks for no streams; whoever asks one for its device is told ``cuda:0``. An
+operation is checked as CUDA checks it, done on the CPU, and wrapped again. So what takes a tensor
+of the CPU for one of the GPU fails here, too, where there is no GPU, with numbers that are those
+of the CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from unittest import mock
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+CUDA, META, CPU = torch.device("cuda", 0), torch.device("meta"), torch.device("cpu")
+aten = torch.ops.aten
+COUNTS: Counter[str] = Counter()
+"""Since the last ``counted()``: kernels, copies to and from the device, waits for a number."""
+
+_MAY_MIX = {aten.copy_, aten._foreach_copy_, aten.index, aten.index_put, aten.index_put_}
+_MAY_MIX |= {aten._index_put_impl_, aten.set_}
+_NO_SCALARS = {aten.cat, aten.stack}
+_WAITS = {aten.nonzero, aten.equal, aten.masked_select, aten._unique2, aten.unique_dim}
+_WAITS |= {aten._linalg_check_errors, aten._assert_async}
+# computed by no kernel of CUDA
+_OF_CPU_ALONE = {aten.histogram, aten.histogramdd, aten._histogramdd_bin_edges}
+_random = torch.Generator()  # of the device, not the one of the CPU
+
+
+class PretendedTensor(torch.Tensor):
+    """A tensor that says it is on ``cuda:0``; ``held`` has its numbers."""
+
+    held: torch.Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor) -> PretendedTensor:
+        with torch.inference_mode(held.is_inference()):  # a view of what is none is none
+            made = torch.Tensor._make_wrapper_subclass(
+                cls,
+                held.shape,
+                strides=held.stride(),
+                storage_offset=held.storage_offset(),
+                dtype=held.dtype,
+                device=META,
+            )
+        made.held = held
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        return _compute(function, args, kwargs or {})
+
+    device = property(lambda self: CUDA)
+    is_cuda = property(lambda self: True)
+    is_meta = is_cpu = property(lambda self: False)
+    data = property(torch.Tensor.detach, lambda self, new: self._hold(new))
+
+    def _hold(self, new: torch.Tensor) -> None:
+        assert isinstance(new, PretendedTensor), "the data of a tensor stay on their device"
+        torch.Tensor.data.__set__(self, new)
+        self.held = new.held
+
+    def get_device(self) -> int:
+        return 0
+
+    def data_ptr(self) -> int:
+        return self.held.data_ptr()
+
+    def numpy(self, *, force: bool = False):
+        if not force:
+            raise TypeError(
+                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the "
+                "tensor to host memory first."
+            )
+        return self.detach().cpu().numpy()
+
+    def tolist(self) -> list:
+        return self.detach().cpu().tolist()
+
+    def __deepcopy__(self, memo: dict) -> PretendedTensor:
+        if id(self) not in memo:
+            assert self.is_leaf, "only leaves can be copied"
+            copy = self.detach().clone().requires_grad_(self.requires_grad)
+            for name in set(self.__dict__) - {"held"}:
+                setattr(copy, name, getattr(self, name))
+            memo[id(self)] = copy
+        return memo[id(self)]
+
+    def __repr__(self, **_) -> str:
+        return f"{self.held!r} on cuda:0"
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _map(change, value):
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_map(change, part) for part in value)
+    if isinstance(value, dict):
+        return {key: _map(change, part) for key, part in value.items()}
+    return value
+
+
+def _compute(function, args, kwargs):
+    """What ``function`` gives on the device, or on the CPU if nothing in it is on the device."""
+    given = list(_tensors((args, kwargs)))
+    there = [tensor for tensor in given if isinstance(tensor, PretendedTensor)]
+    device = kwargs.get("device")
+    onto = bool(there) if device is None else torch.device(device).type in ("cuda", "meta")
+    if not (there or onto):
+        return function(*args, **kwargs)
+    packet = function.overloadpacket
+    if function.namespace == "prims":  # forward mode asks ``meta`` for shapes alone
+        return function(*_map(_without_numbers, args), **_map(_without_numbers, kwargs))
+    if packet is aten._fused_sdp_choice:
+        return 0  # as operations of their own
+    if device is None:
+        _check_devices(packet, args, given, there)
+    _count(packet, args, given, onto)
+    if device is not None:
+        kwargs = {**kwargs, "device": CPU}
+    if packet is aten._efficientzerotensor:  # which has no numbers to hold
+        function = aten.zeros.default
+    if onto and torch.Tag.nondeterministic_seeded in function.tags:
+        kwargs = _with_own_randomness(function, kwargs)
+    wrapped = {id(tensor.held): tensor for tensor in there}
+    given_args, given_kwargs = args, kwargs
+    args, kwargs = _map(lambda t: getattr(t, "held", t), (args, kwargs))
+    found = function(*args, **kwargs)
+
+    def wrap(tensor):
+        if not onto or isinstance(tensor, PretendedTensor):
+            return tensor
+        before = wrapped.get(id(tensor))
+        if before is None:
+            return PretendedTensor(tensor)
+        if before.shape != tensor.shape or before.stride() != tensor.stride():
+            with torch._C._DisableTorchDispatch():  # sizes and strides of ``meta``
+                function(*given_args, **given_kwargs)
+            assert before.shape == tensor.shape and before.stride() == tensor.stride()
+        return before
+
+    if function._schema.is_mutable and not onto:
+        return args[0] if isinstance(found, torch.Tensor) else found
+    return _map(wrap, found)
+
+
+def _without_numbers(tensor):
+    size, stride = tensor.shape, tensor.stride()
+    return torch.empty_strided(size, stride, dtype=tensor.dtype, device=META)
+
+
+def _check_devices(packet, args, given, there):
+    if packet in _OF_CPU_ALONE:
+        raise NotImplementedError(
+            f"Could not run '{packet}' with arguments from the 'CUDA' backend"
+        )
+    if packet is aten.linalg_lstsq and args[3:] not in ((), (None,), ("gels",)):
+        raise RuntimeError("torch.linalg.lstsq: on CUDA, driver must be gels")
+    others = [tensor for tensor in given if not isinstance(tensor, PretendedTensor)]
+    if packet not in _NO_SCALARS:
+        others = [tensor for tensor in others if tensor.dim()]
+    if packet in _MAY_MIX and (args[0] is given[0]) and "index" in str(packet):
+        if isinstance(args[0], PretendedTensor):
+            others = [t for t in others if t.dtype not in (torch.long, torch.bool, torch.int32)]
+        else:
+            others, there = others or given[:1], there
+    elif packet in _MAY_MIX:
+        others = []
+    if others and there:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"cuda:0 and cpu! (in {packet}, with shapes {[tuple(t.shape) for t in given]})"
+        )
+
+
+def _count(packet, args, given, onto):
+    if packet is aten._local_scalar_dense:
+        COUNTS["item"] += 1
+    elif packet in (aten._to_copy, aten.copy_):
+        source = given[-1]
+        goes = (
+            (onto if packet is aten._to_copy else isinstance(given[0], PretendedTensor)),
+            isinstance(source, PretendedTensor),
+        )
+        COUNTS[{(True, False): "to device", (False, True): "to host"}.get(goes, "kernels")] += 1
+    elif packet in _WAITS:
+        COUNTS["waits"] += 1
+    elif packet in _MAY_MIX and any(t.dtype == torch.bool for t in given[1:]):
+        COUNTS["waits"] += 1  # for the number of those chosen
+    else:
+        COUNTS["kernels"] += 1
+
+
+def _with_own_randomness(function, kwargs):
+    if kwargs.get("generator") is not None:
+        raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
+    if any(argument.name == "generator" for argument in function._schema.arguments):
+        return {**kwargs, "generator": _random}
+    return kwargs
+
+
+def _renamed(value):
+    """``meta`` for what a caller calls the GPU."""
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return META
+    return META if isinstance(value, str) and value.partition(":")[0] == "cuda" else value
+
+
+_ANSWERS = {
+    torch.Tensor.device.__get__: CUDA,
+    torch.Tensor.is_cuda.__get__: True,
+    torch.Tensor.is_meta.__get__: False,
+}
+_INDEXING = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+_FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
+
+
+def _with_numbers(index):
+    """An index with its lists as tensors, which PyTorch would make on ``meta``, without numbers."""
+    if isinstance(index, tuple):
+        return tuple(map(_with_numbers, index))
+    return torch.tensor(list(index)) if isinstance(index, list | range) else index
+
+
+class _Names(TorchFunctionMode):
+    """``cuda`` wherever Python names the device, of tensors within transforms, too."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function in _ANSWERS:
+            there = torch.Tensor.device.__get__(args[0]).type in ("meta", "cuda")
+            return _ANSWERS[function] if there else function(*args)
+        if function is torch.device:
+            return function(*args, **kwargs)
+        if function is torch.Tensor.cuda:
+            return args[0].to(META)
+        if function in _INDEXING and _on(args[0]):
+            args = args[0], _with_numbers(args[1]), *args[2:]
+        if function is torch.Tensor.new_tensor and _on(args[0]):
+            kwargs = {"dtype": args[0].dtype, "device": META, **kwargs}
+            args, function = args[1:], torch.tensor
+        if function in _FROM_DATA and _renamed(kwargs.get("device")) is META:
+            rest = {key: value for key, value in kwargs.items() if key != "device"}
+            grad = rest.pop("requires_grad", False)
+            made = function(*args, **rest).to(META)
+            return made.detach().requires_grad_() if grad else made
+        args = tuple(_renamed(value) for value in args)
+        kwargs = {key: _renamed(value) for key, value in kwargs.items()}
+        return function(*args, **kwargs)
+
+
+def _on(tensor):
+    return torch.Tensor.device.__get__(tensor).type in ("meta", "cuda")
+
+
+class _Operations(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return _compute(function, args, kwargs or {})
+
+
+@contextlib.contextmanager
+def _modes():
+    with _Operations(), _Names():
+        yield
+
+
+@contextlib.contextmanager
+def pretended_gpu():
+    """Everything within has one GPU, ``cuda``, in other threads that it starts, too."""
+    run = threading.Thread.run
+
+    def run_there(thread):
+        with _modes():
+            run(thread)
+
+    cuda = {
+        "_lazy_init": lambda: None,
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "synchronize": lambda device=None: None,
+        "manual_seed_all": lambda seed: _random.manual_seed(seed),
+    }
+    swaps = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)  # as on CUDA they stay who they are
+    _random.manual_seed(0)
+    try:
+        with (
+            mock.patch.multiple(torch.cuda, **cuda),
+            mock.patch.object(threading.Thread, "run", run_there),
+            _modes(),
+        ):
+            yield
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(swaps)
+
+
+@contextlib.contextmanager
+def counted():
+    """What happens within on the device: yields the counts, complete at the end."""
+    COUNTS.clear()
+    found: Counter[str] = Counter()
+    try:
+        yield found
+    finally:
+        found.update(COUNTS)
