@@ -17,6 +17,7 @@ FACES = (
     "compiled",
     "data",
     "dynamics",
+    "export",
     "models",
     "nn",
     "plotting",

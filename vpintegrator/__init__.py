@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vpintegrator import data as data
     from vpintegrator import dynamics as dynamics
     from vpintegrator import errors as errors
+    from vpintegrator import export as export
     from vpintegrator import files as files
     from vpintegrator import hdf5 as hdf5
     from vpintegrator import models as models
@@ -53,7 +54,7 @@ __version__ = "0.1.0"
 
 # folders of data, which installations may keep elsewhere
 _DATA = ("datasets", "systems")
-# the module vpintegrator.rollout is itself callable, so that vp.rollout(model, ...) is the function
+# vpintegrator.rollout and .export are themselves callable: vp.rollout(model, ...) is the function
 _NAMES = {
     name: module
     for module, names in {
@@ -75,6 +76,7 @@ __all__ = [
     "as_ode_solver",
     "compare",
     "draw",
+    "export",
     "generate",
     "grown",
     "import_dataset",

@@ -28,6 +28,7 @@ COMMANDS = {
     "vp-train --help": ["-m", "vpintegrator.cli.train", "--help"],
     "vp-rollout --help": ["-m", "vpintegrator.cli.rollout", "--help"],
     "vp-plot --help": ["-m", "vpintegrator.cli.plot", "--help"],
+    "vp-export --help": ["-m", "vpintegrator.cli.export", "--help"],
     "vp-gen --list": ["-m", "vpintegrator.cli.gen", "--list"],
     "vp-gen --show rigid-body": ["-m", "vpintegrator.cli.gen", "--show", "rigid-body"],
     "vp-rollout --list-methods": ["-m", "vpintegrator.cli.rollout", "--list-methods"],

@@ -1,1 +1,1 @@
-"""The commands vp-gen, vp-train, vp-rollout and vp-plot: they parse, report and call the API."""
+"""The commands vp-gen, vp-train, vp-rollout, vp-plot and vp-export: they parse, report and call."""

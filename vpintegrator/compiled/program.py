@@ -91,7 +91,7 @@ class Program:
         Number of sums, products and the like, and of functions such as tanh.
     """
 
-    _head = _FUNCTION
+    _head, _value = _FUNCTION, "value"
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Program:
         # what a node is called in a part, and where it is in a slot: each vector by its own name,
         # which compilers are done with in half the time that they need for pairs
         self._halves = [*zip("tuwx", _ABREAST, strict=True)][:abreast] if abreast else [("t", "")]
-        self._type = "vector" if abreast else "value"
+        self._type = "vector" if abreast else self._value
         self.slot = dict(given)
         self.slots = self._round(slots)
         self.parts: list[str] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from vpintegrator.native import NotCompilable
 from vpintegrator.threads import torch_threads
 
 if TYPE_CHECKING:
-    from vpintegrator.compiled.model import CompiledModel
     from vpintegrator.compiled.residual import CompiledResidual
     from vpintegrator.models import Integrator
 
@@ -36,8 +35,15 @@ _HIDDEN = 1e-4  # of the size of others: what is much smaller still does not cou
 _Numbers = dict[str, np.ndarray]  # by what they are
 
 
+class Machine(Protocol):
+    """Whatever iterates a model."""
+
+    def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
+        """All states predicted, and the last windows."""
+
+
 @np.errstate(all="ignore")  # infinities are compared, not warned of
-def verify_model(machine: CompiledModel, model: Integrator, windows: Any = None) -> None:
+def verify_model(machine: Machine, model: Integrator, windows: Any = None) -> None:
     """Compare states predicted from random windows, and from some of ``windows``, with PyTorch's.
 
     Two predictions are made, one from the other; each is compared with what PyTorch predicts from

@@ -4,10 +4,7 @@ The module itself can be called: ``vpintegrator.rollout(model, initial, steps)``
 :func:`rollout` of this module.
 """
 
-import sys
-from types import ModuleType
-from typing import Any
-
+from vpintegrator.callable_module import make_callable
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import METHODS, OneStepMethod, find_method, integrate
 from vpintegrator.rollout.compare import compare
@@ -85,12 +82,4 @@ __all__ = [
     "with_parameters",
 ]
 
-
-class _CallableModule(ModuleType):
-    """Makes ``vp.rollout(...)`` a call although ``vp.rollout`` is also this module."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return rollout(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallableModule
+make_callable(__name__)

@@ -1,0 +1,278 @@
+"""Models as C: the same map, called as others call it."""
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from tests.compiled import conftest as compiled
+from vpintegrator.compiled import CompiledModel, NotCompilable
+from vpintegrator.export.c_library import CLibrary
+from vpintegrator.export.c_source import write_c
+from vpintegrator.models import ARCHITECTURES
+from vpintegrator.models.family import KEY, FamilyConditions
+
+STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror")
+ROUNDING = {torch.float64: 1e-13, torch.float32: 3e-5}
+SMALL = {"depth": 1, "width": 4, "attention_width": 4}
+
+
+def some(name, dtype=torch.float64):
+    """A small model of an architecture, at random weights."""
+    torch.manual_seed(0)
+    declared = ARCHITECTURES[name].Arguments.declared()
+    sizes = {key: size for key, size in SMALL.items() if key in declared}
+    model = ARCHITECTURES[name](dim=4, **sizes, dtype=dtype)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.2 * torch.randn_like(p))
+    model.set_normalisation(0.1, 1.3)
+    return model.eval()
+
+
+def assert_same_map(model, factor=1.0):
+    library = CLibrary(write_c(model), model)
+    X = compiled.windows(model, 5)
+    expected = model.predict(X).detach().numpy()
+    states, _ = library.advance(X.numpy(), 1)
+    size = np.abs(expected).max()
+    assert np.abs(states - expected).max() <= factor * ROUNDING[model.scale.dtype] * size
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_is_the_same_map(name):
+    assert_same_map(some(name))
+
+
+@pytest.mark.parametrize("name", ["formulas", "angles", "published", "shorter prediction"])
+def test_every_kind_of_layer_is_the_same_map(name):
+    assert_same_map(compiled.build(name))
+
+
+@pytest.mark.parametrize("name", ["activations", "polynomials", "vpt"])
+def test_in_float(name):
+    assert_same_map(compiled.build(name, torch.float32))
+
+
+def test_every_activation_is_the_same():
+    assert_same_map(compiled.build("activations"))
+
+
+@pytest.fixture(scope="module", params=["polynomials", "vpff"])
+def body(request):
+    """A map near the identity of the rigid body's states."""
+    torch.manual_seed(1)
+    model = compiled.MODELS[request.param]()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.02 * torch.randn_like(p))
+    return model.eval()
+
+
+MAIN = """
+#include <stdio.h>
+#include "step.h"
+
+int main(void)
+{
+    double window[3] = {0.0, 0.6, 0.8}, states[300], next[3];
+    int i, n;
+    vp_step(window, next);
+    vp_rollout(window, states, 60);
+    vp_rollout(window, NULL, 0);
+    vp_rollout(window, states + 180, 40);
+    if (vp_dim() != 3 || vp_window() != 1 || vp_prediction_window() != 1) return 1;
+    for (i = 0; i < 3; i++)
+        if (next[i] != states[i] || window[i] != states[297 + i]) return 2;
+    for (n = 0; n < 300; n++) printf("%.17g\\n", states[n]);
+    return 0;
+}
+"""
+
+
+def build(folder, compiler, source, *flags):
+    done = subprocess.run(
+        [*compiler, *flags, *source, "-o", "main", "-lm"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    ran = subprocess.run(["./main"], cwd=folder, capture_output=True, text=True)
+    assert ran.returncode == 0
+    return np.array(ran.stdout.split(), float).reshape(-1, 3)
+
+
+@pytest.mark.parametrize("language", ["c", "c++", "fortran"])
+def test_callers_get_the_digits_of_the_machine_code(body, language, tmp_path):
+    vp.export(body, tmp_path / "step.c", header=tmp_path / "step.h", verify=False)
+    if language == "fortran":
+        if shutil.which("gfortran") is None:
+            pytest.skip("there is no gfortran")
+        (tmp_path / "main.f90").write_text(FORTRAN)
+        subprocess.run(["gcc", "-O2", "-c", "step.c"], cwd=tmp_path, check=True)
+        states = build(tmp_path, ["gfortran"], ["main.f90", "step.o"])
+    elif language == "c":
+        (tmp_path / "main.c").write_text(MAIN)
+        states = build(tmp_path, ["gcc"], ["main.c", "step.c"], *STRICT)
+    else:
+        (tmp_path / "main.cpp").write_text(MAIN)
+        (tmp_path / "step.cpp").write_bytes((tmp_path / "step.c").read_bytes())
+        flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+        states = build(tmp_path, ["g++"], ["main.cpp", "step.cpp"], *flags)
+    first = [[0.0, 0.6, 0.8]]
+    machine, _ = CompiledModel(body, narrow=True).advance(np.array([first]), 100)
+    assert np.abs(states - machine[0]).max() <= 1e-14
+    eager = vp.rollout(body, np.array(first), 100, compiled=False)[0, 1:]
+    assert np.abs(states - eager).max() <= 1e-14
+
+
+FORTRAN = """
+program main
+  use iso_c_binding
+  implicit none
+  interface
+    subroutine vp_rollout(window, states, calls) bind(c)
+      import
+      real(c_double), intent(inout) :: window(*)
+      real(c_double), intent(out) :: states(*)
+      integer(c_long), value :: calls
+    end subroutine
+  end interface
+  real(c_double) :: window(3, 1), states(3, 100)
+  integer :: n
+  window(:, 1) = [0.0d0, 0.6d0, 0.8d0]
+  call vp_rollout(window, states, 100_c_long)
+  do n = 1, 100
+    print '(3es25.17)', states(:, n)
+  end do
+end program
+"""
+
+
+def test_a_file_keeps_nothing_between_calls(body, tmp_path):
+    """No memory that can be written to, which threads would share."""
+    (tmp_path / "step.c").write_text(write_c(body, jacobian=True).text)
+    subprocess.run(["gcc", "-c", "step.c"], cwd=tmp_path, check=True)
+    listed = subprocess.run(["nm", "step.o"], cwd=tmp_path, capture_output=True, text=True)
+    kinds = {line.split()[-2] for line in listed.stdout.splitlines()}
+    assert "T" in kinds
+    assert not kinds & set("BbCDdSs")
+
+
+@pytest.mark.parametrize("name", ["formulas", "vpt"])
+def test_derivatives(name):
+    model = compiled.build(name)
+    library = CLibrary(write_c(model, jacobian=True), model)
+    X = compiled.windows(model, 3)
+    expected = torch.func.vmap(torch.func.jacrev(model.predict))(X).detach().numpy()
+    states, found = library.jacobian(X.numpy())
+    np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_allclose(states, library.advance(X.numpy(), 1)[0], rtol=1e-12)
+
+
+def test_a_model_of_windows_whose_states_are_mapped_one_by_one_reads_one(tmp_path):
+    from vpintegrator.models.growth import rest_attention
+
+    model = vp.models.VolumePreservingTransformer(dim=3, window=3, width=3, depth=1)
+    rest_attention(model)
+    path = vp.export(model, tmp_path / "a.c").path
+    assert "int vp_window(void) { return 1; }" in path.read_text()
+
+
+def test_no_text_of_a_file_gets_out_of_the_comment(tmp_path):
+    model = vp.models.VolumePreservingFeedForward(dim=2, width=3, depth=1)
+    model.metadata = {
+        "system_name": "*/ #error out \n#error out\r\n/* \\\n??/\n é \x1b[31m" + "x" * 10_000,
+        "parameters": '{"*/": "//"}',
+        "step": "0.1*/",
+    }
+    (tmp_path / "a.c").write_text(write_c(model).text, encoding="ascii")
+    subprocess.run(["gcc", *STRICT, "-trigraphs", "-c", "a.c"], cwd=tmp_path, check=True)
+    comment = (tmp_path / "a.c").read_text().split("#include")[0]
+    assert comment.count("*/") == 1
+    assert len(comment) < 4000
+
+
+def test_the_head_says_what_the_model_is(tmp_path):
+    data = vp.generate("pendulum", tmp_path / "data.h5", count=8, steps=5)
+    model = vp.models.build(data.system, "spff", functions="polynomial", degree=2, depth=1)
+    vp.train(model, data, epochs=1, compiled=False)
+    text = re.sub(r"\s*\n \* *", " ", write_c(model, prefix="swing").text)
+    for words in (
+        "spff: symplectic",
+        "system: pendulum",
+        "step: 0.2",
+        "2 components: q, p",
+        "keeps: the symplectic form",
+        "relative error one window ahead",
+        f"vpintegrator {vp.__version__}",
+        "swing_step(window, next): the next state, double next[2]",
+    ):
+        assert words in text
+
+
+def test_what_cannot_be_exported_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "a.c"
+
+    def refused(words, model, **options):
+        with pytest.raises(vp.InputError, match=words):
+            vp.export(model, path, **options)
+        assert not list(tmp_path.iterdir())
+
+    family = vp.models.VolumePreservingFeedForward(dim=3)
+    family.metadata[KEY] = FamilyConditions({"step": (0.1, 0.3)}, ["z[0]"], {}).text
+    refused(r"a family, of step from 0\.1 to 0\.3: .* --step 0\.1 \(model\.at", family)
+    large = vp.models.VolumePreservingFeedForward(dim=64, width=2000, depth=2)
+    refused("cannot be exported to c: it needs more than", large)
+
+    class Counting(vp.models.ResidualNetwork):
+        def forward(self, window):
+            self.count += 1
+            return super().forward(window)
+
+    counting = Counting(dim=2, depth=1)
+    counting.register_buffer("count", torch.zeros(()))
+    refused("count changes whenever the model predicts", counting)
+    plain = vp.models.VolumePreservingFeedForward(dim=2)
+    refused("a name of C", plain, name="1x")
+    refused("a name of C", plain, name="a*/")
+    refused("dtype must be one of", plain, dtype="float16")
+    refused("to must be one of", plain, to="fortran")
+    refused("does not exist", plain, header=tmp_path / "none" / "a.h")
+    refused("must be another file", plain, header=path)
+
+
+def test_what_differs_from_the_model_is_not_written(tmp_path, monkeypatch):
+    model = vp.models.VolumePreservingFeedForward(dim=2)
+    monkeypatch.setattr(
+        CLibrary, "advance", lambda self, windows, calls: (1.1 * windows.repeat(calls, 1), windows)
+    )
+    with pytest.raises(vp.InputError, match="gives other numbers than PyTorch"):
+        vp.export(model, tmp_path / "a.c")
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_there_is_no_compiler_it_is_said_that_nothing_was_compared(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    model = vp.models.VolumePreservingFeedForward(dim=2)
+    written = vp.export(model, tmp_path / "a.c")
+    assert (written.verified, written.path.exists()) == (False, True)
+    assert "no-such-compiler" in written.note
+    with pytest.raises(vp.InputError, match="exists already"):
+        vp.export(model, tmp_path / "a.c")
+    vp.export(model, tmp_path / "a.c", overwrite=True)
+
+
+def test_an_unknown_operation_is_named():
+    class Sorting(vp.models.ResidualNetwork):
+        def forward(self, window):
+            return super().forward(window).sort(-1).values
+
+    with pytest.raises(NotCompilable, match="sort"):
+        write_c(Sorting(dim=2, depth=1))

@@ -1,0 +1,122 @@
+"""Functions of exported C, against NumPy's."""
+
+import math
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vpintegrator.compiled.calling import pointer
+from vpintegrator.compiled.scalar_graph import FUNCTIONS
+from vpintegrator.export.c_functions import write_functions
+from vpintegrator.export.c_program import literal
+from vpintegrator.native import load_library
+
+OWN = ("exp", "tanh", "sin", "cos", "log")
+DTYPES = {"double": np.float64, "float": np.float32}
+SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e300, -1e300, 5e-324, 1e-200, 1e7, 709.9]
+
+
+@pytest.fixture(scope="module", params=DTYPES)
+def functions(request):
+    """All functions by their names, of arrays of one of the dtypes."""
+    real = request.param
+    text = "\n".join(
+        [
+            "#include <math.h>\n#include <string.h>",
+            write_functions(FUNCTIONS, real, "f"),
+            *(
+                f'extern "C" void apply_{name}({real} *x, int n) {{ f_{name}(x, n); }}'
+                for name in FUNCTIONS
+            ),
+        ]
+    )
+    library = load_library(text)
+
+    def call(name, values):
+        count = -(-len(values) // 16) * 16
+        x = np.zeros(count, DTYPES[real])
+        x[: len(values)] = values
+        getattr(library, f"apply_{name}")(pointer(x), len(values))
+        return x[: len(values)]
+
+    return DTYPES[real], call
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_they_are_what_they_are_called(functions, name):
+    dtype, call = functions
+    generator = np.random.default_rng(0)
+    values = np.concatenate(
+        [generator.normal(size=200) * 10.0**k for k in range(-3, 3)]
+        + [np.linspace(-720, 720, 101), generator.uniform(-1, 1, 200)]
+    ).astype(dtype)
+    with np.errstate(all="ignore"):
+        function = np.vectorize(FUNCTIONS[name]) if name == "erf" else FUNCTIONS[name]
+        expected = function(values.astype(np.longdouble if name != "erf" else float)).astype(dtype)
+        found = call(name, values)
+    usual = np.isfinite(expected) & (np.abs(expected) > np.finfo(dtype).tiny)
+    # beyond -708 (-87) exp is 0 and not a number with fewer digits
+    error = np.abs(found[usual] - expected[usual]) / np.spacing(np.abs(expected[usual]))
+    assert error.max() <= 4
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("special", SPECIAL)
+def test_what_is_special_stays_so_and_changes_nothing_beside_it(functions, name, special):
+    dtype, call = functions
+    values = np.linspace(0.1, 0.9, 11).astype(dtype)
+    plain = call(name, values)
+    with np.errstate(all="ignore"):
+        values[4] = special
+        expected = FUNCTIONS[name](values[4:5])[0]
+        if name == "exp" and special < -700:
+            expected = dtype(0)
+    found = call(name, values)
+    np.testing.assert_allclose(found[4], expected, rtol=4 * np.finfo(dtype).eps)
+    if name == "tanh" and special == 0:
+        assert np.signbit(found[4]) == np.signbit(special)
+    others = np.arange(11) != 4
+    np.testing.assert_allclose(found[others], plain[others], rtol=4 * np.finfo(dtype).eps)
+
+
+def test_where_numbers_are_rounded_otherwise_the_library_is_called(tmp_path):
+    path = tmp_path / "f.c"
+    text = write_functions(("exp", "tanh", "sin"), "double", "f")
+    path.write_text(f"#include <math.h>\n#include <string.h>\n{text}\n")
+    preprocessed = {
+        flag: subprocess.run(
+            ["gcc", "-E", flag, str(path)], capture_output=True, text=True, check=True
+        ).stdout
+        for flag in ("-O2", "-ffast-math")
+    }
+    assert "f_split_exp" in preprocessed["-O2"]
+    assert "f_split_exp" not in preprocessed["-ffast-math"]
+
+
+@given(st.floats())
+def test_a_literal_has_all_digits(value):
+    text = literal(value, "double")
+    if math.isnan(value):
+        assert text == "NAN"
+    elif math.isinf(value):
+        assert text in ("INFINITY", "(-INFINITY)")
+    else:
+        assert re.fullmatch(r"\(-[\d.]+(e[-+]\d+)?\)|[\d.]+(e[-+]\d+)?", text) or value == 0
+        assert float(text.strip("()")) == value
+        assert {".", "e"} & {*text}  # of C a whole number, else
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_a_literal_of_float_has_all_digits_too(value):
+    text = literal(value, "float").strip("()")
+    assert text.endswith("f")
+    assert np.float32(text[:-1]) == np.float32(value)
+
+
+def test_what_float_cannot_hold_is_infinite():
+    assert literal(-1e300, "float") == "(-INFINITY)"

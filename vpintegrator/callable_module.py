@@ -1,0 +1,19 @@
+"""Modules that are called by the name of a function in them: ``vp.rollout(...)``."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class CallableModule(ModuleType):
+    """Calls the function in it that has its name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+def make_callable(name: str) -> None:
+    """Let a module that has been imported be called."""
+    sys.modules[name].__class__ = CallableModule

@@ -1,0 +1,167 @@
+"""vp-export: a trained model as a file that other programs run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vpintegrator.cli.common import (
+    SETTINGS,
+    console,
+    overwrite_option,
+    parameter_option,
+    plain_errors,
+    read_parameters,
+    version_option,
+)
+from vpintegrator.cli.output import output_options, write_json
+from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from vpintegrator.export import Exported
+    from vpintegrator.models import Integrator
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.safetensors")
+@click.option(
+    "--to",
+    type=click.Choice(["c"]),
+    default="c",
+    show_default=True,
+    help="c: one file of C99, its weights in it, that needs nothing but <math.h> and <string.h>.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write.  [default: named after the model]",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float64", "float32"]),
+    help="What the file computes in.  [default: as the model]",
+)
+@click.option(
+    "--step",
+    type=float,
+    metavar="STEP",
+    help="Of a family, the step of the model to export.",
+)
+@parameter_option(
+    "Of a family, a parameter of the model to export (-p I1=2.2), the system's own value where not "
+    "given; of like bodies their number (-p n=4); repeat for several."
+)
+@click.option(
+    "--name",
+    default="vp",
+    show_default=True,
+    metavar="NAME",
+    help="Of C: what the names of its functions begin with, as NAME_step.",
+)
+@click.option("--jacobian", is_flag=True, help="Of C: also NAME_step_jacobian, with derivatives.")
+@click.option(
+    "--header",
+    type=click.Path(path_type=Path),
+    metavar="FILE.h",
+    help="Of C: also write the declarations of its functions.",
+)
+@overwrite_option
+@output_options
+@version_option
+@plain_errors
+def main(
+    model: Path,
+    to: str,
+    output: Path | None,
+    step: float | None,
+    parameters: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Write a trained model as a file that other programs run, without Python.
+
+    C has the functions vp_step(window, next) and vp_rollout(window, states,
+    calls), for programs in C, C++, Fortran, Julia or Python: docs/export.md
+    shows each. Where there is a compiler the file is compiled and compared
+    with the model before it is written.
+
+    \b
+    Examples:
+      vp-export rigid-body-vpff.safetensors -o step.c
+      vp-export family.safetensors --step 0.1 -p I1=2.2 --name body
+    """
+    from vpintegrator.export.exporting import SUFFIXES, export
+    from vpintegrator.files import check_output, safe_name
+
+    path = output or Path(f"{safe_name(model.stem, 'model')}{SUFFIXES[to]}")
+    check_output(path, options["overwrite"])
+    from vpintegrator.models import load
+
+    chosen = _one_of(load(model), step, read_parameters(parameters))
+    written = export(chosen, path, to, **options)
+    _say(written, chosen, options)
+    write_json(
+        lambda: {
+            "output": written.path,
+            "to": to,
+            "model": chosen.name,
+            "verified": written.verified,
+            "note": written.note,
+            **written.details,
+        }
+    )
+
+
+def _one_of(model: Integrator, step: float | None, parameters: dict[str, Any]) -> Integrator:
+    """The model of a family, or for a number of bodies, that is asked for."""
+    if model.conditions and (step is not None or parameters):
+        asked = parameters | ({} if step is None else {"step": step})
+        return model.at(**asked)
+    if step is not None and not model.conditions:
+        raise InputError(
+            f"--step {step:g}: {model.name} is no family and has one step, that of its training"
+        )
+    if parameters:
+        from vpintegrator.rollout import with_parameters
+
+        return with_parameters(model, **parameters)
+    return model
+
+
+def _say(written: Exported, model: Integrator, options: dict[str, Any]) -> None:
+    """What was made of the model, and how to go on."""
+    from vpintegrator.export.description import facts_of
+
+    out, details = console(), written.details
+    facts = facts_of(model)
+    known = [facts[name] for name in ("system",) if name in facts]
+    known += [f"step {facts['step']}"] if "step" in facts else []
+    title = ", ".join(
+        [f"{model.name}, {sum(p.numel() for p in model.parameters())} parameters", *known]
+    )
+    out.print(title, soft_wrap=True)
+    if "keeps" in facts:
+        out.print(f"  keeps {facts['keeps']}", soft_wrap=True)
+    if "operations" in details:
+        functions = details["functions"]
+        more = f" and {functions:,} functions such as tanh" if functions else ""
+        out.print(f"  a step takes {details['operations']:,} operations{more}", soft_wrap=True)
+    if written.verified:
+        out.print(
+            "  compared with the model in PyTorch at random windows: equal to rounding",
+            soft_wrap=True,
+        )
+    else:
+        out.print(f"  not compared with the model in PyTorch: {written.note}", soft_wrap=True)
+    header = options.get("header")
+    also = f", its declarations to {header}" if header else ""
+    compiled = f"; compile it with: cc -O2 -march=native -c {written.path}"
+    out.print(
+        f"written to {written.path}{also}{compiled if written.to == 'c' else ''}", soft_wrap=True
+    )
+
+
+if __name__ == "__main__":
+    main()

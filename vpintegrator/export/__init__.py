@@ -1,0 +1,14 @@
+"""Models as files that other programs run: C without dependencies, ONNX, programs of torch.export.
+
+The module itself can be called: ``vpintegrator.export(model, path)`` is the function :func:`export`
+of this module. C comes from the same graph of scalar operations as the machine code that rollouts
+run (``compiled``), with the weights as numbers in it (``folding``, ``c_program``, ``c_functions``,
+``c_source``), and is compared with PyTorch before it is written (``c_library``).
+"""
+
+from vpintegrator.callable_module import make_callable
+from vpintegrator.export.exporting import Exported, export
+
+__all__ = ["Exported", "export"]
+
+make_callable(__name__)

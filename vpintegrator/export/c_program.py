@@ -1,0 +1,100 @@
+"""A graph of scalar operations as functions of C99, with all weights in them as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vpintegrator.compiled.program import Program, expression
+from vpintegrator.compiled.scalar_graph import ScalarGraph
+
+# what is neither a sum or the like nor a function of one number: see c_functions
+_OF_SOME = {
+    "max": "larger",
+    "larger": "larger",
+    "bound": "larger",
+    "greater": "greater",
+    "equal": "equal",
+    "where": "choose",
+    "abs": "fabs",
+    "pow": "pow",
+    "atan2": "atan2",
+}
+_OF_THE_LIBRARY = ("fabs", "pow", "atan2")
+
+
+class CProgram(Program):
+    """Functions of C99 that compute nodes of a graph without parameters.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    results
+        Nodes to compute.
+    given
+        Slots in the workspace ``v`` of nodes that are there before.
+    real
+        ``double`` or ``float``.
+    prefix
+        What all names begin with.
+    part
+        What names of the functions begin with after that.
+
+    Attributes
+    ----------
+    used
+        Names of the functions that it calls.
+    """
+
+    def __init__(
+        self,
+        graph: ScalarGraph,
+        results: Sequence[int],
+        given: Mapping[int, int],
+        *,
+        real: str,
+        prefix: str,
+        part: str = "part",
+    ) -> None:
+        self._real = self._value = real
+        self._prefix = prefix
+        self.used: set[str] = set()
+        super().__init__(
+            graph, results, given, {}, slots=len(given), name=f"{prefix}_{part}", narrow=True
+        )
+
+    def _named(self, name: str) -> tuple[str, str]:
+        return f"static void {name}({self._real} *v)", f"{name}(v);"
+
+    def _applied(self, function: str, first: int, count: int) -> str:
+        self.used.add(function)
+        return f"{self._prefix}_{function}(v + {first}, {count});"
+
+    def _expression(self, operation: str, terms: Sequence[str]) -> str:
+        if operation not in _OF_SOME:
+            return expression(operation, terms)
+        name = _OF_SOME[operation]
+        if name in _OF_THE_LIBRARY:
+            return f"{name}{'f' * (self._real == 'float')}({', '.join(terms)})"
+        self.used.add(name)
+        return f"{self._prefix}_{name}({', '.join(terms)})"
+
+    def _filled(self, kind: str, number: str) -> str:
+        return number
+
+    def _literal(self, value: float) -> str:
+        return literal(value, self._real)
+
+
+def literal(value: float, real: str) -> str:
+    """A number of C, to all digits."""
+    with np.errstate(over="ignore"):
+        number = np.float64(value) if real == "double" else np.float32(value)
+    if np.isnan(number):
+        return "NAN"
+    if np.isinf(number):
+        return "(-INFINITY)" if number < 0 else "INFINITY"
+    text = f"{number!s}{'f' * (real == 'float')}"  # as many digits as tell it from all others
+    return f"({text})" if number < 0 else text

@@ -1,0 +1,96 @@
+"""What an exported file says of the model that it holds."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import vpintegrator
+from vpintegrator.errors import InputError, printable
+from vpintegrator.reading import read_json
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+_MOST = 16  # components or parameters that are listed
+_LONGEST = 300  # letters of what a file says
+
+
+def described(model: Integrator) -> list[str]:
+    """A line each, without characters that steer a terminal: they quote what a file holds."""
+    facts = facts_of(model)
+    return [
+        ": ".join(facts.pop(name) for name in ("model", "description") if name in facts),
+        *(f"{name.replace('_', ' ')}: {text}" for name, text in facts.items()),
+    ]
+
+
+def facts_of(model: Integrator) -> dict[str, str]:
+    """What is known of a model, by what it is, as texts."""
+    metadata = model.metadata
+    found = {"model": getattr(model, "name", "") or type(model).__name__}
+    found["description"] = model.description
+    found |= {"system": metadata.get("system_name", ""), "step": metadata.get("step", "")}
+    found["states"] = f"{model.dim} components{_components(model)}"
+    if model.clock:
+        time = model.get_buffer("advance").item()
+        found["time"] = f"the last component, which a step moves on by {time:g}"
+    if model.window > 1:
+        found["windows"] = f"{model.window} states, of which {model.prediction_window} are new"
+    found["parameters"] = _parameters(metadata.get("parameters", "{}"))
+    found["keeps"] = _structure(model)
+    found["training"] = _training(metadata.get("training", "{}"))
+    found["made_by"] = f"vpintegrator {vpintegrator.__version__}"
+    return {name: printable(text, _LONGEST) for name, text in found.items() if text}
+
+
+def _components(model: Integrator) -> str:
+    """Their names, if the system is known."""
+    if "system" not in model.metadata:
+        return ""
+    from vpintegrator.dynamics import System
+
+    try:
+        given = read_json(model.metadata.get("parameters", "{}"), "the parameters of the model")
+        system = System(model.metadata["system"], "system", given, source="the model")
+        names = list(system.components)
+    except InputError:
+        return ""  # what the numbers mean is all that is lost
+    if len(names) != model.dim:
+        return ""
+    more = ", ..." if len(names) > _MOST else ""
+    return f": {', '.join(names[:_MOST])}{more}"
+
+
+def _parameters(text: str) -> str:
+    try:
+        given: dict[str, Any] = read_json(text, "the parameters of the model")
+    except InputError:
+        return ""
+    pairs = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
+    return ", ".join(pairs[:_MOST]) + (", ..." if len(pairs) > _MOST else "")
+
+
+def _structure(model: Integrator) -> str:
+    of = "windows" if model.window > 1 else "phase space"
+    kept = {
+        "the symplectic form": model.symplectic,
+        f"the volume of {of}": model.volume_preserving,
+        "the volume of its chart": model.measure_preserving and not model.volume_preserving,
+        "reversing symmetries": len(model.reversing_symmetries) > 0,
+    }
+    return ", ".join(name for name, holds in kept.items() if holds)
+
+
+def _training(text: str) -> str:
+    """How far the map is from the flow, by what was measured in training."""
+    try:
+        told = read_json(text, "the training of the model")
+    except InputError:
+        return ""
+    for key, name in (("test_error", "test"), ("validation_error", "validation")):
+        error = told.get(key)
+        if isinstance(error, int | float) and math.isfinite(error):
+            return f"relative error one window ahead {error:.2e} on {name} data"
+    return ""

@@ -1,0 +1,187 @@
+"""From a model to a file that needs neither this package nor Python."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vpintegrator.argument_values import one_of
+from vpintegrator.errors import InputError
+from vpintegrator.files import check_output, replacing
+from vpintegrator.native import NotCompilable
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
+
+SUFFIXES = {"c": ".c"}
+DTYPES = {"float64": "double", "float32": "float"}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written.
+
+    Attributes
+    ----------
+    path, to
+        Where, and what it is: ``"c"``, ``"onnx"`` or ``"torch"``.
+    verified
+        Whether what it computes was compared with PyTorch.
+    note
+        Why it was not.
+    details
+        What else is known: of C the numbers of ``operations`` and ``functions`` (such as tanh) of
+        a step.
+    """
+
+    path: Path
+    to: str
+    verified: bool
+    note: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def export(
+    model: Integrator | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    to: str = "c",
+    *,
+    dtype: str | None = None,
+    name: str = "vp",
+    jacobian: bool = False,
+    header: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    overwrite: bool = False,
+) -> Exported:
+    """Write a model for use in other programs: as C, ONNX, or a program of torch.export.
+
+    What is written is compared with the model in PyTorch at random windows first; where it differs
+    by more than rounding nothing is written.
+
+    Parameters
+    ----------
+    model
+        A model, or the path of its file. Of a family, one of its models: ``model.at(step=0.1)``.
+    path
+        The file to write.
+    to
+        ``"c"``: one file of C99 with the weights in it as numbers, which needs only <math.h> and
+        <string.h>; it compiles as C++, too. ``"onnx"``: needs the extra ``export``.
+        ``"torch"``: read by ``torch.export.load``, in programs without this package.
+    dtype
+        ``"float64"`` or ``"float32"``, which the file computes in. By default as the model.
+    name
+        Of C, what the names of its functions begin with: ``vp_step``.
+    jacobian
+        Of C, whether there is also ``vp_step_jacobian``, a step and its derivatives.
+    header
+        Of C, a second file to write, with the declarations of its functions.
+    verify
+        Whether to compare. C is compiled for it, and not compared where there is no compiler.
+    overwrite
+        Whether files that exist may be replaced.
+
+    Returns
+    -------
+    Exported
+
+    Raises
+    ------
+    InputError
+        If the model is a family, too large for C, or of operations that the format has not; if the
+        file cannot be written, or an argument is wrong.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingFeedForward(dim=3)
+    >>> written = vp.export(model, "step.c")
+    >>> "void vp_step(const double *window, double *next);" in written.path.read_text()
+    True
+    """
+    one_of("to", to, tuple(SUFFIXES))
+    if dtype is not None:
+        one_of("dtype", dtype, tuple(DTYPES))
+    if to != "c" and (jacobian or header is not None or name != "vp"):
+        raise InputError(
+            "name, jacobian and header are for C alone; leave them out, or take to='c'"
+        )
+    if not _NAME.fullmatch(name):
+        raise InputError(f"name must be a name of C, as vp or rigid_body, not {name!r}")
+    path = check_output(path, overwrite)
+    header = None if header is None else check_output(header, overwrite)
+    if header is not None and header.resolve() == path.resolve():
+        raise InputError(f"{path}: the header must be another file")
+    plain = _prepared(model, dtype)
+    try:
+        return _as_c(plain, path, name, jacobian, header, verify, overwrite)
+    except NotCompilable as reason:
+        raise InputError(
+            f"{plain.name or 'the model'} cannot be exported to {to}: {reason}"
+        ) from None
+
+
+def _prepared(model: Integrator | str | os.PathLike[str], dtype: str | None) -> Integrator:
+    """A copy of the model on the CPU, ready to be followed."""
+    import torch
+
+    if isinstance(model, str | os.PathLike):
+        from vpintegrator.models import load
+
+        model = load(model)
+    if model.conditions:
+        raise InputError(_of_a_family(model))
+    model = copy.deepcopy(model).cpu().eval()
+    return model if dtype is None else model.to(getattr(torch, dtype))
+
+
+def _of_a_family(model: Integrator) -> str:
+    """How one of its models is named."""
+    ranges = {name: (f"{low:g}", f"{high:g}") for name, (low, high) in model.conditions.items()}
+    told = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in ranges.items())
+    flags = [
+        f"--step {low}" if name == "step" else f"-p {name}={low}"
+        for name, (low, _) in ranges.items()
+    ]
+    given = ", ".join(f"{name}={low}" for name, (low, _) in ranges.items())
+    return (
+        f"{model.name} is a family, of {told}: name the model to export, as by {' '.join(flags)} "
+        f"(model.at({given}) in Python)"
+    )
+
+
+def _as_c(
+    model: Integrator,
+    path: Path,
+    name: str,
+    jacobian: bool,
+    header: Path | None,
+    verify: bool,
+    overwrite: bool,
+) -> Exported:
+    from vpintegrator.export.c_library import CLibrary
+    from vpintegrator.export.c_library import verify as verify_library
+    from vpintegrator.export.c_source import write_c
+    from vpintegrator.models.one_step import one_step
+
+    model = one_step(model) or model
+    source = write_c(model, name, jacobian)
+    note = "" if verify else "it was not asked for"
+    if verify:
+        try:
+            library = CLibrary(source, model)
+        except NotCompilable as reason:
+            note = str(reason)
+        else:
+            verify_library(library, model, jacobian)
+    with replacing(path, overwrite) as temporary:
+        temporary.write_text(source.text, encoding="ascii")
+    if header is not None:
+        with replacing(header, overwrite) as temporary:
+            temporary.write_text(source.header, encoding="ascii")
+    details = {"operations": source.operations, "functions": source.functions}
+    return Exported(path, "c", not note, note, details)

@@ -1,0 +1,62 @@
+"""The map of a model with the weights that it has, all of them numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph
+from vpintegrator.compiled.tracing import Trace
+
+# methods of the graph by what nodes are called
+_METHODS = {
+    "abs": "absolute",
+    "add": "add",
+    "atan2": "arc_tangent",
+    "bound": "bound",
+    "div": "div",
+    "equal": "equal",
+    "fixed": "fixed",
+    "greater": "greater",
+    "larger": "larger",
+    "max": "maximum",
+    "mul": "mul",
+    "neg": "negative",
+    "pow": "power",
+    "sub": "sub",
+    "where": "where",
+}
+
+
+def folded(trace: Trace, values: np.ndarray) -> Trace:
+    """The same map with numbers in place of weights, and of all that depends on weights alone.
+
+    Weights that are zero or one drop out, and equal ones are found.
+
+    Parameters
+    ----------
+    trace
+        A map of windows.
+    values
+        The parameters of its graph. They are combined in float64, whatever they are.
+    """
+    old, new = trace.graph, ScalarGraph()
+    number: dict[int, int] = {}
+    for n in old.needed(trace.outputs):
+        operation, *arguments = old.nodes[n]
+        if operation == "parameter":
+            number[n] = new.constant(float(values[arguments[0]]))
+        elif operation in ("constant", "input"):
+            number[n] = getattr(new, operation)(*arguments)
+        else:
+            number[n] = _again(new, operation, [number[a] for a in arguments])
+    return replace(trace, graph=new, outputs=[number[n] for n in trace.outputs], weights=[])
+
+
+def _again(graph: ScalarGraph, operation: str, arguments: Sequence[int]) -> int:
+    """An operation on other nodes, simplified where it can be."""
+    if operation in FUNCTIONS:
+        return graph.apply(operation, *arguments)
+    return int(getattr(graph, _METHODS[operation])(*arguments))
