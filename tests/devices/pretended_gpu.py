@@ -10,6 +10,7 @@ of the CPU.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections import Counter
 from unittest import mock
@@ -125,6 +126,9 @@ def _compute(function, args, kwargs):
     onto = bool(there) if device is None else torch.device(device).type in ("cuda", "meta")
     if not (there or onto):
         return function(*args, **kwargs)
+    if _is_composite(function):  # which autograd has not taken apart where it is off
+        with _Operations():
+            return function.decompose(*args, **kwargs)
     packet = function.overloadpacket
     if function.namespace == "prims":  # forward mode asks ``meta`` for shapes alone
         return function(*_map(_without_numbers, args), **_map(_without_numbers, kwargs))
@@ -159,6 +163,12 @@ def _compute(function, args, kwargs):
     if function._schema.is_mutable and not onto:
         return args[0] if isinstance(found, torch.Tensor) else found
     return _map(wrap, found)
+
+
+@functools.cache
+def _is_composite(function):
+    name, key = function.name(), "CompositeImplicitAutograd"
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
 
 
 def _without_numbers(tensor):
@@ -256,14 +266,21 @@ class _Names(TorchFunctionMode):
         if function is torch.Tensor.new_tensor and _on(args[0]):
             kwargs = {"dtype": args[0].dtype, "device": META, **kwargs}
             args, function = args[1:], torch.tensor
-        if function in _FROM_DATA and _renamed(kwargs.get("device")) is META:
-            rest = {key: value for key, value in kwargs.items() if key != "device"}
-            grad = rest.pop("requires_grad", False)
-            made = function(*args, **rest).to(META)
-            return made.detach().requires_grad_() if grad else made
+        if function in _FROM_DATA:
+            return self._from_data(function, args[0], *args[1:], **kwargs)
         args = tuple(_renamed(value) for value in args)
         kwargs = {key: _renamed(value) for key, value in kwargs.items()}
         return function(*args, **kwargs)
+
+    def _from_data(self, function, data, dtype=None, device=None, requires_grad=False, **rest):
+        """By a copy from the CPU, or from tensors: on ``meta`` PyTorch would copy no numbers."""
+        if isinstance(data, torch.Tensor) and (_on(data) or _renamed(device) is META):
+            made = data.to(META if device is None else _renamed(device), dtype)
+            made = made.detach().clone() if function is torch.tensor else made
+        else:
+            made = function(data, dtype=dtype, **rest)
+            made = made if device is None else made.to(_renamed(device))
+        return made.detach().requires_grad_() if requires_grad else made
 
 
 def _on(tensor):

@@ -1,0 +1,135 @@
+"""Every architecture on a device, with every choice of every option, and models of all kinds."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from tests.devices.same import assert_same, assert_same_map
+from tests.models.test_charts import LOGARITHMS, POLAR
+from tests.models.test_every_layer import choices
+from tests.nn.laws import SIGN_FLIPS, randomise, sample
+from vpintegrator.data import ExtendedDataset
+from vpintegrator.errors import InputError
+from vpintegrator.models import ARCHITECTURES
+from vpintegrator.models.growth import grown, rest_attention
+from vpintegrator.models.one_step import one_step
+from vpintegrator.models.other_bodies import with_bodies
+
+SMALL = {"depth": 1, "width": 4, "attention_width": 2, "heads": 2, "inner": 3, "degree": 2}
+FLIP = np.diag([1.0, 1, -1, -1]).tolist()
+POLYNOMIAL = {"functions": "polynomial", "degree": 3, "depth": 1}
+
+
+def chosen():
+    """By name: an architecture and arguments."""
+    for name, architecture in ARCHITECTURES.items():
+        declared = architecture.Arguments.declared()
+        sizes = {key: value for key, value in SMALL.items() if key in declared}
+        for choice in choices(architecture):
+            value = next(iter(choice.items()), ("as it is",))
+            yield " ".join(map(str, (name, *value))), (name, {"dim": 4, **sizes, **choice})
+
+
+MODELS = {
+    **dict(chosen()),
+    "reversible": ("vpff", {"dim": 4, "reversing_symmetries": [FLIP], **POLYNOMIAL}),
+    "reversible windows": ("vpt", {"dim": 3, "reversing_symmetries": SIGN_FLIPS, "depth": 1}),
+    "reversible form": ("spff", {"dim": 4, "reversing_symmetries": [FLIP], "width": 4}),
+    "bases": ("vpff", {"dim": 3, "bases": 2, **POLYNOMIAL}),
+    "angles": ("spff", {"dim": 2, "periodic": [(0, 6.0)], **POLYNOMIAL}),
+    "formulas": ("spff", {"dim": 4, "expressions": ["sin(z[0]*z[1])"], **POLYNOMIAL}),
+    "logarithms": ("vpff", {"dim": 2, **LOGARITHMS, **POLYNOMIAL}),
+    "polar": ("vpff", {"dim": 2, **POLAR, "periodic": [(1, 2 * np.pi)], **POLYNOMIAL}),
+    "clock": ("vpff", {"dim": 3, "clock": True, **POLYNOMIAL}),
+    "clock of neurons": ("spff", {"dim": 5, "clock": True, "width": 4}),
+    "conserved": ("vpff", {"dim": 4, "conserved": [2, 3], "rates": [3], **POLYNOMIAL}),
+    "conserved windows": ("vpt", {"dim": 5, "conserved": [4], "rates": [4], "depth": 1}),
+    "conserved form": ("spt", {"dim": 5, "conserved": [4], "rates": [4], **POLYNOMIAL}),
+    "bodies": ("spff", {"dim": 8, "bodies": 2, "layout": "pairs", **POLYNOMIAL}),
+    "window with fewer new": ("vpt", {"dim": 3, "window": 3, "prediction_window": 1}),
+}
+
+
+def built(name):
+    architecture, arguments = MODELS[name]
+    torch.manual_seed(0)
+    try:
+        model = ARCHITECTURES[architecture](**arguments)
+    except InputError:
+        pytest.skip("a choice that needs another one")
+    randomise(model.core, 0.1, 1)
+    if model.clock:
+        model.set_advance(0.1)
+    return model.eval()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_numbers_on_a_device(device, name, tmp_path):
+    model = built(name)
+    x = sample(2, model.window, model.dim, seed=2, scale=0.3)
+    if model.chart is not None:
+        x = x.abs() + 0.5
+    there = assert_same_map(model, x, device, 1e-11, transforms=" " not in name)
+    vp.save(there, tmp_path / "model.safetensors")
+    loaded = vp.load(tmp_path / "model.safetensors", device=device)
+    assert all(value.device == device for value in loaded.state_dict().values())
+    with torch.no_grad():
+        assert torch.equal(loaded(x.to(device)), there(x.to(device)))
+        assert_same(vp.load(tmp_path / "model.safetensors")(x).to(device), model(x), device)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shapes_on_meta(name):
+    model = built(name).to("meta")
+    x = torch.empty(2, model.window, model.dim, dtype=torch.float64, device="meta")
+    assert model.predict(x).shape == (2, model.prediction_window, model.dim)
+    if model.invertible:
+        assert model.inverse(x).is_meta
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory):
+    """A family, and some of its extended states."""
+    path = tmp_path_factory.mktemp("family") / "family.h5"
+    data = vp.generate("pendulum", path, count=12, steps=3, vary={"step": [0.01, 0.2]})
+    system = ExtendedDataset(data).system
+    model = vp.models.build(system, "spff", functions="polynomial", degree=3, depth=1)
+    vp.train(model, data, epochs=1, progress=False)
+    return model, torch.from_numpy(data.states("train")[:3, 0].copy())
+
+
+def test_a_family_and_its_members(device, family):
+    model, states = family
+    there = copy.deepcopy(model).to(device)
+    x = model.extended(states, step=0.1)
+    assert_same(there.extended(states.to(device), step=0.1), x, device)
+    member, own = there.at(step=0.1), model.at(step=0.1)
+    assert_same(member(states[:, None].to(device)), own(states[:, None]), device)
+    assert_same(there(x[:, None].to(device)), model(x[:, None]), device)
+
+
+def test_what_models_become_stays_on_the_device(device):
+    x = sample(2, 3, 3, scale=0.3)
+    model = ARCHITECTURES["vpt"](dim=3, functions="polynomial", degree=3, depth=2).to(device)
+    rest_attention(model)
+    larger = grown(model, depth=3, degree=4)
+    assert_same(larger(x.to(device)), copy.deepcopy(larger).cpu()(x), device)
+    alone = one_step(model)
+    assert_same(alone(x[:, :1].to(device)), copy.deepcopy(alone).cpu()(x[:, :1]), device)
+    bodies = built("bodies").to(device)
+    more = with_bodies(bodies, 3)
+    z = sample(2, 1, 12, scale=0.3)
+    assert_same(more(z.to(device)), copy.deepcopy(more).cpu()(z), device)
+
+
+def test_a_model_sees_the_range_of_its_variables(device):
+    model, z = built("bodies"), sample(50, 8)
+    there = copy.deepcopy(model).to(device)
+    for each in (model, there):
+        each.set_normalisation(z.mean(0), z.std(0))
+        each.adapt(z)
+    for name, value in model.state_dict().items():
+        assert_same(there.state_dict()[name], value, device, name=name)
