@@ -59,15 +59,9 @@ def write_adjoint_source(
     NotCompilable
         If there are too many operations.
     """
-    window, new, dim = sizes
-    graph = trace.graph
-    outputs = trace.outputs[(window - new) * dim :]
-    states = [graph.input(i) for i in range(window * dim)]
-    seeds = [graph.input(window * dim + i) for i in range(new * dim)]
-    wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
-    found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
-    kept = _kept(graph, outputs, seeds, found)
-
+    parts = differentiated(trace, sizes, trained, chained)
+    graph, outputs, states, seeds = trace.graph, parts.outputs, parts.states, parts.seeds
+    kept, found = parts.kept, parts.derivatives
     constants: dict[int, int] = {}
     given = {n: i for i, n in enumerate(states)}
     forward = Program(graph, outputs, given, constants, slots=len(given), kept=kept)
@@ -109,6 +103,43 @@ def write_adjoint_source(
         backward=backward.operations,
         functions=forward.functions,
     )
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """A map of windows and its derivatives, as nodes of its graph.
+
+    Attributes
+    ----------
+    outputs, states
+        The new states and the window.
+    seeds
+        Derivatives by the new states.
+    derivatives
+        What follows from these for the trained weights and, of chained predictions, the window.
+    kept
+        What the way back reads of the way there.
+    """
+
+    outputs: list[int]
+    states: list[int]
+    seeds: list[int]
+    derivatives: list[int]
+    kept: list[int]
+
+
+def differentiated(
+    trace: Trace, sizes: tuple[int, int, int], trained: list[int], chained: bool
+) -> Differentiated:
+    """Extend the graph of a map by its derivatives; see ``write_adjoint_source``."""
+    window, new, dim = sizes
+    graph = trace.graph
+    outputs = trace.outputs[(window - new) * dim :]
+    states = [graph.input(i) for i in range(window * dim)]
+    seeds = [graph.input(window * dim + i) for i in range(new * dim)]
+    wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
+    found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
+    return Differentiated(outputs, states, seeds, found, _kept(graph, outputs, seeds, found))
 
 
 def _kept(

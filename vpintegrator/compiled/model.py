@@ -10,10 +10,10 @@ import torch
 
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, pointer, shared
-from vpintegrator.compiled.powers import in_powers
-from vpintegrator.compiled.regrouping import operations, regrouped
+from vpintegrator.compiled.gpu import GpuModel
+from vpintegrator.compiled.powers import simplest
+from vpintegrator.compiled.regrouping import operations
 from vpintegrator.compiled.source import Source, write_source
-from vpintegrator.compiled.tracing import trace
 from vpintegrator.compiled.verification import verify_model
 from vpintegrator.native import Compilation
 
@@ -69,10 +69,7 @@ class CompiledModel:
         if loops is not None:
             self.source, values = loops, loops.values
         else:
-            plain = trace(model, frozen=True)
-            values = plain.values(model)
-            ways = (regrouped(plain), in_powers(plain, values))
-            traced = min((way for way in ways if way is not None), key=operations)
+            traced, values = simplest(model)
             # small maps wait for one operation after another; values of large ones go to memory
             two = few or operations(traced) > _SMALL
             abreast = 0 if narrow else 2 if two else 4
@@ -126,8 +123,12 @@ class CompiledModel:
         return states, windows
 
 
-def compile_model(model: Integrator, trajectories: int = 0, windows: Any = None) -> CompiledModel:
+def compile_model(
+    model: Integrator, trajectories: int = 0, windows: Any = None
+) -> CompiledModel | GpuModel:
     """Compile a model for a number of trajectories (0: many), and some windows if there are any.
+
+    For the CPU, or for the GPU that the model is on.
 
     Examples
     --------
@@ -137,4 +138,6 @@ def compile_model(model: Integrator, trajectories: int = 0, windows: Any = None)
     >>> states.shape
     (8, 5, 2)
     """
+    if model.scale.device.type != "cpu":
+        return GpuModel(model, windows)
     return CompiledModel(model, trajectories == 1, windows, few=1 < trajectories <= _FEW)

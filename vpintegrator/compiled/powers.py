@@ -12,12 +12,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vpintegrator.compiled.regrouping import operations, regrouped
 from vpintegrator.compiled.scalar_graph import LEAVES, ScalarGraph
-from vpintegrator.compiled.tracing import Trace
+from vpintegrator.compiled.tracing import Trace, trace
+
+if TYPE_CHECKING:
+    from vpintegrator.models import Integrator
 
 _MOST_VARIABLES = 4
 _MOST_TERMS = 400
@@ -70,6 +74,20 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
         if not size <= _AMPLIFIED:
             return None
     return found
+
+
+def simplest(model: Integrator) -> tuple[Trace, np.ndarray]:
+    """A model's map in the form with the fewest operations, and the parameters of its graph.
+
+    Raises
+    ------
+    NotCompilable
+        If it uses an operation that is not known, or is too large.
+    """
+    plain = trace(model, frozen=True)
+    values = plain.values(model)
+    ways = (regrouped(plain), in_powers(plain, values))
+    return min((way for way in ways if way is not None), key=operations), values
 
 
 class _Powers:

@@ -296,8 +296,13 @@ class InlineProgram(Program):
     _head = _INLINE
 
 
-def scalar_function(graph: ScalarGraph, name: str, results: Sequence[int]) -> str:
-    """A function ``name(p, c)`` that computes nodes of the weights ``p`` alone, in this order."""
+def scalar_function(
+    graph: ScalarGraph, name: str, results: Sequence[int] | Mapping[int, int]
+) -> str:
+    """A function ``name(p, c)`` that computes nodes of the weights ``p`` alone.
+
+    They come in this order, or at the places given.
+    """
     lines = [f"static void {name}(const real *p, real *c) {{"]
     for n in graph.needed(results):
         operation, *arguments = graph.nodes[n]
@@ -310,7 +315,8 @@ def scalar_function(graph: ScalarGraph, name: str, results: Sequence[int]) -> st
         else:
             text = expression(operation, [f"a{a}" for a in arguments])
         lines.append(f"    const real a{n} = {text};")
-    lines += [f"    c[{i}] = a{n};" for i, n in enumerate(results)]
+    places = results if isinstance(results, Mapping) else {n: i for i, n in enumerate(results)}
+    lines += [f"    c[{i}] = a{n};" for n, i in places.items()]
     return "\n".join([*lines, "}"])
 
 

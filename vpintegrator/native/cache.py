@@ -22,7 +22,7 @@ OLDEST = 90 * 86400  # seconds since a library was used last
 _KILLED = 86400  # seconds after which no compiler is at work in a folder any more
 _PREFIX = "making-"
 # of this version, and as earlier ones called them
-_LIBRARY = re.compile(r"[0-9a-f]{32}(-[0-9a-f]{64})?\.so")
+_LIBRARY = re.compile(r"[0-9a-f]{32}(-[0-9a-f]{64})?\.(so|cubin)")
 _WORKSHOP = re.compile(rf"({_PREFIX}|tmp)[a-z0-9_]{{8}}")
 
 
@@ -44,6 +44,8 @@ class LibraryCache:
     ----------
     folder
         Made if need be.
+    suffix
+        What the names of its files end with: ``.so``, or ``.cubin`` for GPUs.
 
     Raises
     ------
@@ -51,15 +53,15 @@ class LibraryCache:
         If it cannot be used, or other users could change what is in it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = Path(os.path.abspath(folder))
+    def __init__(self, folder: Path, suffix: str = ".so") -> None:
+        self.folder, self._suffix = Path(os.path.abspath(folder)), suffix
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.name == "posix":
             _check_owners(self.folder)
 
     def find(self, name: str) -> Path | None:
         """A library that is as it was when it was made. Others of this name are removed."""
-        for path in sorted(self.folder.glob(f"{name}-*.so")):
+        for path in sorted(self.folder.glob(f"{name}-*{self._suffix}")):
             if _is_as_made(path):
                 with suppress(OSError):  # removed meanwhile, which shows when it is loaded
                     # used now, made when it was
@@ -74,7 +76,7 @@ class LibraryCache:
         made.chmod(0o700)
         with made.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        path = self.folder / f"{name}-{digest}.so"
+        path = self.folder / f"{name}-{digest}{self._suffix}"
         made.replace(path)  # which another program may have made too: either is as good
         self.prune(path)
         return path
@@ -119,7 +121,7 @@ def _is_as_made(path: Path) -> bool:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return False
-    return path.name.endswith(f"-{digest}.so")
+    return path.stem.endswith(f"-{digest}")
 
 
 def _is_open(found: os.stat_result) -> bool:

@@ -24,6 +24,7 @@ from vpintegrator.rollout.neural import (
 
 if TYPE_CHECKING:
     from vpintegrator.compiled import CompiledModel
+    from vpintegrator.compiled.gpu import GpuModel
     from vpintegrator.models import Integrator
     from vpintegrator.rollout.classical import CompiledMethod
 
@@ -215,7 +216,7 @@ class LearnedFlow(NumericalFlow):
         system: System | None = None,
         name: str | None = None,
         step: float | None = None,
-        compiled: CompiledModel | None = None,
+        compiled: CompiledModel | GpuModel | None = None,
     ) -> None:
         self.model, self.compiled = model, compiled
         self.name = self.title = model.name if name is None else name

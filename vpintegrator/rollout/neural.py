@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from vpintegrator.compiled import CompiledModel
+    from vpintegrator.compiled.gpu import GpuModel
     from vpintegrator.models import Integrator
 
 _WORTH = 5000  # evaluations from which on compiling pays
@@ -119,7 +120,7 @@ class LearnedCursor(Cursor):
         model: Integrator,
         windows: torch.Tensor,
         waiting: torch.Tensor | None = None,
-        compiled: CompiledModel | None = None,
+        compiled: CompiledModel | GpuModel | None = None,
     ) -> None:
         self.model, self.compiled = model, compiled
         self._window = windows.clone()
@@ -136,7 +137,7 @@ class LearnedCursor(Cursor):
         cls,
         model: Integrator,
         snapshot: Mapping[str, np.ndarray],
-        compiled: CompiledModel | None = None,
+        compiled: CompiledModel | GpuModel | None = None,
     ) -> LearnedCursor:
         """Go on from a snapshot."""
         import torch
@@ -238,7 +239,7 @@ def evaluating(model: Integrator) -> Iterator[None]:
 
 def compile_for(
     model: Integrator, trajectories: int, compiled: bool | None, windows: Any = None
-) -> CompiledModel | None:
+) -> CompiledModel | GpuModel | None:
     """The model as machine code; None where that is not wanted, or by default not possible.
 
     It is used if it does what PyTorch does, at random windows and some of those that are given. Of

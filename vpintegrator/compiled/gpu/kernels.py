@@ -1,0 +1,174 @@
+"""Kernels at work: on a GPU, or played by the CPU, which shows what they compute."""
+
+from __future__ import annotations
+
+import ctypes
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from vpintegrator.compiled.source import header
+from vpintegrator.native import Compilation, NotCompilable
+from vpintegrator.native.cuda_driver import CudaModule
+from vpintegrator.native.nvrtc import CudaCompilation
+
+if TYPE_CHECKING:
+    from vpintegrator.compiled.gpu.source import GpuSource
+
+BLOCK = 64  # as in device.h
+_LAUNCHER = "LAUNCHER({})"
+
+Worth = Callable[[float, bool], bool]
+
+
+class Kernels(ABC):
+    """The kernels of a source.
+
+    Attributes
+    ----------
+    warp
+        How many threads are one warp.
+    """
+
+    warp: int
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether the compiler has done its work."""
+
+    @abstractmethod
+    def load(self) -> None:
+        """Wait for the compiler, and take what it made.
+
+        Raises
+        ------
+        NotCompilable
+            If it fails.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the compiler, if it is at work still, or do without what it makes."""
+
+    def launch(self, name: str, threads: int, *arguments: torch.Tensor | int) -> None:
+        """Let a kernel run, in blocks of ``BLOCK`` threads, without waiting for it.
+
+        Parameters
+        ----------
+        name
+            The kernel.
+        threads
+            At least so many; the last block is whole.
+        arguments
+            Contiguous tensors on the device, which it gets by their addresses, and whole numbers.
+            What is freed after this may be used only by what PyTorch does later.
+        """
+        given: list[ctypes._CData] = [
+            ctypes.c_longlong(a) if isinstance(a, int) else ctypes.c_void_p(address(a))
+            for a in arguments
+        ]
+        if threads:
+            self._launch(name, -(-threads // BLOCK), given)
+
+    @abstractmethod
+    def _launch(self, name: str, blocks: int, arguments: list[ctypes._CData]) -> None:
+        """Let a kernel run."""
+
+
+class CudaKernels(Kernels):
+    """Kernels on a GPU, compiled by NVRTC.
+
+    Raises
+    ------
+    NotCompilable
+        If there is no NVRTC, or compiling is not worth its time.
+    """
+
+    warp = 32
+
+    def __init__(
+        self, device: torch.device, source: GpuSource, worth: Worth = lambda seconds, cached: True
+    ) -> None:
+        self._device = device
+        major, minor = torch.cuda.get_device_capability(device)
+        self._compilation = CudaCompilation(source.text, 10 * major + minor, worth)
+        self._module: CudaModule | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether NVRTC has done its work."""
+        return self._compilation.done
+
+    def load(self) -> None:
+        """Wait for NVRTC, and give its binary to the driver."""
+        index = self._device.index
+        number = torch.cuda.current_device() if index is None else index
+        self._module = CudaModule(self._compilation.binary(), number)
+
+    def stop(self) -> None:
+        """Do without what is compiled, which is kept for later."""
+
+    def _launch(self, name: str, blocks: int, arguments: list[ctypes._CData]) -> None:
+        assert self._module is not None
+        stream = torch.cuda.current_stream(self._device).cuda_stream
+        self._module.launch(name, blocks, BLOCK, stream, arguments)
+
+
+class HostKernels(Kernels):
+    """The same source on the CPU: blocks and threads one after another."""
+
+    warp = 1
+
+    def __init__(self, source: GpuSource, worth: Worth = lambda seconds, cached: True) -> None:
+        self._compilation = Compilation([host_text(source)], worth)
+        self._library: ctypes.CDLL | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the compiler has done its work."""
+        return self._compilation.done
+
+    def load(self) -> None:
+        """Wait for the compiler, and load the library."""
+        self._library = self._compilation.library()
+
+    def stop(self) -> None:
+        """End the compiler."""
+        self._compilation.stop()
+
+    def _launch(self, name: str, blocks: int, arguments: list[ctypes._CData]) -> None:
+        addresses = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+        launcher = getattr(self._library, f"launch_{name}")
+        launcher(ctypes.c_uint(blocks), ctypes.c_uint(BLOCK), addresses)
+
+
+def host_text(source: GpuSource) -> str:
+    """The source as plain C++, with a function ``launch_NAME`` for each kernel."""
+    launchers = [_LAUNCHER.format(name) for name in source.kernels]
+    return "\n".join([header("gpu/host.h"), source.text, *launchers])
+
+
+def kernels_for(
+    device: torch.device, source: GpuSource, worth: Worth = lambda seconds, cached: True
+) -> Kernels:
+    """The kernels of a source for a device.
+
+    Raises
+    ------
+    NotCompilable
+        If there are none for such devices, or the compiler for them is missing.
+    """
+    if device.type != "cuda":
+        raise NotCompilable(f"there is no machine code for devices of the kind {device.type}")
+    if torch.version.hip is not None:
+        raise NotCompilable("machine code for GPUs is CUDA, and this PyTorch is for ROCm")
+    return CudaKernels(device, source, worth)
+
+
+def address(tensor: torch.Tensor) -> int:
+    """Where the numbers of a contiguous tensor are in the memory of its device."""
+    assert tensor.is_contiguous()
+    return int(tensor.data_ptr())

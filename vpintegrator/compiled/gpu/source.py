@@ -1,0 +1,235 @@
+"""From a graph of scalar operations to the CUDA that iterates a model, or differentiates it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vpintegrator.compiled.adjoint_source import differentiated
+from vpintegrator.compiled.program import Program, scalar_function
+from vpintegrator.compiled.source import header
+
+if TYPE_CHECKING:
+    from vpintegrator.compiled.scalar_graph import ScalarGraph
+    from vpintegrator.compiled.tracing import Trace
+
+# operations and functions, each of which is as long as many operations, of programs that are parts
+# of the kernel, so that their workspace is registers; ones beyond stay apart, and it is memory
+_INLINE = 8_000
+_FUNCTION = 20
+
+
+@dataclass(frozen=True)
+class GpuSource:
+    """CUDA of a model.
+
+    Attributes
+    ----------
+    text
+        It, without headers: what NVRTC compiles.
+    kernels
+        Names of its kernels.
+    constants
+        Number of constants that the kernel ``constants`` computes from the weights.
+    operations, backward
+        Number of sums, products and the like: in a window, and from derivatives back.
+    functions
+        Number of functions such as tanh in a window.
+    order
+        Of the derivatives in totals: which trained weight each is of.
+    """
+
+    text: str
+    kernels: tuple[str, ...]
+    constants: int
+    operations: int
+    functions: int
+    backward: int = 0
+    order: tuple[int, ...] = ()
+
+    @property
+    def forward(self) -> int:
+        """Number of operations in a window."""
+        return self.operations
+
+
+class _DeviceProgram(Program):
+    """A program of functions that kernels call, those of derivatives for any kind of sink."""
+
+    def _named(self, name: str) -> tuple[str, str]:
+        declared, passed = self._extra
+        template = "template <class Sink> " if declared else ""
+        arguments = f"(real *__restrict__ v, const real *__restrict__ c{declared})"
+        return f"{template}PART {name}{arguments}", f"{name}(v, c{passed});"
+
+
+def write_rollout(trace: Trace, sizes: tuple[int, int, int], real: str) -> GpuSource:
+    """Write the CUDA that iterates a model, see ``rollout.h``.
+
+    Parameters
+    ----------
+    trace
+        The model's map of windows.
+    sizes
+        Its ``window``, ``prediction_window`` and ``dim``.
+    real
+        ``double`` or ``float``.
+    """
+    window, new, dim = sizes
+    outputs = trace.outputs[(window - new) * dim :]
+    given = {trace.graph.input(i): i for i in range(window * dim)}
+    constants: dict[int, int] = {}
+    program = _DeviceProgram(trace.graph, outputs, given, constants, slots=len(given))
+    lines = [
+        prelude(real, _is_short(program)),
+        constants_kernel(trace.graph, constants),
+        *program.parts,
+        _step(program, outputs),
+        enumeration(INPUTS=len(given), OUTPUTS=len(outputs), SLOTS=program.slots),
+        header("gpu/rollout.h"),
+    ]
+    return GpuSource(
+        "\n".join(lines),
+        ("constants", "rollout"),
+        len(constants),
+        program.operations,
+        program.functions,
+    )
+
+
+def write_residual(
+    trace: Trace, sizes: tuple[int, int, int], real: str, trained: list[int], chained: bool
+) -> GpuSource:
+    """Write the CUDA of a model's residuals and their derivatives, see ``residuals.h``.
+
+    Parameters
+    ----------
+    trace
+        The model's map of windows; its graph is extended.
+    sizes
+        Its ``window``, ``prediction_window`` and ``dim``.
+    real
+        ``double`` or ``float``.
+    trained
+        Indices of the weights that are trained.
+    chained
+        Whether predictions are made from predictions, so that derivatives with respect to windows
+        are needed too.
+
+    Raises
+    ------
+    NotCompilable
+        If there are too many operations.
+    """
+    found = differentiated(trace, sizes, trained, chained)
+    graph, states, seeds = trace.graph, found.states, found.seeds
+    constants: dict[int, int] = {}
+    given = {n: i for i, n in enumerate(states)}
+    forward = _DeviceProgram(
+        graph, found.outputs, given, constants, slots=len(given), kept=found.kept
+    )
+    given |= {n: forward.slot[n] for n in found.kept}
+    given |= {n: forward.slots + i for i, n in enumerate(seeds)}
+    sinks: dict[int, list[str]] = {}
+    for i, n in enumerate(found.derivatives):
+        state = i - len(trained)
+        if state < 0 or graph.value(n) != 0:
+            sink = f"x[{state}] += {{}};" if state >= 0 else f"sink.put({i}, {{}});"
+            sinks.setdefault(n, []).append(sink)
+    backward = _DeviceProgram(
+        graph,
+        [],
+        given,
+        constants,
+        slots=forward.slots + len(seeds),
+        sinks=sinks,
+        name="back",
+        extra=(", Sink &sink, real *__restrict__ x", ", sink, x"),
+    )
+    back = [
+        "template <class Sink> INLINED void back(real *v, const real *c, Sink &sink, real *x) {",
+        *(f"    {call}" for call in backward.calls),
+        "}",
+    ]
+    lines = [
+        prelude(real, _is_short(forward, backward)),
+        constants_kernel(graph, constants),
+        *forward.parts,
+        *backward.parts,
+        _step(forward, found.outputs),
+        *back,
+        enumeration(
+            INPUTS=len(states),
+            OUTPUTS=len(seeds),
+            SLOTS=backward.slots,
+            SEEDS=forward.slots,
+            TRAINED=len(trained),
+            CHAINED=int(chained),
+        ),
+        header("gpu/residuals.h"),
+    ]
+    puts = re.findall(r"sink\.put\((\d+),", "\n".join([*backward.parts, *back]))
+    return GpuSource(
+        "\n".join(lines),
+        ("constants", "sums", "gradient", "jacobian"),
+        len(constants),
+        forward.operations,
+        forward.functions,
+        backward.operations,
+        tuple(map(int, puts)),
+    )
+
+
+def prelude(real: str, short: bool) -> str:
+    """What every source begins with; parts of short programs become parts of the kernel."""
+    part = "__forceinline__" if short else "__noinline__"
+    unrolled = "unroll" if short else "unroll 1"
+    return "\n".join(
+        [
+            f"typedef {real} real;",
+            f"#define PART static __device__ {part} void",
+            f'#define UNROLLED _Pragma("{unrolled}")',
+            header("gpu/device.h"),
+        ]
+    )
+
+
+def enumeration(**numbers: int) -> str:
+    """Numbers that kernels know when they are compiled."""
+    return f"enum : int {{{', '.join(f'{name} = {n}' for name, n in numbers.items())}}};"
+
+
+def constants_kernel(graph: ScalarGraph, constants: Mapping[int, int]) -> str:
+    """The kernel ``constants``, which computes constants from the weights."""
+    copied = {n: i for n, i in constants.items() if graph.nodes[n][0] == "parameter"}
+    computed = {n: i for n, i in constants.items() if n not in copied}
+    return "\n".join(
+        [
+            _table("copied_from", [graph.nodes[n][1] for n in copied]),
+            _table("copied_to", list(copied.values())),
+            enumeration(COPIED=len(copied)),
+            "static __device__",
+            scalar_function(graph, "compute_constants", computed).removeprefix("static "),
+            header("gpu/constants.h"),
+        ]
+    )
+
+
+def _table(name: str, numbers: Sequence[int]) -> str:
+    text = ", ".join(map(str, [*numbers, 0]))  # none is empty
+    return f"static __device__ const int {name}[] = {{{text}}};"
+
+
+def _step(program: Program, outputs: Sequence[int]) -> str:
+    """The function that calls the parts of a program, and gives the new states."""
+    lines = ["INLINED void step(real *v, const real *c, real *y) {"]
+    lines += [f"    {call}" for call in program.calls]
+    lines += [f"    y[{i}] = {program.reference(n)};" for i, n in enumerate(outputs)]
+    return "\n".join([*lines, "}"])
+
+
+def _is_short(*programs: Program) -> bool:
+    size = sum(p.operations + _FUNCTION * p.functions for p in programs)
+    return size <= _INLINE
