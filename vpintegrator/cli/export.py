@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.safetensors")
 @click.option(
     "--to",
-    type=click.Choice(["c"]),
+    type=click.Choice(["c", "onnx", "torch"]),
     default="c",
     show_default=True,
-    help="c: one file of C99, its weights in it, that needs nothing but <math.h> and <string.h>.",
+    help="c: one file of C99, its weights in it, that needs nothing but <math.h> and <string.h>; "
+    "onnx: for ONNX runtimes (extra 'export'); torch: a program of torch.export (.pt2).",
 )
 @click.option(
     "-o",
@@ -80,17 +81,21 @@ def main(
     parameters: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Write a trained model as a file that other programs run, without Python.
+    """Write a trained model as a file that other programs run.
 
     C has the functions vp_step(window, next) and vp_rollout(window, states,
     calls), for programs in C, C++, Fortran, Julia or Python: docs/export.md
-    shows each. Where there is a compiler the file is compiled and compared
-    with the model before it is written.
+    shows each. ONNX and programs of torch.export take many windows
+    (trajectory, window, dim) at once, and give the states that follow.
+
+    What is written is compared with the model first, where there is a
+    compiler, or onnxruntime.
 
     \b
     Examples:
       vp-export rigid-body-vpff.safetensors -o step.c
       vp-export family.safetensors --step 0.1 -p I1=2.2 --name body
+      vp-export rigid-body-vpt.safetensors --to onnx
     """
     from vpintegrator.export.exporting import SUFFIXES, export
     from vpintegrator.files import check_output, safe_name

@@ -5,45 +5,21 @@ from __future__ import annotations
 import copy
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vpintegrator.argument_values import one_of
 from vpintegrator.errors import InputError
+from vpintegrator.export.exported import Exported
 from vpintegrator.files import check_output, replacing
 from vpintegrator.native import NotCompilable
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
-SUFFIXES = {"c": ".c"}
+SUFFIXES = {"c": ".c", "onnx": ".onnx", "torch": ".pt2"}
 DTYPES = {"float64": "double", "float32": "float"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
-
-
-@dataclass(frozen=True)
-class Exported:
-    """A file that was written.
-
-    Attributes
-    ----------
-    path, to
-        Where, and what it is: ``"c"``, ``"onnx"`` or ``"torch"``.
-    verified
-        Whether what it computes was compared with PyTorch.
-    note
-        Why it was not.
-    details
-        What else is known: of C the numbers of ``operations`` and ``functions`` (such as tanh) of
-        a step.
-    """
-
-    path: Path
-    to: str
-    verified: bool
-    note: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
 
 
 def export(
@@ -118,7 +94,15 @@ def export(
         raise InputError(f"{path}: the header must be another file")
     plain = _prepared(model, dtype)
     try:
-        return _as_c(plain, path, name, jacobian, header, verify, overwrite)
+        if to == "c":
+            return _as_c(plain, path, name, jacobian, header, verify, overwrite)
+        if to == "onnx":
+            from vpintegrator.export.onnx_file import write_onnx
+
+            return write_onnx(plain, path, verify, overwrite)
+        from vpintegrator.export.torch_program import write_program
+
+        return write_program(plain, path, verify, overwrite)
     except NotCompilable as reason:
         raise InputError(
             f"{plain.name or 'the model'} cannot be exported to {to}: {reason}"
