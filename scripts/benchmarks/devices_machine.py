@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -16,13 +17,38 @@ import harness
 import numpy as np
 import torch
 
+from vpintegrator.compiled import NotCompilable
+from vpintegrator.compiled.gpu.kernels import kernels_for
+from vpintegrator.compiled.gpu.source import GpuSource, prelude
 from vpintegrator.errors import InputError
 
 _SHARE = 12  # of the memory of a GPU that the states of a rollout may take: others need some, too
 _ON_A_CPU = 1 << 26  # bytes
+_THREADS, _ROUNDS, _SUMS = 2048, 1 << 14, 8  # of a processor, of each, and side by side
 _SIZE = 8192  # of the matrices whose product shows the peak
 _COPIED = 1 << 30  # bytes
 _TIMES = 9
+
+# enough sums at the same time that none waits for the one before
+_MULTIPLY_ADD = """
+extern "C" __global__ void multiply_add(real *numbers, whole rounds) {
+    const real factor = numbers[thread_number()], term = factor * 2;
+    real sum[SUMS];
+    _Pragma("unroll") for (int i = 0; i < SUMS; i++) sum[i] = factor + i;
+    for (whole n = 0; n < rounds; n++)
+        _Pragma("unroll") for (int i = 0; i < SUMS; i++) sum[i] = sum[i] * factor + term;
+    real total = 0;
+    _Pragma("unroll") for (int i = 0; i < SUMS; i++) total += sum[i];
+    numbers[thread_number()] = total / (4 * SUMS);  // as before: sums go to 2
+}
+"""
+
+
+def multiply_adds(dtype: torch.dtype) -> GpuSource:
+    """A kernel that multiplies and adds numbers in registers, and does nothing else."""
+    real = {torch.float32: "float", torch.float64: "double"}[dtype]
+    text = prelude(real, short=True) + f"\n#define SUMS {_SUMS}\n{_MULTIPLY_ADD}"
+    return GpuSource(text, ("multiply_add",), 0, 2 * _SUMS, 0)
 
 
 class Device:
@@ -123,7 +149,17 @@ class Device:
         if not self.is_gpu:
             return {"the best of matrix products and multiply-adds": harness.peak(dtype)}
         matrix = torch.ones(_SIZE, _SIZE, dtype=dtype, device=self.torch)
-        return {"a matrix product": 2 * _SIZE**3 / self._shortest(lambda: matrix @ matrix)}
+        found = {"a matrix product": 2 * _SIZE**3 / self._shortest(lambda: matrix @ matrix)}
+        with contextlib.suppress(NotCompilable):  # which every row says then
+            kernels = kernels_for(self.torch, multiply_adds(dtype))
+            kernels.load()
+            processors = torch.cuda.get_device_properties(self.torch).multi_processor_count
+            numbers = torch.full((processors * _THREADS,), 0.5, dtype=dtype, device=self.torch)
+            spent = self._shortest(
+                lambda: kernels.launch("multiply_add", len(numbers), numbers, _ROUNDS)
+            )
+            found["multiply-adds in registers"] = len(numbers) * _ROUNDS * 2 * _SUMS / spent
+        return found
 
     @functools.cache  # noqa: B019
     def bandwidth(self) -> float:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import vpintegrator as vp
 from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.compiled.gpu.kernels import BLOCK, HostKernels
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
 
@@ -70,6 +71,15 @@ def test_the_tables_and_what_is_there_already(script, compiler, without_jax, tmp
     again = invoke(script, *arguments)
     assert again.exit_code == 0, again.output
     assert again.stdout == result.stdout
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_kernel_that_shows_the_peak(script, compiler, dtype):
+    kernels = HostKernels(script("devices_machine").multiply_adds(dtype))
+    kernels.load()
+    numbers = torch.full((BLOCK,), 0.5, dtype=dtype)
+    kernels.launch("multiply_add", BLOCK, numbers, 100)
+    torch.testing.assert_close(numbers, torch.full_like(numbers, 0.5))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

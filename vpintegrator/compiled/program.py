@@ -297,13 +297,16 @@ class InlineProgram(Program):
 
 
 def scalar_function(
-    graph: ScalarGraph, name: str, results: Sequence[int] | Mapping[int, int]
+    graph: ScalarGraph,
+    name: str,
+    results: Sequence[int] | Mapping[int, int],
+    head: str = "static void",
 ) -> str:
     """A function ``name(p, c)`` that computes nodes of the weights ``p`` alone.
 
     They come in this order, or at the places given.
     """
-    lines = [f"static void {name}(const real *p, real *c) {{"]
+    lines = [f"{head} {name}(const real *p, real *c) {{"]
     for n in graph.needed(results):
         operation, *arguments = graph.nodes[n]
         if operation == "constant":

@@ -40,7 +40,29 @@ class Kind:
     functions: int
 
 
-def write_kind(function: ClusterFunction, number: int, derivatives: bool) -> Kind:
+@dataclass(frozen=True)
+class Language:
+    """How functions are written.
+
+    Attributes
+    ----------
+    large, small
+        The programs of those that are functions of their own, and part of the loops.
+    slopes
+        Whether derivatives need ``slopes``.
+    qualifier
+        What stands before the type of every function.
+    """
+
+    large: type[Program] = Program
+    small: type[Program] = InlineProgram
+    slopes: bool = True
+    qualifier: str = ""
+
+
+def write_kind(
+    function: ClusterFunction, number: int, derivatives: bool, language: Language
+) -> Kind:
     """Write the C++ of a function of a cluster.
 
     Parameters
@@ -51,10 +73,13 @@ def write_kind(function: ClusterFunction, number: int, derivatives: bool) -> Kin
         Of its kind.
     derivatives
         Whether they are wanted.
+    language
+        How it is written.
     """
     traced = regrouped(function.trace)
     graph, outputs, size = traced.graph, traced.outputs, len(traced.outputs)
-    writer = _Writer(graph, number, {graph.input(i): i for i in range(size)})
+    given = {graph.input(i): i for i in range(size)}
+    writer = _Writer(graph, number, given, language)
     sinks = {f"y[{i}] = {{}};": n for i, n in enumerate(outputs)}
     writer.add("gradient", sinks, ["y"], "SLOTS")
     backward = 0
@@ -68,19 +93,21 @@ def write_kind(function: ClusterFunction, number: int, derivatives: bool) -> Kin
         own = {n: size + i for i, n in enumerate(seeds)}
         backward = writer.add("back", sinks, ["g", "x"], "BACK_SLOTS", own).operations
         sinks = {}
-        for i, output in enumerate(outputs):
-            slopes = adjoints(graph, [(output, graph.constant(1.0))], [*inputs, *wanted])
-            sinks |= {f"h[{i * size + j}] = {{}};": n for j, n in enumerate(slopes[:size])}
+        for i, output in enumerate(outputs if language.slopes else []):
+            of_one = adjoints(graph, [(output, graph.constant(1.0))], [*inputs, *wanted])
+            sinks |= {f"h[{i * size + j}] = {{}};": n for j, n in enumerate(of_one[:size])}
             first = i * len(wanted)
-            sinks |= {f"b[{first + j}] = {{}};": n for j, n in enumerate(slopes[size:])}
-        writer.add("slopes", sinks, ["h", "b"], "SLOPE_SLOTS")
+            sinks |= {f"b[{first + j}] = {{}};": n for j, n in enumerate(of_one[size:])}
+        if language.slopes:
+            writer.add("slopes", sinks, ["h", "b"], "SLOPE_SLOTS")
     numbers = {"SIZE": size, "TRAINED": len(function.trained), **writer.slots}
+    head = f"static {language.qualifier}void"
     lines = [
-        scalar_function(graph, f"constants_{number}", list(writer.constants)),
+        scalar_function(graph, f"constants_{number}", list(writer.constants), head),
         *writer.inline,
         f"struct Kind{number} {{",
         f"    enum : long {{{', '.join(f'{name} = {n}' for name, n in numbers.items())}}};",
-        f"    static void constants(const real *p, real *c) {{ constants_{number}(p, c); }}",
+        f"    {head} constants(const real *p, real *c) {{ constants_{number}(p, c); }}",
         *writer.calls,
         "};",
     ]
@@ -105,8 +132,11 @@ def choice(count: int) -> str:
 class _Writer:
     """Functions of one graph, with constants in common."""
 
-    def __init__(self, graph: ScalarGraph, number: int, given: dict[int, int]) -> None:
+    def __init__(
+        self, graph: ScalarGraph, number: int, given: dict[int, int], language: Language
+    ) -> None:
         self._graph, self._number, self._given = graph, number, given
+        self._language = language
         self.constants: dict[int, int] = {}
         self.programs: dict[str, Program] = {}
         self.parts: list[str] = []
@@ -131,7 +161,7 @@ class _Writer:
         declared = "".join(f", value *__restrict {array}" for array in results)
         wanted = self._graph.needed(by_node, lambda n: n in given)
         small = len(wanted) <= _INLINE
-        program = (InlineProgram if small else Program)(
+        program = (self._language.small if small else self._language.large)(
             self._graph,
             [],
             given,
@@ -144,6 +174,7 @@ class _Writer:
         (self.inline if small else self.parts).extend(program.parts)
         self.slots[slots] = program.slots
         self.programs[name] = program
-        head = f"    static inline void {name}(value *__restrict v, const real *__restrict c"
+        head = f"    static {self._language.qualifier}inline void {name}"
+        head += "(value *__restrict v, const real *__restrict c"
         self.calls += [f"{head}{declared}) {{", *(f"        {c}" for c in program.calls), "    }"]
         return program

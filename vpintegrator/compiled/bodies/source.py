@@ -6,7 +6,7 @@ units that differ in their weights alone share a function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ import numpy as np
 from torch import nn
 
 from vpintegrator.compiled.bodies.cluster_function import ClusterFunction, cluster_function
-from vpintegrator.compiled.bodies.kinds import Kind, choice, write_kind
+from vpintegrator.compiled.bodies.flat_tables import flat_tables
+from vpintegrator.compiled.bodies.kinds import Kind, Language, choice, write_kind
 from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
 from vpintegrator.compiled.calling import REALS
@@ -81,8 +82,36 @@ class LoopsSource:
             narrow=narrow,
         )
 
+    @property
+    def shears(self) -> list[Shear]:
+        """The shears, in order."""
+        return self._shears
 
-def loops_of(model: Integrator, derivatives: bool) -> LoopsSource | None:
+    def flat_tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same as one array of integers and one of reals, see ``flat_tables.py``."""
+        rows = np.argsort(self.trained)
+        return flat_tables(self._shears, self._potentials, self._placed, rows, self._normalisation)
+
+
+@dataclass(frozen=True)
+class Loops:
+    """How loops are written.
+
+    Attributes
+    ----------
+    units
+        Makes the source of kinds, ``double`` or ``float``, and whether derivatives are wanted.
+    language
+        Of the kinds.
+    """
+
+    units: Callable[[Sequence[Kind], str, bool], list[str]]
+    language: Language
+
+
+def loops_of(
+    model: Integrator, derivatives: bool, loops: Loops | None = None
+) -> LoopsSource | None:
     """The loops of a model; None if it has no clusters, or so few that straight code is faster.
 
     Parameters
@@ -91,6 +120,8 @@ def loops_of(model: Integrator, derivatives: bool) -> LoopsSource | None:
         The model.
     derivatives
         For residuals and their derivatives; else to iterate the model.
+    loops
+        How they are written; by default for a CPU.
 
     Raises
     ------
@@ -100,12 +131,14 @@ def loops_of(model: Integrator, derivatives: bool) -> LoopsSource | None:
     shears = shears_of(model)
     if shears is None:
         return None
-    source = _loops(model, shears, derivatives)
+    source = _loops(model, shears, derivatives, loops or Loops(_units, Language()))
     few = sum(len(shear.read) for shear in shears) < _FEW * len(shears)
     return None if few and source.operations + source.backward < _SHORT else source
 
 
-def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> LoopsSource:
+def _loops(
+    model: Integrator, shears: Sequence[Shear], derivatives: bool, loops: Loops
+) -> LoopsSource:
     """Write the loops of a model that is made of some shears."""
     potentials: dict[int, int] = {}
     for shear in shears:
@@ -118,7 +151,7 @@ def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> Loo
     for function in functions:
         key = function.kind
         if key not in kinds:
-            kinds[key] = len(kinds), write_kind(function, len(kinds), derivatives)
+            kinds[key] = len(kinds), write_kind(function, len(kinds), derivatives, loops.language)
         number, kind = kinds[key]
         trained = len(function.trained)
         placed.append(PlacedPotential(number, weights, constants, first, function.size, trained))
@@ -131,7 +164,7 @@ def _loops(model: Integrator, shears: Sequence[Shear], derivatives: bool) -> Loo
     of_shear = list(zip(used, [len(shear.read) for shear in shears], strict=True))
     values = np.concatenate([function.values for function in functions])
     return LoopsSource(
-        _units(written, REALS[values.dtype], derivatives),
+        loops.units(written, REALS[values.dtype], derivatives),
         constants,
         sum(kind.forward * count for kind, count in of_shear),
         sum(kind.backward * count for kind, count in of_shear),

@@ -1,0 +1,142 @@
+"""Loops over clusters for GPUs, played by the CPU: the numbers of its own kernels."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from tests.compiled.test_bodies import CASES, COUNT, build, loops_for_few_clusters, made, states
+from vpintegrator import compiled
+from vpintegrator.compiled.gpu import bodies as gpu_bodies
+from vpintegrator.compiled.gpu.bodies import Bodies, bodies_of
+from vpintegrator.compiled.gpu.kernels import HostKernels
+from vpintegrator.compiled.gpu.model import GpuModel
+from vpintegrator.native import NotCompilable
+from vpintegrator.native.nvrtc import find_nvrtc
+from vpintegrator.training.residuals import ParameterVector
+
+_ = loops_for_few_clusters
+
+
+@functools.cache
+def played(name):
+    """The kernels of a case with its constants, and the model."""
+    model = build(name)
+    source, loops = bodies_of(model, derivatives=True)
+    kernels = HostKernels(source)
+    kernels.load()
+    played = Bodies(loops, kernels, model.scale)
+    constants = model.scale.new_zeros(max(source.constants, 1))
+    played.compute_constants(torch.from_numpy(loops.values), constants)
+    return model, played, constants
+
+
+def last(tensor):
+    """Trajectories last."""
+    return tensor.movedim(0, -1).contiguous()
+
+
+@pytest.mark.parametrize("by_blocks", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_rollouts_are_those_of_the_cpu(name, by_blocks):
+    model, played_, constants = played(name)
+    first = states(model)
+    expected, ends = compiled.CompiledModel(model).advance(first.numpy(), 3)
+    windows = last(first[:, 0])
+    found = played_.rollout(windows, constants, 3, by_blocks).permute(2, 0, 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(windows.mT, ends[:, 0], rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("horizon", [1, 2])
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_are_those_of_the_cpu(name, horizon):
+    model, played_, constants = played(name)
+    machine = made(name)[1]
+    x, y, vector = states(model), states(model, length=horizon), ParameterVector(model).read()
+    arrays = vector.numpy(), x.numpy(), y.numpy()
+    slopes, residuals = machine.jacobian(*arrays)
+    weights = torch.from_numpy(machine.weights)
+    predicted = played_.rollout(last(x[:, 0]), constants, horizon, False)
+    difference = (predicted - last(y)) * weights[:, None]
+    np.testing.assert_allclose(difference.flatten(0, 1), residuals, rtol=1e-13, atol=1e-13)
+    seeds = (difference * weights[:, None]).contiguous()
+    half = played_.gradient(predicted, seeds, constants)
+    expected = machine.gradient(*arrays)[1]
+    np.testing.assert_allclose(half, expected, rtol=1e-13, atol=1e-13 * np.abs(expected).max())
+    edges = (0, 3, horizon * model.dim)
+    rows = [slice(*ends) for ends in itertools.pairwise(edges)]
+    parts = [played_.jacobian(predicted, weights, constants, part) for part in rows]
+    size = np.abs(slopes).max()
+    np.testing.assert_allclose(torch.cat(parts, 1), slopes, rtol=1e-13, atol=1e-13 * size)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_models_of_bodies(on_host, name):
+    model, first = build(name), states(build(name))
+    machine = GpuModel(model)  # compared with PyTorch
+    assert "rollout_by_blocks" in machine.source.kernels
+    found, ends = machine.advance(first, 3)
+    expected, last_ = compiled.CompiledModel(model).advance(first.numpy(), 3)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(ends, last_, rtol=1e-13, atol=1e-13)
+    assert machine.advance(first[:0], 2)[0].shape == (0, 2, model.dim)
+    assert machine.advance(first, 0)[0].shape == (COUNT, 0, model.dim)
+
+
+def test_threads_take_many_trajectories(monkeypatch):
+    """However few threads there is space for."""
+    model, played_, constants = played("ring")
+    weights = torch.ones(model.dim, dtype=torch.float64)
+    found = []
+    for space in (1 << 28, 8 * 3 * model.dim):
+        monkeypatch.setattr(gpu_bodies, "_SPACE", space)
+        monkeypatch.setattr(gpu_bodies, "_BLOCKS", 1 + space // (1 << 14))
+        for by_blocks in (False, True):
+            predicted = played_.rollout(last(states(model)[:, 0]), constants, 2, by_blocks)
+            gradient = played_.gradient(predicted, predicted * weights[:, None], constants)
+            found.append((predicted, gradient))
+    for predicted, gradient in found[1:]:
+        torch.testing.assert_close(predicted, found[0][0], rtol=1e-14, atol=1e-15)
+        torch.testing.assert_close(gradient, found[0][1], rtol=1e-12, atol=1e-14)
+
+
+def test_the_same_bits_every_time():
+    model, played_, constants = played("pairs in space")
+    predicted = played_.rollout(last(states(model)[:, 0]), constants, 2, None)
+    one, other = (played_.gradient(predicted, predicted, constants) for _ in range(2))
+    assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("few", [COUNT, 1 << 14])
+def test_few_trajectories_of_many_bodies_go_by_blocks(monkeypatch, few):
+    model = build("one step", 50)
+    _, loops = bodies_of(model, derivatives=False)
+    launched = []
+
+    class Recording:
+        def launch(self, name, threads, *_):
+            launched.append(name)
+
+    recording = Bodies(loops, Recording(), model.scale)
+    recording.rollout(torch.zeros(model.dim, few, dtype=torch.float64), model.scale, 1, None)
+    assert launched == ["rollout_by_blocks" if few == COUNT else "rollout"]
+
+
+def test_two_hundred_bodies_need_no_other_kernels():
+    few, many = (bodies_of(build("one step", n), derivatives=True)[0] for n in (8, 200))
+    assert few.text == many.text and many.operations == 25 * few.operations
+
+
+@pytest.mark.parametrize(("dtype", "architecture"), [(torch.float64, 90), (torch.float32, 80)])
+@pytest.mark.parametrize("name", ["chain", "pairs of two kinds"])
+def test_nvrtc_compiles_them(name, dtype, architecture):
+    try:
+        compiler = find_nvrtc()
+    except NotCompilable as reason:
+        pytest.skip(str(reason))
+    source, _ = bodies_of(build(name, dtype=dtype), derivatives=True)
+    binary, _ = compiler.compile(source.text, architecture)
+    assert binary.startswith(b"\x7fELF")
