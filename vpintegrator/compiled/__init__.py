@@ -17,6 +17,8 @@ library gives residuals, gradients and Jacobians (``adjoint_source``, ``residual
 these for Levenberg-Marquardt has a library of its own, the same for all models
 (``symmetric_matrix``).
 
+On a GPU the same graph becomes CUDA (``gpu``): a thread there is what a lane is here.
+
 Formulas of systems become machine code the same way (``formulas``), for whoever steps them.
 Names are imported when they are first used: what formulas need is there without torch.
 """
@@ -30,7 +32,7 @@ from vpintegrator.native import NotCompilable, NotWorthIt
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.model import CompiledModel, compile_model
-    from vpintegrator.compiled.residual import CompiledResidual
+    from vpintegrator.compiled.residual import CompiledResidual, compile_residual
     from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 
 _MODULES = {
@@ -38,6 +40,7 @@ _MODULES = {
     "CompiledResidual": "residual",
     "SymmetricMatrix": "symmetric_matrix",
     "compile_model": "model",
+    "compile_residual": "residual",
 }
 
 __all__ = [
@@ -47,6 +50,7 @@ __all__ = [
     "NotWorthIt",
     "SymmetricMatrix",
     "compile_model",
+    "compile_residual",
 ]
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from vpintegrator.compiled.adjoint_source import AdjointSource, write_adjoint_source
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, aligned, in_threads, parts_of, pointer
+from vpintegrator.compiled.gpu import GpuResidual
 from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
-from vpintegrator.compiled.tracing import trace
+from vpintegrator.compiled.tracing import trace, trained_numbers
 from vpintegrator.compiled.verification import verify_residual
 from vpintegrator.native import Compilation, NotCompilable
 
@@ -82,7 +83,7 @@ class CompiledResidual:
             self._values, self._trained = loops.values, loops.trained
         else:
             traced = trace(model)
-            self._values, self._trained = traced.values(model), _trained(model)
+            self._values, self._trained = traced.values(model), trained_numbers(model)
             sizes = (model.window, model.prediction_window, model.dim)
             self.source = write_adjoint_source(
                 traced, sizes, REALS[self._values.dtype], self._trained.tolist(), chained
@@ -283,6 +284,33 @@ class CompiledResidual:
         return _Problem(*(a.ctypes.data for a in arrays), len(windows), calls, self._address)
 
 
+def compile_residual(
+    model: Integrator,
+    weights: np.ndarray,
+    *,
+    chained: bool = False,
+    threads: int = 1,
+    worth: Callable[[float, bool], bool] = lambda seconds, cached: True,
+    wait: bool = True,
+) -> CompiledResidual | GpuResidual:
+    """Compile the residuals of a model, for the CPU or for the GPU that it is on.
+
+    The arguments are those of :class:`CompiledResidual`; threads are of the CPU.
+
+    Examples
+    --------
+    >>> model = vp.models.ResidualNetwork(dim=2, depth=1)
+    >>> machine = vp.compiled.compile_residual(model, np.ones(2))
+    >>> machine.ready
+    True
+    """
+    if model.scale.device.type != "cpu":
+        return GpuResidual(model, weights, chained=chained, worth=worth, wait=wait)
+    return CompiledResidual(
+        model, weights, chained=chained, threads=threads, worth=worth, wait=wait
+    )
+
+
 class _Problem(ctypes.Structure):
     """As in the C++. The arrays must outlive it."""
 
@@ -295,14 +323,3 @@ class _Problem(ctypes.Structure):
         ("calls", ctypes.c_long),
         ("tables", ctypes.c_void_p),
     )
-
-
-def _trained(model: Integrator) -> np.ndarray:
-    """Indices of the trained numbers among all parameters of a model."""
-    found: list[int] = []
-    first = 0
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            found += range(first, first + parameter.numel())
-        first += parameter.numel()
-    return np.array(found, dtype=np.int64)

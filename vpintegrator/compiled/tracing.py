@@ -136,6 +136,17 @@ def named_tensor(model: Integrator, name: str) -> torch.Tensor:
     return tensor
 
 
+def trained_numbers(model: Integrator) -> np.ndarray:
+    """Indices of the trained numbers among all parameters of a model."""
+    found: list[int] = []
+    first = 0
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            found += range(first, first + parameter.numel())
+        first += parameter.numel()
+    return np.array(found, dtype=np.int64)
+
+
 def _computed(model: Integrator) -> Iterator[tuple[str, torch.Tensor]]:
     """Names and values of weights that are computed from others."""
     for path, module in model.named_modules():

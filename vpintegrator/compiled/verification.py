@@ -19,6 +19,7 @@ from vpintegrator.native import NotCompilable
 from vpintegrator.threads import torch_threads
 
 if TYPE_CHECKING:
+    from vpintegrator.compiled.gpu import GpuResidual
     from vpintegrator.compiled.residual import CompiledResidual
     from vpintegrator.models import Integrator
 
@@ -97,7 +98,7 @@ def _near(model: Integrator, states: np.ndarray) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def verify_residual(machine: CompiledResidual, model: Integrator) -> None:
+def verify_residual(machine: CompiledResidual | GpuResidual, model: Integrator) -> None:
     """Compare residuals and their derivatives with PyTorch's.
 
     At random windows, at the weights that the model has now and at others near them. Jacobians are

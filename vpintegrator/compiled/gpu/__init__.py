@@ -7,5 +7,6 @@ which shows on any machine what it computes.
 """
 
 from vpintegrator.compiled.gpu.model import GpuModel
+from vpintegrator.compiled.gpu.residual import GpuResidual
 
-__all__ = ["GpuModel"]
+__all__ = ["GpuModel", "GpuResidual"]
