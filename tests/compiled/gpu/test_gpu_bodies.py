@@ -10,7 +10,7 @@ import torch
 from tests.compiled.test_bodies import CASES, COUNT, build, loops_for_few_clusters, made, states
 from vpintegrator import compiled
 from vpintegrator.compiled.gpu import bodies as gpu_bodies
-from vpintegrator.compiled.gpu.bodies import Bodies, bodies_of
+from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
 from vpintegrator.compiled.gpu.kernels import HostKernels
 from vpintegrator.compiled.gpu.model import GpuModel
 from vpintegrator.native import NotCompilable
@@ -27,7 +27,7 @@ def played(name):
     source, loops = bodies_of(model, derivatives=True)
     kernels = HostKernels(source)
     kernels.load()
-    played = Bodies(loops, kernels, model.scale)
+    played = BodyKernels(loops, kernels, model.scale)
     constants = model.scale.new_zeros(max(source.constants, 1))
     played.compute_constants(torch.from_numpy(loops.values), constants)
     return model, played, constants
@@ -120,7 +120,7 @@ def test_few_trajectories_of_many_bodies_go_by_blocks(monkeypatch, few):
         def launch(self, name, threads, *_):
             launched.append(name)
 
-    recording = Bodies(loops, Recording(), model.scale)
+    recording = BodyKernels(loops, Recording(), model.scale)
     recording.rollout(torch.zeros(model.dim, few, dtype=torch.float64), model.scale, 1, None)
     assert launched == ["rollout_by_blocks" if few == COUNT else "rollout"]
 

@@ -87,7 +87,7 @@ def _choice(count: int) -> str:
     return "\n".join([head, function, "    switch (kind) {", *cases, "    }", "}"])
 
 
-class Bodies:
+class BodyKernels:
     """The kernels of a model of bodies with its tables on the device.
 
     Arrays have trajectories last, and tensors are contiguous.

@@ -10,7 +10,7 @@ import torch
 
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.gpu import kernels
-from vpintegrator.compiled.gpu.bodies import Bodies, bodies_of
+from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
 from vpintegrator.compiled.gpu.kernels import BLOCK
 from vpintegrator.compiled.gpu.source import write_rollout
 from vpintegrator.compiled.powers import simplest
@@ -72,7 +72,7 @@ class GpuModel:
         self._kernels.load()
         weights = torch.from_numpy(values).to(self.device)
         self._constants = weights.new_zeros(max(self.source.constants, 1))
-        self._bodies = Bodies(loops, self._kernels, weights) if bodies is not None else None
+        self._bodies = BodyKernels(loops, self._kernels, weights) if bodies is not None else None
         own = None if windows is None else torch.as_tensor(windows[:16]).detach().cpu().numpy()
         try:
             if self._bodies is not None:
