@@ -32,6 +32,7 @@ SPEED = (
     "generation",
     "work_precision",
     "classical",
+    "export",
     "startup",
 )
 NAMES = (*SPEED, "symplectic")

@@ -226,6 +226,21 @@ def test_the_polynomials_in_jax_are_the_same(script):
     np.testing.assert_allclose(found, polynomials.eager(model, initial, 4), rtol=1e-12, atol=1e-14)
 
 
+def test_export(script, compiler, monkeypatch, tmp_path):
+    export, path = script("export"), tmp_path / "network.safetensors"
+    model = vp.models.VolumePreservingFeedForward(dim=3, width=3, depth=1, initial_scale=0.1)
+    vp.save(model, path)
+    monkeypatch.setattr(export, "FLAGS", ("-O1",))
+    monkeypatch.setattr(export, "find_spec", lambda name: None)
+    output = run(export, "--markdown", "--network", str(path))
+    header, *rows = cells(output)
+    assert header == ["network", "trajectories", "library", "cc -O1", "eager"]
+    assert [row[:2] for row in rows] == [
+        [name, count] for name in ("polynomials", "transformer") for count in ("1", "3")
+    ]
+    assert "onnxruntime or onnxscript is not installed" in output
+
+
 def test_bodies(script, compiler, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
     bodies = script("bodies")

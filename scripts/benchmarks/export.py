@@ -1,0 +1,154 @@
+"""Exported C beside the library's own machine code, onnxruntime and PyTorch.
+
+    python scripts/benchmarks/export.py --network network.safetensors
+
+Of two maps of the rigid body: couplings of polynomials, trained for ten seconds unless the file
+holds one, and the published transformer with small random weights (see rollout.py). A time is that
+of one step of one trajectory with all states written, in rollouts; one of the transformer gives
+three states. C is compiled by ``cc`` with the flags that head the columns. It steps a trajectory
+after the other, where the library steps as many as vectors hold side by side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+from harness import benchmark, duration, machine, print_table, ratio, time_together
+from rigid_body import network_options, trained
+from rollout import first_windows, iterate, published
+
+# isort: split
+
+import numpy as np
+import torch
+
+import vpintegrator as vp
+from vpintegrator.compiled import CompiledModel
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+
+FLAGS = ("-O2", "-O2 -march=native", "-O3 -march=native")
+SIZES = {1: 20_000, 1_000: 100}  # steps of so many trajectories
+SLOW = ("onnxruntime", "eager")  # called for every step, of which there are fewer
+EAGER, CHECKED = 50, 20
+Rollout = Callable[[np.ndarray, int], np.ndarray]
+
+
+def in_c(source: Path, flags: str, model: Integrator) -> Rollout:
+    """Rollouts by an exported file."""
+    library = source.with_name(f"{source.stem}{flags.replace(' ', '')}.so")
+    command = ["cc", *flags.split(), "-shared", "-fPIC", source, "-lm", "-o", library]
+    subprocess.run(command, check=True)
+    step = ctypes.CDLL(str(library)).vp_rollout
+
+    def run(windows: np.ndarray, steps: int) -> np.ndarray:
+        windows = windows.copy()
+        states = np.empty((len(windows), steps * model.prediction_window, model.dim))
+        for window, found in zip(windows, states, strict=True):
+            step(*(ctypes.c_void_p(each.ctypes.data) for each in (window, found)), steps)
+        return states
+
+    step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+    return run
+
+
+def in_onnx(source: Path, model: Integrator) -> Rollout:
+    """Rollouts by onnxruntime, a call for each step."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(source, options)
+
+    def run(windows: np.ndarray, steps: int) -> np.ndarray:
+        states = []
+        for _ in range(steps):
+            (new,) = session.run(None, {"windows": windows})
+            windows = np.concatenate([windows, new], axis=1)[:, -model.window :]
+            states.append(new)
+        return np.concatenate(states, axis=1)
+
+    return run
+
+
+def exported(model: Integrator, folder: Path) -> dict[str, Rollout]:
+    """Rollouts by each of the files that are made of a model."""
+    source = vp.export(model, folder / "step.c", verify=False).path
+    found = {flags: in_c(source, flags, model) for flags in FLAGS}
+    if find_spec("onnxruntime") and find_spec("onnxscript"):
+        made = vp.export(model, folder / "step.onnx", "onnx", verify=False)
+        found["onnxruntime"] = in_onnx(made.path, model)
+    return found
+
+
+def measured(
+    model: Integrator, files: Mapping[str, Rollout], trajectories: int, steps: int, seconds: float
+) -> tuple[dict[str, float], float]:
+    """Seconds of a step by each, the library first, and how far C is from PyTorch."""
+    machine_code = CompiledModel(model, narrow=trajectories == 1)
+    several: dict[str, Rollout] = {
+        "library": lambda X, count: machine_code.advance(X, count)[0],
+        **files,
+        "eager": lambda X, count: np.asarray(iterate(model, torch.from_numpy(X), count)),
+    }
+    windows = first_windows(trajectories, torch.float64)[:, -model.window :].numpy()
+    counts = {name: min(steps, EAGER) if name in SLOW else steps for name in several}
+    timed = {name: functools.partial(run, windows, counts[name]) for name, run in several.items()}
+    spent = time_together(timed, seconds)
+    checked = min(steps, CHECKED)
+    expected = several["eager"](windows, checked)
+    errors = {
+        name: float(np.abs(run(windows, checked) - expected).max()) for name, run in several.items()
+    }
+    if max(errors.values()) > 1e-12:
+        raise click.ClickException(f"results differ from PyTorch's: {errors}")
+    each = {name: spent[name] / counts[name] / trajectories for name in several}
+    return each, max(errors[flags] for flags in FLAGS)
+
+
+@benchmark(seconds=6.0)
+@network_options(train_seconds=10.0)
+def main(
+    seconds: float, threads: int, quick: bool, network: Path | None, train_seconds: float
+) -> None:
+    """Compare the cost of a step of exported files with that of the library's machine code."""
+    if shutil.which("cc") is None:
+        raise InputError("there is no C compiler cc; install one")
+    if quick:
+        seconds, train_seconds = 0.0, 1.0
+    sizes: dict[str, Any] = {"functions": "polynomial", "depth": 2, "degree": 6}
+    models = {
+        "polynomials": trained(network, train_seconds, **sizes),
+        "transformer": published(torch.float64),
+    }
+    rows, notes = [], []
+    for name, model in models.items():
+        with tempfile.TemporaryDirectory() as folder:
+            files = exported(model, Path(folder))
+            for trajectories, steps in SIZES.items():
+                if quick:
+                    trajectories, steps = min(trajectories, 3), 5
+                spent, error = measured(model, files, trajectories, steps, seconds)
+                ours = spent.pop("library")
+                cells = (f"{duration(time)} ({ratio(time, ours)})" for time in spent.values())
+                rows.append([name, f"{trajectories:,}", duration(ours), *cells])
+                notes.append(f"{name}, {trajectories:,}: C differs from PyTorch by {error:.0e}")
+    columns = ["network", "trajectories", "library", *(f"cc {flags}" for flags in FLAGS)]
+    columns += [each for each in SLOW if each in spent]
+    if "onnxruntime" not in spent:
+        notes.append("onnxruntime or onnxscript is not installed, and left out")
+    title = "Rigid body, a step of one trajectory, and how many times that of the library it is"
+    print_table(title, columns, rows, [*notes, machine()])
+
+
+if __name__ == "__main__":
+    main()
