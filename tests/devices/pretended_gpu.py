@@ -17,7 +17,7 @@ from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 CUDA, META, CPU = torch.device("cuda", 0), torch.device("meta"), torch.device("cpu")
 aten = torch.ops.aten
@@ -98,14 +98,14 @@ class PretendedTensor(torch.Tensor):
         return f"{self.held!r} on cuda:0"
 
 
-def _tensors(value):
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _tensors(part)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
+def _tensors(args, kwargs):
+    found = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found.extend(part for part in value if isinstance(part, torch.Tensor))
+    return found
 
 
 def _map(change, value):
@@ -120,7 +120,7 @@ def _map(change, value):
 
 def _compute(function, args, kwargs):
     """What ``function`` gives on the device, or on the CPU if nothing in it is on the device."""
-    given = list(_tensors((args, kwargs)))
+    given = _tensors(args, kwargs)
     there = [tensor for tensor in given if isinstance(tensor, PretendedTensor)]
     device = kwargs.get("device")
     onto = bool(there) if device is None else torch.device(device).type in ("cuda", "meta")
@@ -288,6 +288,10 @@ def _on(tensor):
 
 
 class _Operations(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # which takes seconds to import, and nothing here is compiled by it
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         return _compute(function, args, kwargs or {})
 
@@ -328,6 +332,13 @@ def pretended_gpu():
             yield
     finally:
         torch.__future__.set_swap_module_params_on_conversion(swaps)
+
+
+@contextlib.contextmanager
+def on_the_cpu():
+    """Within, nothing stands between PyTorch and the CPU: it is as fast as elsewhere."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        yield
 
 
 @contextlib.contextmanager

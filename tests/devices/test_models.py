@@ -73,6 +73,8 @@ def test_the_same_numbers_on_a_device(device, name, tmp_path):
     if model.chart is not None:
         x = x.abs() + 0.5
     there = assert_same_map(model, x, device, 1e-11, transforms=" " not in name)
+    if " " in name and not name.endswith("as it is"):
+        return
     vp.save(there, tmp_path / "model.safetensors")
     loaded = vp.load(tmp_path / "model.safetensors", device=device)
     assert all(value.device == device for value in loaded.state_dict().values())

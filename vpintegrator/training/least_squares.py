@@ -73,7 +73,7 @@ class DampedLeastSquares(Optimizer):
         """Draw another subset of windows."""
         self.use(*self.ready(self.pairs.sample(self.batch, self.generator)))
         self.size = self.in_use[1].square().sum().item()
-        self.cost = self._cost(self.parameters)
+        self.cost, self.squares = self._sums(self.parameters)
 
     @abstractmethod
     def linearise(self) -> Linearisation:
@@ -96,20 +96,22 @@ class DampedLeastSquares(Optimizer):
                 self.damping = 0.0
                 self.choose_windows()
                 break
-        return relative(self._sums(self.parameters)[1], self.size)
+        return relative(self.squares, self.size)
 
     def _take_step(self, linear: Linearisation, damping: float) -> bool:
         """Whether the step of this damping lowers the cost; if so it is taken."""
         delta = linear.step(damping)
         if delta is None:
             return False
-        cost = self._cost(self.parameters + delta)
+        cost, squares = self._sums(self.parameters + delta)
         if not cost < self.cost:  # true for nan
             return False
-        foretold = damping * delta.dot(delta).item() - linear.gradient.dot(delta).item()
+        # both at once, as each number that is looked at makes a GPU wait
+        length, slope = torch.stack([delta.dot(delta), linear.gradient.dot(delta)]).tolist()
+        foretold = damping * length - slope
         gain = (self.cost - cost) / foretold if foretold > 0 else 0.0
         self.damping = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3)
-        self.cost, self.parameters = cost, self.parameters + delta
+        self.cost, self.squares, self.parameters = cost, squares, self.parameters + delta
         self.residuals.write(self.parameters)
         return True
 
@@ -138,9 +140,6 @@ class DampedLeastSquares(Optimizer):
         self.parameters = self.residuals.read()
         self.damping = 0.0
         self.choose_windows()
-
-    def _cost(self, vector: torch.Tensor) -> float:
-        return self._sums(vector)[0]
 
     def _sums(self, vector: torch.Tensor) -> list[float]:
         """Sums of squares over the windows in use, of all processes: weighted, and as they are."""

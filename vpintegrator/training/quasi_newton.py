@@ -21,6 +21,10 @@ _HISTORY = 50
 class QuasiNewton(TorchOptimizer):
     """torch's L-BFGS with a strong Wolfe line search; an epoch is 20 of its iterations.
 
+    Its vectors are on the CPU, where the model is on a GPU, too: it looks at a number after nearly
+    every operation on them, for each of which a GPU would be waited for. So a gradient is a copy
+    there and a copy back.
+
     Parameters
     ----------
     model, pairs, objective, batch, generator, compiled
@@ -30,6 +34,7 @@ class QuasiNewton(TorchOptimizer):
 
     name = "l-bfgs"
     step_seconds = 0.5
+    on_cpu = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -57,14 +62,15 @@ class QuasiNewton(TorchOptimizer):
         """Some iterations; ``progress`` is not used."""
 
         def closure() -> float:
-            found = self.residuals.gradient(self.parameters, self.inputs, self.targets)
+            vector = self.parameters.detach().to(self.inputs.device)
+            found = self.residuals.gradient(vector, self.inputs, self.targets)
             squares, gradient = (processes.total(sum / self.count) for sum in found)
-            self.parameters.grad = gradient
+            self.parameters.grad = gradient.cpu()
             return squares[0].item()
 
         self.parameters.data.copy_(self.residuals.read())
         self.optimizer.step(closure)
-        vector = self.parameters.detach()
+        vector = self.parameters.detach().to(self.inputs.device)
         self.residuals.write(vector)
         squares = processes.total(self.residuals.sums(vector, self.inputs, self.targets))[1]
         return relative(squares.item(), self.size)

@@ -150,8 +150,9 @@ def relative_error_of(model: Integrator, parts: Iterable[Pair]) -> float:
     model.eval()
     for inputs, targets in parts:
         new_states = objective.new_states(model, targets)
-        residual += objective.difference(model, inputs, new_states).square().sum().item()
-        size += new_states.square().sum().item()
+        difference = objective.difference(model, inputs, new_states)
+        sums = torch.stack([part.square().sum() for part in (difference, new_states)]).tolist()
+        residual, size = residual + sums[0], size + sums[1]
     model.train(mode)
     return relative(residual, size)
 

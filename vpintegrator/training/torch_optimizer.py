@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -16,13 +16,20 @@ class TorchOptimizer(Optimizer):
     """One of ``torch.optim``; the parameters are those of :class:`Optimizer`.
 
     One vector instead of many small tensors, or the update would take longer than the rest.
+
+    Attributes
+    ----------
+    on_cpu
+        Whether the vector is on the CPU wherever the model is.
     """
 
     compiles = True
+    on_cpu: ClassVar[bool] = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.parameters = torch.nn.Parameter(self.residuals.read())
+        vector = self.residuals.read()
+        self.parameters = torch.nn.Parameter(vector.cpu() if self.on_cpu else vector)
         self.optimizer = self.made()
 
     @abstractmethod

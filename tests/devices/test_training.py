@@ -1,0 +1,196 @@
+"""Training on a device: what the CPU gives, to rounding, with every optimizer and option."""
+
+import contextlib
+import copy
+
+import pytest
+import torch
+
+import vpintegrator as vp
+from tests.devices.pretended_gpu import counted, on_the_cpu
+from tests.devices.same import assert_same
+from tests.training.conftest import weights
+from vpintegrator import models
+from vpintegrator.data import ExtendedDataset
+from vpintegrator.data.pairs import HeldPairs
+from vpintegrator.optimizer_names import CLASSES
+from vpintegrator.training import Budget, find_functions, gauss_newton, quasi_newton
+from vpintegrator.training.optimizers import BY_NAME
+from vpintegrator.training.residuals import relative_error
+
+SAME = 1e-9  # a few steps magnify rounding
+FEW = {"batch": 60, "compiled": False, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def few_iterations(monkeypatch):
+    """In an epoch: each is many small operations, which take long where the GPU is pretended."""
+    for method in (gauss_newton, quasi_newton):
+        monkeypatch.setattr(method, "_ITERATIONS", 5)
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory):
+    path = tmp_path_factory.mktemp("devices") / "body.h5"
+    return vp.generate("rigid-body", path, count=24, steps=5)
+
+
+@pytest.fixture(scope="module")
+def swing(tmp_path_factory):
+    path = tmp_path_factory.mktemp("devices") / "swing.h5"
+    return vp.generate("pendulum", path, count=24, steps=5)
+
+
+def made(name="vpff", **options):
+    torch.manual_seed(0)
+    if name == "vpff":
+        options = {"width": 4, "depth": 1} | options
+    return models.ARCHITECTURES[name](**{"dim": 3} | options)
+
+
+def trained(data, where, *model, epochs=3, arguments=(), **options):
+    """A model after some epochs on a device, and their history."""
+    new = made(*model, **dict(arguments))
+    with on_the_cpu() if where == "cpu" else contextlib.nullcontext():
+        return new, vp.train(new, data, epochs=epochs, device=where, **(FEW | options))
+
+
+def assert_same_training(data, device, *model, tolerance=SAME, **options):
+    (there, found), (here, expected) = (
+        trained(data, where, *model, **options) for where in (device, "cpu")
+    )
+    assert_same(weights(there), weights(here), device, tolerance)
+    for name in ("training_error", "validation_error"):
+        pair = (torch.tensor(getattr(history, name)) for history in (found, expected))
+        torch.testing.assert_close(*pair, rtol=100 * tolerance, atol=1e-12)
+    return there
+
+
+@pytest.mark.parametrize("optimizer", CLASSES)
+def test_every_optimizer_gives_what_the_cpu_gives(device, body, optimizer):
+    assert_same_training(body, device, optimizer=optimizer)
+
+
+OPTIONS = {
+    "horizon": {"horizon": 2},
+    "noise": {"noise": 1e-3, "optimizer": "adam"},
+    "relative": {"loss": "relative", "optimizer": "l-bfgs"},
+    "restarts": {"restarts": 2, "epochs": 4},
+    "polynomials": {"arguments": {"functions": "polynomial", "degree": 2, "sweep": "symmetric"}},
+    "chosen": {"optimizer": "auto"},
+    "products with J": {"optimizer": "gauss-newton", "horizon": 2, "noise": 1e-3, "epochs": 1},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_gives_what_the_cpu_gives(device, body, name):
+    assert_same_training(body, device, **OPTIONS[name])
+
+
+WINDOWS = {
+    "vpt": {},
+    "spt": {"dim": 2},
+    "transformer": {"attention": "general", "block": "encoder", "norm": "batch", "inner": 3},
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows(device, body, swing, name):
+    arguments = {"depth": 1, "window": 2, **WINDOWS[name]}
+    optimizer = "adam" if name == "transformer" else "levenberg-marquardt"
+    data = swing if name == "spt" else body
+    assert_same_training(data, device, name, arguments=arguments, optimizer=optimizer)
+
+
+@pytest.mark.parametrize("optimizer", CLASSES)
+def test_training_goes_on_from_a_checkpoint_on_either_device(device, body, optimizer, tmp_path):
+    def interrupt(history):
+        if history.epochs == 1:
+            raise KeyboardInterrupt
+
+    whole, _ = trained(body, device, optimizer=optimizer, epochs=2)
+    for before, after in ((device, device), ("cpu", device), (device, "cpu")):
+        path = tmp_path / "checkpoint"
+        options = {"optimizer": optimizer, "checkpoint": path}
+        trained(body, before, epochs=2, **options | {"progress": interrupt})
+        resumed, history = trained(body, after, epochs=2, **options, resume=True)
+        assert history.epochs == 2
+        if before == after:
+            assert torch.equal(weights(resumed), weights(whole))
+        else:
+            found, expected = weights(resumed).cpu(), weights(whole).cpu()
+            torch.testing.assert_close(found, expected, rtol=0, atol=SAME)
+
+
+def test_a_trained_model_is_trained_on(device, body, tmp_path):
+    path = tmp_path / "model.safetensors"
+    there, history = trained(body, device, output=path)
+    loaded = vp.load(path, device)
+    assert torch.equal(weights(loaded), weights(there))
+    again = vp.train(loaded, body, epochs=2, device=device, **FEW)
+    assert again.validation_error[0] <= history.validation_error[-1]
+
+
+def test_functions_are_found(device, swing):
+    found = [
+        find_functions(
+            lambda arguments: made(dim=2, **arguments),
+            swing,
+            Budget(None, 3, 0.1),
+            sizes={"degree": 2, "depth": 1},
+            device=where,
+            **FEW,
+        )
+        for where in (device, "cpu")
+    ]
+    assert found[0].model.arguments == found[1].model.arguments
+    assert found[0].model.scale.device == device
+    assert found[0].error == pytest.approx(found[1].error, rel=1e-4)
+
+
+def test_a_family_trains(device, tmp_path):
+    data = vp.generate(
+        "pendulum", tmp_path / "family.h5", count=16, steps=3, vary={"step": [0.05, 0.2]}
+    )
+    options = {"functions": "polynomial", "degree": 2, "depth": 1}
+    built = [vp.models.build(ExtendedDataset(data).system, "spff", **options)]
+    built.append(copy.deepcopy(built[0]))
+    for model, where in zip(built, (device, "cpu"), strict=True):
+        vp.train(model, data, epochs=2, device=where, **FEW)
+    assert_same(weights(built[0]), weights(built[1]), device, SAME)
+
+
+def test_windows_straight_to_a_device(device, body):
+    there = body.sample_windows(30, 2, device=device)
+    for found, expected in zip(there, body.sample_windows(30, 2), strict=True):
+        assert_same(found, expected, device, 0)
+
+
+# by optimizer, in an epoch on 60 windows: numbers looked at, copies from the device and to it. Of
+# Levenberg-Marquardt and Gauss-Newton that is a step, of the first-order ones three, of L-BFGS five
+MOST = {
+    "levenberg-marquardt": {"item": 2, "to host": 2},
+    "gauss-newton": {"item": 6, "to host": 2},
+    "adam": {"to host": 1, "to device": 1},
+    "adamw": {"to host": 1, "to device": 1},
+    "l-bfgs": {"item": 7, "to host": 7, "to device": 7},
+}
+
+
+@pytest.mark.parametrize("optimizer", CLASSES)
+def test_steps_rarely_wait_for_the_device(device, is_pretended, body, optimizer):
+    if not is_pretended:
+        pytest.skip("a GPU counts nothing")
+    model = made().to(device)
+    states = torch.from_numpy(body.states("train")[:, :2]).to(device)
+    pairs = HeldPairs.of_tensors(states[:, :1], states[:, 1:2])
+    generator = torch.Generator().manual_seed(0)
+    batch = len(pairs) // 3 if optimizer.startswith("adam") else len(pairs)
+    method = BY_NAME[optimizer](model, pairs, generator=generator, batch=batch)
+    method.epoch(0.0)
+    with counted() as counts:
+        method.epoch(0.1)
+    assert {name: n for name, n in counts.items() if name != "kernels"} == MOST[optimizer]
+    with counted() as counts:
+        relative_error(model, *pairs[:10])
+    assert {name: n for name, n in counts.items() if name != "kernels"} == {"to host": 1}
