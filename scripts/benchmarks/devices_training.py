@@ -105,7 +105,7 @@ class Steps:
 
     def _residual(self, model: Integrator, backward: int, what: str) -> Any:
         """Ours on the device, its derivatives compared with those of PyTorch on the CPU."""
-        machine = compiled.CompiledResidual(model, np.ones(3))
+        machine = compiled.compile_residual(model, np.ones(3))
         some = self.inputs[:CHECKED], self.targets[:CHECKED]
         vector = ParameterVector(self.model).read()
         optimizer = self._optimizer(self.model, torch.device("cpu"), None)

@@ -10,9 +10,11 @@ import torch
 from tests.compiled.test_bodies import CASES, COUNT, build, loops_for_few_clusters, made, states
 from vpintegrator import compiled
 from vpintegrator.compiled.gpu import bodies as gpu_bodies
+from vpintegrator.compiled.gpu import residual as gpu_residual
 from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
 from vpintegrator.compiled.gpu.kernels import HostKernels
 from vpintegrator.compiled.gpu.model import GpuModel
+from vpintegrator.compiled.gpu.residual import GpuResidual
 from vpintegrator.native import NotCompilable
 from vpintegrator.native.nvrtc import find_nvrtc
 from vpintegrator.training.residuals import ParameterVector
@@ -84,6 +86,42 @@ def test_models_of_bodies(on_host, name):
     np.testing.assert_allclose(ends, last_, rtol=1e-13, atol=1e-13)
     assert machine.advance(first[:0], 2)[0].shape == (0, 2, model.dim)
     assert machine.advance(first, 0)[0].shape == (COUNT, 0, model.dim)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_residuals_of_bodies(on_host, name, monkeypatch):
+    model, expected = made(name)
+    machine = GpuResidual(model, expected.weights, chained=True)  # compared with PyTorch
+    assert "sums" not in machine.source.kernels
+    x, y, vector = states(model), states(model, length=2), ParameterVector(model).read()
+    arrays = vector.numpy(), x.numpy(), y.numpy()
+    slopes, residuals = machine.jacobian(*arrays)
+    for found, known in zip((slopes, residuals), expected.jacobian(*arrays), strict=True):
+        np.testing.assert_allclose(found, known, rtol=1e-13, atol=1e-13 * np.abs(known).max())
+    squares, half = machine.gradient(vector, x, y)
+    known = expected.gradient(*arrays)
+    np.testing.assert_allclose(squares, known[0], rtol=1e-13)
+    np.testing.assert_allclose(half, known[1], rtol=1e-12, atol=1e-13 * np.abs(known[1]).max())
+    np.testing.assert_array_equal(machine.sums(vector, x, y), squares)
+    monkeypatch.setattr(gpu_residual, "_JACOBIAN_BYTES", 3 * machine._bodies.bytes_of_row)
+    blocks = list(machine.jacobians(vector, x, y))
+    assert len(blocks) > 4
+    square = sum(j.mT @ j for j, _ in blocks)
+    flat = slopes.reshape(len(slopes), -1)
+    scale = np.abs(flat @ flat.T).max()
+    np.testing.assert_allclose(square, flat @ flat.T, rtol=1e-12, atol=1e-13 * scale)
+
+
+def test_parameters_that_are_not_trained(on_host):
+    model = build("chain")
+    for name, p in model.named_parameters():
+        p.requires_grad_("bias" in name)
+    machine = GpuResidual(model, np.ones(model.dim))  # compared with PyTorch
+    arrays = (ParameterVector(model).read(), states(model), states(model))
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert len(machine.jacobian(*arrays)[0]) == trained
+    for tensor in machine.gradient(*(a[:0] if a.ndim > 1 else a for a in arrays)):
+        assert not tensor.any()
 
 
 def test_threads_take_many_trajectories(monkeypatch):

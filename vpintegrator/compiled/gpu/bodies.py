@@ -17,6 +17,7 @@ from vpintegrator.compiled.program import Program
 from vpintegrator.compiled.source import header
 
 if TYPE_CHECKING:
+    from vpintegrator.compiled.gpu.residual import Given
     from vpintegrator.models import Integrator
 
 _SPACE = 1 << 28  # bytes of what threads work on
@@ -183,6 +184,35 @@ class BodyKernels:
         arguments = (states, weights, space, found, constants, *self._tables)
         self._kernels.launch("jacobian", size * count, *arguments, count, rows.start, size)
         return found
+
+    def sums(self, given: Given, constants: torch.Tensor) -> torch.Tensor:
+        """The sums of squares of residuals, weighted and plain, (2,) in double precision."""
+        return self._residuals(given, constants)[0]
+
+    def descent(self, given: Given, constants: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same sums, and J^T r (weight,)."""
+        squares, residuals, states = self._residuals(given, constants)
+        seeds = residuals * given.arrays[2][:, None]
+        return squares, self.gradient(states, seeds, constants)
+
+    def block(
+        self, given: Given, constants: torch.Tensor, rows: slice
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """J^T (weight, row, pair) and r (row, pair) of some rows."""
+        _, residuals, states = self._residuals(given, constants)
+        found = self.jacobian(states, given.arrays[2], constants, rows)
+        return found, residuals.flatten(0, 1)[rows]
+
+    def _residuals(
+        self, given: Given, constants: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Sums of squares, and residuals and states (call, dim, pair)."""
+        windows, targets, weights = given.arrays
+        states = self.rollout(windows.clone(), constants, given.calls)
+        difference = states - targets.view(states.shape)
+        residuals = difference * weights[:, None]
+        squares = [x.to(torch.float64).square().sum() for x in (residuals, difference)]
+        return torch.stack(squares), residuals, states
 
     @property
     def bytes_of_row(self) -> int:

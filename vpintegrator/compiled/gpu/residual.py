@@ -12,6 +12,7 @@ import torch
 
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.gpu import kernels
+from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
 from vpintegrator.compiled.gpu.kernels import BLOCK, Kernels
 from vpintegrator.compiled.gpu.source import GpuSource, write_residual
 from vpintegrator.compiled.tracing import trace, trained_numbers
@@ -79,13 +80,18 @@ class GpuResidual:
     ) -> None:
         self.chained, self.device = chained, model.scale.device
         self._model = copy.deepcopy(model).cpu()
-        traced = trace(self._model)
-        values, trained = traced.values(self._model), trained_numbers(self._model)
+        self.source: GpuSource
+        bodies = bodies_of(self._model, derivatives=True)
+        if bodies is not None:
+            self.source, loops = bodies
+            values, trained = loops.values, loops.trained
+        else:
+            traced = trace(self._model)
+            values, trained = traced.values(self._model), trained_numbers(self._model)
+            sizes = (model.window, model.prediction_window, model.dim)
+            real = REALS[values.dtype]
+            self.source = write_residual(traced, sizes, real, trained.tolist(), chained)
         self.dtype = values.dtype.type
-        sizes = (model.window, model.prediction_window, model.dim)
-        self.source: GpuSource = write_residual(
-            traced, sizes, REALS[values.dtype], trained.tolist(), chained
-        )
         self.weights = weights.astype(self.dtype)
         self._values = torch.from_numpy(values).to(self.device)
         self._trained = torch.from_numpy(trained).to(self.device)
@@ -96,6 +102,9 @@ class GpuResidual:
         self.failure: NotCompilable | None = None
         self._loaded = False
         self._waiting: Kernels | None = kernels.kernels_for(self.device, self.source, worth)
+        self._bodies: BodyKernels | None = None
+        if bodies is not None:
+            self._bodies = BodyKernels(loops, self._waiting, self._values)
         if wait or self._waiting.done:
             self._load(self._waiting)
 
@@ -144,6 +153,8 @@ class GpuResidual:
             return self.sums(*self._tensors(vector, windows, targets)).cpu().numpy()
         self._set(vector)
         given = self._given(windows, targets)
+        if self._bodies is not None:
+            return self._bodies.sums(given, self._constants)
         return self._squares(given, min(_THREADS, given.count))[0]
 
     def gradient(self, vector: Any, windows: Any, targets: Any) -> tuple[Any, Any]:
@@ -153,6 +164,9 @@ class GpuResidual:
             return found[0].cpu().numpy(), found[1].cpu().numpy()
         self._set(vector)
         given, count = self._given(windows, targets), len(self._trained)
+        if self._bodies is not None:
+            squares, gradient = self._bodies.descent(given, self._constants)
+            return squares, gradient.to(self._constants.dtype)
         warp = self._kernels.warp
         most = max(_SUMMED_BYTES // (8 * max(count, 1)) * warp, BLOCK)
         threads = _whole_blocks(min(_THREADS, most, given.count))
@@ -192,7 +206,10 @@ class GpuResidual:
         vector, windows, targets = self._tensors(vector, windows, targets)
         self._set(vector)
         rows, count = math.prod(targets.shape[1:]), len(self._trained)
-        share = max(_JACOBIAN_BYTES // (max(count, 1) * self._constants.element_size()), 1)
+        size = max(count, 1) * self._constants.element_size()
+        if self._bodies is not None:
+            size = self._bodies.bytes_of_row
+        share = max(_JACOBIAN_BYTES // size, 1)
         together, most = min(rows, share), max(share // max(rows, 1), 1)
         for first in range(0, len(windows), most):
             given = self._given(windows[first : first + most], targets[first : first + most])
@@ -201,8 +218,10 @@ class GpuResidual:
                 jacobian, residual = self._block(given, part)
                 yield jacobian.reshape(count, -1).mT, residual.reshape(-1)
 
-    def _block(self, given: _Given, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
+    def _block(self, given: Given, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
         """J^T (parameter, row, pair) and r (row, pair) of some rows."""
+        if self._bodies is not None:
+            return self._bodies.block(given, self._constants, rows)
         number, count = rows.stop - rows.start, given.count
         residuals = self._constants.new_empty(number, count)
         jacobian = self._constants.new_empty(len(self._trained), number, count)
@@ -218,7 +237,7 @@ class GpuResidual:
         self._kernels.launch("jacobian", threads, *arrays, *numbers)
         return jacobian, residuals
 
-    def _squares(self, given: _Given, threads: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _squares(self, given: Given, threads: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The sums of squares, and what the threads predicted, if others are made from it."""
         threads = _whole_blocks(threads)
         squares = self._constants.new_zeros(2, threads, dtype=torch.float64)
@@ -230,12 +249,15 @@ class GpuResidual:
     def _set(self, vector: torch.Tensor) -> None:
         """Take other parameters."""
         self._values[self._trained] = vector.detach()
-        self._kernels.launch("constants", BLOCK, self._values, self._constants)
+        if self._bodies is not None:
+            self._bodies.compute_constants(self._values, self._constants)
+        else:
+            self._kernels.launch("constants", BLOCK, self._values, self._constants)
 
-    def _given(self, windows: torch.Tensor, targets: torch.Tensor) -> _Given:
+    def _given(self, windows: torch.Tensor, targets: torch.Tensor) -> Given:
         dtype = self._constants.dtype
         arrays = [x.detach().to(dtype).flatten(1).mT.contiguous() for x in (windows, targets)]
-        return _Given(arrays[0], arrays[1], self._weights)
+        return Given(arrays[0], arrays[1], self._weights)
 
     def _tensors(self, *arrays: Any) -> tuple[torch.Tensor, ...]:
         """Arrays as tensors on the device; tensors as they are."""
@@ -247,7 +269,7 @@ class GpuResidual:
         )
 
 
-class _Given:
+class Given:
     """Windows (window * dim, pair) and targets (calls * outputs, pair), and weights (outputs,)."""
 
     def __init__(self, windows: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor) -> None:
