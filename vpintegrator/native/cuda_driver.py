@@ -37,10 +37,10 @@ class CudaModule:
 
     def __init__(self, binary: bytes, device: int) -> None:
         self._driver = _driver()
-        self._context = self._driver.primary_context(device)
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._module = ctypes.c_void_p()
         try:
+            self._context = self._driver.primary_context(device)
             with self._current():
                 self._driver.call("cuModuleLoadData", ctypes.byref(self._module), binary)
         except CudaError as error:
@@ -83,6 +83,33 @@ class CudaModule:
                 ctypes.c_void_p(stream),
                 addresses,
                 None,
+            )
+
+    def copy_to(self, name: str, source: int, size: int, stream: int) -> None:
+        """Copy so many bytes of the GPU's memory to a variable of the binary, without waiting.
+
+        Raises
+        ------
+        CudaError
+            If the variable is smaller, or not there.
+        """
+        place, room = ctypes.c_uint64(), ctypes.c_size_t()
+        with self._current():
+            self._driver.call(
+                "cuModuleGetGlobal_v2",
+                ctypes.byref(place),
+                ctypes.byref(room),
+                self._module,
+                name.encode(),
+            )
+            if size > room.value:
+                raise CudaError(f"the GPU's {name} has {room.value} bytes, not {size}")
+            self._driver.call(
+                "cuMemcpyDtoDAsync_v2",
+                place,
+                ctypes.c_uint64(source),
+                ctypes.c_size_t(size),
+                ctypes.c_void_p(stream),
             )
 
     def close(self) -> None:

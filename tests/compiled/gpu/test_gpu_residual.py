@@ -84,6 +84,19 @@ def test_parts_of_windows_and_rows(monkeypatch, horizon, count):
     check(*small(), horizon, 1e-13, min(count, 3))
 
 
+@pytest.mark.parametrize("count", [1, 200])
+def test_warps_add_up(on_host, monkeypatch, count):
+    """With threads of a block at the same time, 32 of them a warp that shares memory."""
+    text = kernels.host_text
+    monkeypatch.setattr(kernels, "host_text", lambda source: "#define WARPS\n" + text(source))
+    monkeypatch.setattr(kernels.HostKernels, "warp", 32)
+    monkeypatch.setattr(residual, "_THREADS", 128)
+    model = build("resnet")
+    weights = (1 / model.scale).numpy()
+    found = residual.GpuResidual(model, weights, chained=True)
+    check(model, found, small()[2], 2, 1e-13, count)
+
+
 def test_no_windows():
     """A process of several may have none."""
     model, machine, _ = small()

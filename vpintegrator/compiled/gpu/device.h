@@ -1,7 +1,7 @@
 // What every source for a GPU begins with: numbers and functions of them by the names that programs
 // use, see `../kernel.h`. One thread has one trajectory, so that a vector is a number. Before this is
-// included, `real` is float or double, and PART what the functions of a program are. Nothing is
-// included: the compiler for GPUs has no headers. On a CPU, `host.h` stands before it.
+// included, `real` is float or double, PART what the functions of a program are, UNROLLED how their
+// loops are, and BANK, if it is defined, how many constants there are. Nothing is included: the compiler for GPUs has no headers. On a CPU, `host.h` stands before it.
 typedef real vector;
 typedef vector value;
 typedef long long whole;
@@ -11,6 +11,8 @@ typedef long long whole;
 #ifndef ON_HOST
 #define WARP 32
 #define C_LIBRARY(function) function
+// what the compiler must not compute before a loop: it would fill the registers
+#define COMPUTE_AGAIN(number) asm volatile("" : "+l"(number))
 namespace std {
 template <class> struct numeric_limits;
 template <> struct numeric_limits<double> {
@@ -22,6 +24,15 @@ template <> struct numeric_limits<float> {
     static __device__ float quiet_NaN() { return __int_as_float(0x7fc00000); }
 };
 }  // namespace std
+#endif
+
+// Constants of a program: on a GPU, if there is room, in the memory for constants, from which an
+// operation reads them at no cost; else they are loaded, and kept in registers, which are few
+#if defined(BANK) && !defined(ON_HOST)
+__constant__ real bank[BANK];
+#define CONSTANT(i) bank[i]
+#else
+#define CONSTANT(i) c[i]
 #endif
 
 #define INLINED static __device__ __forceinline__

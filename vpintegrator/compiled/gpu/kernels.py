@@ -73,6 +73,10 @@ class Kernels(ABC):
         if threads:
             self._launch(name, -(-threads // BLOCK), given)
 
+    def compute_constants(self, weights: torch.Tensor, constants: torch.Tensor) -> None:
+        """Compute the constants that the other kernels read from the weights."""
+        self.launch("constants", BLOCK, weights, constants)
+
     @abstractmethod
     def _launch(self, name: str, blocks: int, arguments: list[ctypes._CData]) -> None:
         """Let a kernel run."""
@@ -92,7 +96,7 @@ class CudaKernels(Kernels):
     def __init__(
         self, device: torch.device, source: GpuSource, worth: Worth = lambda seconds, cached: True
     ) -> None:
-        self._device = device
+        self._device, self._bank = device, source.bank
         major, minor = torch.cuda.get_device_capability(device)
         self._compilation = CudaCompilation(source.text, 10 * major + minor, worth)
         self._module: CudaModule | None = None
@@ -111,10 +115,21 @@ class CudaKernels(Kernels):
     def stop(self) -> None:
         """Do without what is compiled, which is kept for later."""
 
+    def compute_constants(self, weights: torch.Tensor, constants: torch.Tensor) -> None:
+        """Compute the constants, and copy them to the memory for constants."""
+        super().compute_constants(weights, constants)
+        if self._bank:
+            assert self._module is not None
+            size = constants.numel() * constants.element_size()
+            self._module.copy_to("bank", address(constants), size, self._stream)
+
     def _launch(self, name: str, blocks: int, arguments: list[ctypes._CData]) -> None:
         assert self._module is not None
-        stream = torch.cuda.current_stream(self._device).cuda_stream
-        self._module.launch(name, blocks, BLOCK, stream, arguments)
+        self._module.launch(name, blocks, BLOCK, self._stream, arguments)
+
+    @property
+    def _stream(self) -> int:
+        return int(torch.cuda.current_stream(self._device).cuda_stream)
 
 
 class HostKernels(Kernels):

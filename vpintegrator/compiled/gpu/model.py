@@ -11,7 +11,6 @@ import torch
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.gpu import kernels
 from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
-from vpintegrator.compiled.gpu.kernels import BLOCK
 from vpintegrator.compiled.gpu.source import write_rollout
 from vpintegrator.compiled.powers import simplest
 from vpintegrator.compiled.verification import verify_model
@@ -78,7 +77,7 @@ class GpuModel:
             if self._bodies is not None:
                 self._bodies.compute_constants(weights, self._constants)
             else:
-                self._kernels.launch("constants", BLOCK, weights, self._constants)
+                self._kernels.compute_constants(weights, self._constants)
             verify_model(self, on_cpu, own)
         except CudaError as error:
             raise NotCompilable(str(error)) from error

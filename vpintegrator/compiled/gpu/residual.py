@@ -252,7 +252,7 @@ class GpuResidual:
         if self._bodies is not None:
             self._bodies.compute_constants(self._values, self._constants)
         else:
-            self._kernels.launch("constants", BLOCK, self._values, self._constants)
+            self._kernels.compute_constants(self._values, self._constants)
 
     def _given(self, windows: torch.Tensor, targets: torch.Tensor) -> Given:
         dtype = self._constants.dtype

@@ -181,7 +181,9 @@ jacobian(const real *windows, const real *targets, const real *weights, const re
                 v[SEEDS + i] = (mine ? weights[i] : (real)0) + carry[KEPT + i];
                 if (mine) residuals[place] = p.difference(call, i, y) * weights[i];
             }
-            Columns sink = {jacobian + place, (to - from) * count, call != own};
+            whole stride = (to - from) * count;
+            COMPUTE_AGAIN(stride);
+            Columns sink = {jacobian + place, stride, call != own};
             go_back(v, c, sink, carry);
         }
     }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # of the kernel, so that their workspace is registers; ones beyond stay apart, and it is memory
 _INLINE = 8_000
 _FUNCTION = 20
+_BANK = 60_000  # bytes of constants; the memory for them has 65,536
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class GpuSource:
         Number of sums, products and the like: in a window, and from derivatives back.
     functions
         Number of functions such as tanh in a window.
+    bank
+        Whether constants are in the memory for constants, ``bank``, to which they are copied.
     order
         Of the derivatives in totals: which trained weight each is of.
     """
@@ -47,6 +50,7 @@ class GpuSource:
     operations: int
     functions: int
     backward: int = 0
+    bank: bool = False
     order: tuple[int, ...] = ()
 
     @property
@@ -63,6 +67,9 @@ class _DeviceProgram(Program):
         template = "template <class Sink> " if declared else ""
         arguments = f"(real *__restrict__ v, const real *__restrict__ c{declared})"
         return f"{template}PART {name}{arguments}", f"{name}(v, c{passed});"
+
+    def _constant(self, place: int) -> str:
+        return f"CONSTANT({place})"
 
 
 def write_rollout(trace: Trace, sizes: tuple[int, int, int], real: str) -> GpuSource:
@@ -83,7 +90,7 @@ def write_rollout(trace: Trace, sizes: tuple[int, int, int], real: str) -> GpuSo
     constants: dict[int, int] = {}
     program = _DeviceProgram(trace.graph, outputs, given, constants, slots=len(given))
     lines = [
-        prelude(real, _is_short(program)),
+        prelude(real, _is_short(program), len(constants)),
         constants_kernel(trace.graph, constants),
         *program.parts,
         _step(program, outputs),
@@ -96,6 +103,7 @@ def write_rollout(trace: Trace, sizes: tuple[int, int, int], real: str) -> GpuSo
         len(constants),
         program.operations,
         program.functions,
+        bank=_has_bank(real, len(constants)),
     )
 
 
@@ -154,7 +162,7 @@ def write_residual(
         "}",
     ]
     lines = [
-        prelude(real, _is_short(forward, backward)),
+        prelude(real, _is_short(forward, backward), len(constants)),
         constants_kernel(graph, constants),
         *forward.parts,
         *backward.parts,
@@ -178,12 +186,16 @@ def write_residual(
         forward.operations,
         forward.functions,
         backward.operations,
+        _has_bank(real, len(constants)),
         tuple(map(int, puts)),
     )
 
 
-def prelude(real: str, short: bool) -> str:
-    """What every source begins with; parts of short programs become parts of the kernel."""
+def prelude(real: str, short: bool, constants: int = 0) -> str:
+    """What every source begins with; parts of short programs become parts of the kernel.
+
+    Constants of programs go to the memory for constants, where there is room for so many.
+    """
     part = "__forceinline__" if short else "__noinline__"
     unrolled = "unroll" if short else "unroll 1"
     return "\n".join(
@@ -191,9 +203,14 @@ def prelude(real: str, short: bool) -> str:
             f"typedef {real} real;",
             f"#define PART static __device__ {part} void",
             f'#define UNROLLED _Pragma("{unrolled}")',
+            *([f"#define BANK {constants}"] if _has_bank(real, constants) else []),
             header("gpu/device.h"),
         ]
     )
+
+
+def _has_bank(real: str, constants: int) -> bool:
+    return 0 < constants * (8 if real == "double" else 4) <= _BANK
 
 
 def enumeration(**numbers: int) -> str:
