@@ -122,13 +122,13 @@ def _compute(function, args, kwargs):
     """What ``function`` gives on the device, or on the CPU if nothing in it is on the device."""
     given = _tensors(args, kwargs)
     there = [tensor for tensor in given if isinstance(tensor, PretendedTensor)]
-    device = kwargs.get("device")
-    onto = bool(there) if device is None else torch.device(device).type in ("cuda", "meta")
-    if not (there or onto):
+    if not there and not any(map(_names_device, (*args, *kwargs.values()))):
         return function(*args, **kwargs)
     if _is_composite(function):  # which autograd has not taken apart where it is off
         with _Operations():
             return function.decompose(*args, **kwargs)
+    device = kwargs.get("device")
+    onto = bool(there) if device is None else _names_device(device)
     packet = function.overloadpacket
     if function.namespace == "prims":  # forward mode asks ``meta`` for shapes alone
         return function(*_map(_without_numbers, args), **_map(_without_numbers, kwargs))
@@ -163,6 +163,10 @@ def _compute(function, args, kwargs):
     if function._schema.is_mutable and not onto:
         return args[0] if isinstance(found, torch.Tensor) else found
     return _map(wrap, found)
+
+
+def _names_device(value):
+    return isinstance(value, torch.device) and value.type in ("cuda", "meta")
 
 
 @functools.cache

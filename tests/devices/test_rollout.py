@@ -1,0 +1,164 @@
+"""Rollouts and all that is measured on them, of models on a device: what the CPU gives."""
+
+import contextlib
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+import vpintegrator as vp
+from tests.devices.pretended_gpu import counted, on_the_cpu
+from tests.devices.same import assert_same
+from tests.nn.laws import randomise
+from vpintegrator.data import ExtendedDataset
+from vpintegrator.rollout import open_rollout
+from vpintegrator.rollout.flow import as_flow
+from vpintegrator.rollout.neural import network_jacobian, network_tangent
+
+KINDS = {
+    "window 1": ("vpff", {"functions": "polynomial", "degree": 3, "depth": 1}),
+    "window 3": ("vpt", {"depth": 1, "width": 4}),
+    "fewer new": ("vpt", {"depth": 1, "width": 4, "prediction_window": 1}),
+    "stiefel": ("transformer", {"depth": 1, "heads": 3, "stiefel": True, "inner": 3, "window": 2}),
+    "reversible": ("vpff", {"depth": 1, "width": 4, "reversing_symmetries": "of the system"}),
+}
+
+
+def built(name):
+    system = vp.load_system("rigid-body")
+    kind, arguments = KINDS[name]
+    if "reversing_symmetries" in arguments:
+        arguments = arguments | {"reversing_symmetries": system.reversing_symmetries}
+    torch.manual_seed(0)
+    model = vp.models.ARCHITECTURES[kind](dim=3, **arguments)
+    randomise(model.core, 0.05, 1)
+    model.metadata |= {"system": system.text, "system_name": "rigid-body", "step": "0.2"}
+    return model.eval()
+
+
+def windows(model, count=4):
+    generator = np.random.default_rng(0)
+    return generator.uniform(-1, 1, (count, model.window, model.dim))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rollouts_in_pytorch(device, name):
+    model = built(name)
+    there = copy.deepcopy(model).to(device)
+    initial = windows(model)
+    with on_the_cpu():
+        expected = vp.rollout.rollout(model, initial, 17, compiled=False)
+    found = vp.rollout.rollout(there, initial, 17, compiled=False)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    tensors = vp.rollout.rollout(there, torch.from_numpy(initial), 17, compiled=False)
+    assert_same(tensors, torch.from_numpy(expected), device)
+
+
+def test_a_trajectory_that_diverges_is_nan_from_there_on(device):
+    model = built("window 1")
+    with torch.no_grad():
+        next(model.parameters()).fill_(3.0)
+    initial = windows(model)
+    initial[0] = 1e200
+    found = vp.rollout.rollout(copy.deepcopy(model).to(device), initial, 9, compiled=False)
+    with on_the_cpu():
+        expected = vp.rollout.rollout(model, initial, 9, compiled=False)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    assert np.isnan(found[0, -1]).all()
+
+
+def test_derivatives_and_inverses(device):
+    model = built("window 1")
+    there, initial = copy.deepcopy(model).to(device), windows(model)
+    vectors = np.random.default_rng(1).normal(size=(3, 2))
+    for function, arguments in ((network_jacobian, ()), (network_tangent, (vectors,))):
+        found = function(there, initial, *arguments)
+        np.testing.assert_allclose(found, function(model, initial, *arguments), atol=1e-12)
+    flows = [as_flow(each, vp.load_system("rigid-body")) for each in (there, model)]
+    np.testing.assert_allclose(*(flow.map(initial) for flow in flows), atol=1e-12)
+
+
+def compared(model, where, **options):
+    with on_the_cpu() if where == "cpu" else contextlib.nullcontext():
+        return vp.compare(
+            copy.deepcopy(model).to(where),
+            against=["rk4"],
+            steps=40,
+            trajectories=3,
+            compiled=False,
+            **options,
+        )
+
+
+@pytest.mark.parametrize("name", ["reversible", "window 3"])
+def test_comparisons_with_all_diagnostics(device, name, tmp_path):
+    model = built(name)
+    found, expected = (compared(model, where) for where in (device, "cpu"))
+    for run, other in zip(found.runs.values(), expected.runs.values(), strict=True):
+        np.testing.assert_allclose(run.states, other.states, rtol=0, atol=1e-11)
+    for name in expected.runs:
+        numbers, others = (numbers_of(report, name) for report in (found, expected))
+        assert numbers.keys() == others.keys()
+        for key, value in others.items():
+            if "seconds" not in key:
+                assert numbers[key] == pytest.approx(value, rel=1e-4, abs=1e-9, nan_ok=True), key
+    found.save(tmp_path / "rollout.h5")
+    again = open_rollout(tmp_path / "rollout.h5")
+    assert again.runs.keys() == found.runs.keys()
+
+
+def numbers_of(report, name):
+    """All numbers of a method's summary, by their names."""
+    found = dict(vars(report.summary(name)))
+    for key in ("invariants", "volume", "drifts"):
+        found |= {f"{key}, {which}": value for which, value in found[key].items()}
+    numbers = {key: value for key, value in found.items() if isinstance(value, float | int)}
+    assert len(numbers) > 5
+    return numbers
+
+
+def test_a_comparison_goes_on_from_a_checkpoint(device, tmp_path):
+    model, folder = built("reversible"), tmp_path / "checkpoint"
+
+    def interrupt(name, done, total):
+        if name != "reference" and 0 < done < total and "vpff" in name:
+            raise KeyboardInterrupt
+
+    whole = compared(model, device)
+    with contextlib.suppress(KeyboardInterrupt):
+        compared(model, device, checkpoint=folder, progress=interrupt)
+    resumed = compared(model, device, checkpoint=folder, resume=True)
+    for name, run in whole.runs.items():
+        np.testing.assert_array_equal(resumed.runs[name].states, run.states)
+
+
+def test_conditions_that_change(device, tmp_path):
+    data = vp.generate(
+        "pendulum", tmp_path / "family.h5", count=16, steps=1, vary={"step": [0.01, 0.3]}
+    )
+    sizes = {"functions": "polynomial", "degree": 2, "depth": 1}
+    model = vp.models.build(ExtendedDataset(data).system, **sizes)
+    with on_the_cpu():
+        vp.train(model, data, epochs=1, progress=False, compiled=False)
+    there = copy.deepcopy(model).to(device)
+    z, steps = np.random.default_rng(0).normal(size=(3, 2)), {"step": np.linspace(0.05, 0.3, 4)}
+    found, expected = (
+        vp.rollout.rollout_driven(each, z, steps, compiled=False) for each in (there, model)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_steps_do_not_wait_for_the_device(device, is_pretended):
+    if not is_pretended:
+        pytest.skip("a GPU counts nothing")
+    model = built("window 1").to(device)
+    initial = torch.from_numpy(windows(model)).to(device)
+    found = []
+    for steps in (10, 50):
+        with counted() as counts:
+            vp.rollout.rollout(model, initial, steps, compiled=False)
+        found.append({name: n for name, n in counts.items() if name != "kernels"})
+    assert found[0] == found[1]
+    assert sum(found[0].values()) <= 2
