@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vpintegrator import cli as cli
     from vpintegrator import compiled as compiled
     from vpintegrator import data as data
+    from vpintegrator import devices as devices
     from vpintegrator import dynamics as dynamics
     from vpintegrator import errors as errors
     from vpintegrator import export as export

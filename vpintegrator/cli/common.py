@@ -153,6 +153,12 @@ def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     )
 
 
+def device_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """``--device``, the name of one of PyTorch's or ``auto``, which the command has to check."""
+    names = "cpu|cuda|cuda:N|mps|auto"
+    return click.option("--device", default="cpu", show_default=True, metavar=names, help=help)
+
+
 def console() -> Console:
     """The terminal, for results: texts are shown as they are, and none of them can steer it.
 

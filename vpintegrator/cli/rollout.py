@@ -13,6 +13,7 @@ from vpintegrator.cli.common import (
     SETTINGS,
     compiled_option,
     console,
+    device_option,
     overwrite_option,
     parameter_option,
     plain_errors,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
     from vpintegrator.rollout import Report
 
+_TRAJECTORIES = 8  # where no number is given
 _TIME = 120.0  # how long to run where nothing says it
 
 
@@ -138,6 +140,9 @@ _TIME = 120.0  # how long to run where nothing says it
     show_default=True,
     help="Of random initial states.",
 )
+@device_option(
+    "Where models run; auto takes a GPU where a step of all trajectories is twice as fast there."
+)
 @compiled_option(
     "Run models, and explicit and splitting methods, as machine code, ten to hundreds of times "
     "faster; auto wherever possible."
@@ -215,7 +220,7 @@ def main(
         from vpintegrator.files import check_output
 
         check_output(output, overwrite)
-    loaded = _load_models(models, given)
+    loaded = _load_models(models, options)
     asked = conditions_asked(loaded, steps, other)
     if any(len(values) > 1 for values in asked.values()):
         if resume or initial:
@@ -306,14 +311,29 @@ def _check(
         raise InputError("--reference dataset starts from the dataset; leave out --initial")
 
 
-def _load_models(paths: tuple[Path, ...], given: System | None) -> dict[str, Integrator]:
-    loaded: dict[str, Integrator] = {}
-    if paths:  # nothing else needs PyTorch, which takes seconds to import
-        from vpintegrator.models import load
+def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, Integrator]:
+    """The models, on the device that is asked for, which is taken out of the options."""
+    device = options.pop("device")
+    if not paths:  # nothing else needs PyTorch, which takes seconds to import
+        if device != "cpu":
+            raise InputError(f"--device {device}: models alone run on other devices than the CPU")
+        return {}
+    from vpintegrator.devices import AUTO, check_device
+    from vpintegrator.models import load
+    from vpintegrator.rollout import device_for
 
-        loaded = {path.stem: load(path) for path in paths}
-    if len(loaded) < len(paths):
+    check_device(device, "--device")
+    if len({path.stem for path in paths}) < len(paths):
         raise InputError("two of the model files have the same name; rename one")
+    loaded = {path.stem: load(path, "cpu" if device == AUTO else device) for path in paths}
+    if device == AUTO:
+        trajectories = options.get("ensemble") or options.get("trajectories") or _TRAJECTORIES
+        for name, model in loaded.items():
+            choice = device_for(model, trajectories)
+            model.to(choice.device)
+            if choice.reason:
+                where = f"{name} runs on {choice.device}: {choice.reason}"
+                console().print(where, soft_wrap=True)
     return loaded
 
 

@@ -23,6 +23,7 @@ from vpintegrator.cli.common import (
     SETTINGS,
     compiled_option,
     console,
+    device_option,
     overwrite_option,
     plain_errors,
     progress_bar,
@@ -200,7 +201,7 @@ class _Command(click.Command):
 @click.option(
     "--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True
 )
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda, mps or auto.")
+@device_option("Where to train; auto takes a GPU where a gradient is twice as fast there.")
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
@@ -255,6 +256,7 @@ def main(
         raise InputError("name the dataset to train on; vp-gen makes one")
     from vpintegrator.cli.results import model_results
     from vpintegrator.data import ExtendedDataset, open_dataset
+    from vpintegrator.devices import check_device
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.training import processes
     from vpintegrator.training.progress import training_bar
@@ -273,7 +275,7 @@ def main(
     checkpoint = path.with_name(f"{path.name}.checkpoint")
     goes_on = _goes_on(path, checkpoint, overwrite, resume)
     candidate.choose(options, checkpoint if goes_on else None)
-    options["device"] = processes.start(_device(options["device"]))
+    options["device"] = processes.start(check_device(options["device"], "--device"))
     first = processes.rank() == 0
     if first:
         candidate.announce(data)
@@ -439,18 +441,6 @@ def _mark(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError):
-        raise InputError(f"--device {name}: this device is not available here") from None
-    return name
 
 
 if __name__ == "__main__":

@@ -67,9 +67,12 @@ def report(history: History, path: Path, checkpoint: Path) -> None:
         "lost process": "stopped for lack of another process; the best model so far is kept",
         "divergence": "the error exploded again and again; the best model before is kept",
     }.get(history.stopped_by, f"stopped by {history.stopped_by}")
+    if history.device_reason:
+        out.print(f"  on {history.device}: {history.device_reason}", soft_wrap=True)
+    how = "" if history.device == "cpu" else f" on {history.device}"
+    how += ", compiled" if history.compiled else ""
     out.print(
-        f"  {history.optimizer}{', compiled' if history.compiled else ''}: {history.epochs} epochs "
-        f"in {history.used:.0f} s, {ending}",
+        f"  {history.optimizer}{how}: {history.epochs} epochs in {history.used:.0f} s, {ending}",
         soft_wrap=True,
     )
     if history.rollbacks:

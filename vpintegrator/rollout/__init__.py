@@ -29,7 +29,7 @@ from vpintegrator.rollout.file_reading import open_rollout
 from vpintegrator.rollout.flow import NumericalFlow, as_flow
 from vpintegrator.rollout.manifolds import InvariantManifolds, invariant_manifolds
 from vpintegrator.rollout.methods import applicable_methods
-from vpintegrator.rollout.neural import rollout
+from vpintegrator.rollout.neural import device_for, rollout
 from vpintegrator.rollout.ode_solver import as_ode_solver
 from vpintegrator.rollout.other_bodies import with_parameters
 from vpintegrator.rollout.periodic_points import periodic_point
@@ -61,6 +61,7 @@ __all__ = [
     "as_flow",
     "as_ode_solver",
     "compare",
+    "device_for",
     "ensemble",
     "find_method",
     "integrate",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.rollout.neural import compile_for, evaluating
+from vpintegrator.rollout.neural import advanced, compile_for, evaluating
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -100,7 +100,7 @@ def rollout_driven(
             window = windows[:, i]
             window[:, 0, :n] = states[:, i]
             if machine is not None:
-                new = torch.from_numpy(machine.advance(window.numpy(), 1)[0])
+                new = advanced(machine, window, 1)
             else:
                 new = model(window)
             states[:, i + 1] = new[:, 0, :n]

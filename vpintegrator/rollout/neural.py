@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.argument_values import whole_number
+from vpintegrator.devices import Choice, faster_device
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.cursor import Cursor
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _WORTH = 5000  # evaluations from which on compiling pays
-_PART_VALUES = 500_000  # numbers predicted at a time: they stay in a cache
+_PART_VALUES = 500_000  # numbers predicted at a time: they stay in a cache,
+_GPU_PART_VALUES = 1 << 26  # or fill a GPU
+_GPU_WORTH = 100_000_000  # evaluations for all trajectories, on a GPU
 _LARGEST_PART = 4096  # steps between two calls of progress
 _JACOBIANS = 200_000  # entries of all Jacobians computed at a time
 _COLUMNS = 128  # of one of them
@@ -55,7 +59,8 @@ def rollout(
     compiled
         Whether to run it as machine code (see ``vpintegrator.compiled``), equal up to rounding and
         ten to hundreds of times faster, after seconds of compilation when a model is seen for the
-        first time. By default from 5,000 evaluations of the model on, if that is possible.
+        first time. By default from 5,000 evaluations of the model on, if that is possible; on a
+        GPU also for many trajectories.
 
     Returns
     -------
@@ -82,11 +87,13 @@ def rollout(
     steps = whole_number("steps", steps)
     states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))
     states[:, : model.window] = windows
-    if compiled is None and steps < _WORTH * model.prediction_window:
+    on_gpu, calls = windows.device.type == "cuda", steps // model.prediction_window
+    if compiled is None and calls < _WORTH and not (on_gpu and calls * len(windows) >= _GPU_WORTH):
         compiled = False
     machine = compile_for(model, len(windows), compiled, windows)
     cursor = LearnedCursor(model, windows, compiled=machine)
-    part = max(min(_PART_VALUES // (len(windows) * model.dim), _LARGEST_PART), 1)
+    values = _GPU_PART_VALUES if on_gpu else _PART_VALUES
+    part = max(min(values // (len(windows) * model.dim), _LARGEST_PART), 1)
     if progress:
         part = max(min(part, steps // 100), 1)
     for known in range(model.window, steps + 1, part):
@@ -197,8 +204,7 @@ class LearnedCursor(Cursor):
         if self.compiled is not None and known < window + count:
             calls = -(-(window + count - known) // new)
             read = states[:, known - self.compiled.window : known]
-            predicted, _ = self.compiled.advance(read.numpy(), calls)
-            states[:, known : known + calls * new] = torch.from_numpy(predicted)
+            states[:, known : known + calls * new] = advanced(self.compiled, read, calls)
             known += calls * new
         if known < window + count:
             # weights that are computed from others (Stiefel) are computed once
@@ -265,6 +271,46 @@ def compile_for(
             raise InputError(f"{model.name} cannot be compiled: {reason}") from None
         warnings.warn(f"{model.name} runs in PyTorch, not compiled: {reason}", stacklevel=3)
         return None
+
+
+def device_for(model: Integrator, trajectories: int) -> Choice:
+    """Where a model is rolled out from so many states, if that is left to be chosen.
+
+    What is timed is one prediction in PyTorch: machine code is faster on either device. The model
+    stays as it is.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> vp.rollout.device_for(model, 10).device in ("cpu", "cuda:0")
+    True
+    """
+    import torch
+
+    def work(device: str) -> Callable[[], object]:
+        there = copy.deepcopy(model).to(device)
+        windows = there.shift + there.scale * torch.ones_like(there.scale).expand(
+            trajectories, model.window, -1
+        )
+
+        def predict() -> float:
+            with evaluating(there), torch.inference_mode():
+                return float(there.predict(windows)[0, 0, 0].item())
+
+        return predict
+
+    return faster_device(work, "a prediction")
+
+
+def advanced(machine: CompiledModel | GpuModel, windows: torch.Tensor, calls: int) -> torch.Tensor:
+    """What a compiled model predicts from windows, as :meth:`CompiledModel.advance`, as a tensor.
+
+    On the device of the windows, which is that of the model.
+    """
+    import torch
+
+    given: Any = windows.numpy() if windows.device.type == "cpu" else windows
+    return torch.as_tensor(machine.advance(given, calls)[0])
 
 
 def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:
@@ -343,6 +389,8 @@ def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.T
     import torch
 
     bad = ~torch.isfinite(states).all(dim=-1)
+    if not (bad.any() or failed.any()):
+        return states
     gone = (bad.cumsum(dim=1) > 0) | failed[:, None]
     failed |= gone.any(dim=1)
     return torch.where(gone[..., None], torch.nan, states)

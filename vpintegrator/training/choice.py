@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
+from collections.abc import Callable
 
 import torch
 
 from vpintegrator.data.pairs import Pairs
+from vpintegrator.devices import Choice, faster_device
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.training import processes
 from vpintegrator.training.history import Budget
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.residuals import Residuals
+from vpintegrator.training.training_data import TrainingData
 
 BY_TIME = ("levenberg-marquardt", "gauss-newton")
 LARGEST_MATRIX = 5_000  # parameters for which auto takes Levenberg-Marquardt
@@ -59,6 +64,35 @@ def by_time(
     spent = _seconds_of_an_epoch(model, pairs, objective, batch)
     enough = processes.first_says(spent, model.scale) * _FEWEST_EPOCHS <= budget.seconds
     return name if enough else "gauss-newton"
+
+
+def device_for(model: Integrator, data: TrainingData, objective: Objective, batch: int) -> Choice:
+    """Where a model is trained with so many windows a step, if that is left to be chosen.
+
+    What is timed is a gradient in PyTorch: machine code is faster on either device.
+
+    Parameters
+    ----------
+    model, data, objective
+        On the CPU; they stay as they are.
+    batch
+        Windows in a step.
+    """
+
+    def work(device: str) -> Callable[[], object]:
+        pairs = data.pairs(model, objective.horizon)
+        inputs, targets = pairs.sample(batch, torch.Generator().manual_seed(0))
+        there = copy.deepcopy(model).to(device)
+        residuals = Residuals(there, objective)
+        x, y = inputs.to(there.scale), objective.new_states(there, targets.to(there.scale))
+        vector = residuals.read()
+
+        def gradient() -> float:
+            return float(residuals.gradient(vector, x, y)[0][0].item())
+
+        return gradient
+
+    return faster_device(work, "a gradient")
 
 
 def _count(model: Integrator) -> int:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import torch
 
 from vpintegrator.argument_values import check, whole
-from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
+from vpintegrator.compiled import NotCompilable, NotWorthIt, compile_residual
+from vpintegrator.devices import check_device
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizer import Optimizer
 
@@ -33,6 +35,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         check(self, threads=whole)
+        check_device(str(self.device))
 
 
 def compile_for_training(
@@ -45,7 +48,7 @@ def compile_for_training(
     epochs: int | None,
     steps: float,
     repeatable: bool,
-) -> CompiledResidual | None:
+) -> MachineCode | None:
     """The residuals of a model as machine code, where that is wanted, or by default where it pays.
 
     Training that has seconds need not wait for the compiler: they may not be ``ready`` yet. With a
@@ -69,7 +72,7 @@ def compile_for_training(
         If it is wanted and impossible. Where it would only pay, a warning says why it is not done.
     """
     compiled = execution.compiled
-    available = optimizer.compiles and model.scale.device.type == "cpu"
+    available = optimizer.compiles and model.scale.device.type in ("cpu", "cuda")
     expected = min(seconds or math.inf, steps * optimizer.step_seconds * (epochs or math.inf))
     if compiled is False or (compiled is None and not (available and expected >= _SHORTEST)):
         return None
@@ -85,19 +88,20 @@ def compile_for_training(
         return bool(compiled or (cached and seconds) or needed < share * expected)
 
     scale = model.state_scale
-    weights = (1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)).numpy()
+    weights = 1 / scale if objective.loss == "mean-square" else torch.ones_like(scale)
     try:
         if processes.rank() > 0:  # the others find in the cache what the first process makes
             processes.first_says(0.0, model.scale)
         try:
-            return CompiledResidual(
+            code = compile_residual(
                 model,
-                weights,
+                weights.cpu().numpy(),
                 chained=objective.horizon > 1,
                 threads=execution.threads,
                 worth=worth,
                 wait=wait,
             )
+            return MachineCode(code)
         finally:
             if processes.rank() == 0:
                 processes.first_says(0.0, model.scale)
@@ -111,7 +115,7 @@ def compile_for_training(
 
 
 @contextmanager
-def training_with(machine: CompiledResidual | None) -> Iterator[None]:
+def training_with(machine: MachineCode | None) -> Iterator[None]:
     """Leave no compiler at work when training ends, and say if it failed meanwhile."""
     try:
         yield

@@ -57,6 +57,8 @@ class History:
         Whether residuals and their derivatives were computed as machine code.
     share
         Of the budget that is used up, 0 to 1.
+    device, device_reason
+        Where it was trained, and what was measured where that was left to be chosen.
     """
 
     optimizer: str
@@ -76,6 +78,8 @@ class History:
     stopped_by: str = ""
     compiled: bool = False
     share: float = 0.0
+    device: str = "cpu"
+    device_reason: str = ""
 
     def __repr__(self) -> str:
         ending = f", stopped by {self.stopped_by}" if self.stopped_by else ""

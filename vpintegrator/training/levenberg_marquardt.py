@@ -28,7 +28,7 @@ from vpintegrator.training.normal_matrix import InMachineCode, NormalMatrix, nor
 from vpintegrator.training.objective import Objective
 
 if TYPE_CHECKING:
-    from vpintegrator.compiled import CompiledResidual
+    from vpintegrator.training.machine_code import MachineCode
 
 _JACOBIAN_BYTES = 1 << 23  # of a block of rows; a few times this is needed while it is computed
 _ROWS_PER_PARAMETER = 4  # to begin with
@@ -88,7 +88,7 @@ class LevenbergMarquardt(DampedLeastSquares):
     def normal_equations(self) -> tuple[NormalMatrix, torch.Tensor]:
         """J^T J, overwritten by the next one, and J^T r of the windows in use, of all processes."""
         machine = self.residuals.compiled  # asked once, as it may be ready at any moment
-        compiled = machine is not None
+        compiled = machine is not None and self.parameters.device.type == "cpu"
         if self._matrix is None or (compiled and not isinstance(self._matrix, InMachineCode)):
             self._matrix = None  # there may be no room for another
             self._matrix = normal_matrix(self.parameters, compiled)
@@ -100,13 +100,11 @@ class LevenbergMarquardt(DampedLeastSquares):
         return matrix, processes.total(gradient)
 
     def _jacobians(
-        self, compiled: CompiledResidual | None
+        self, compiled: MachineCode | None
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """J and r, block by block of windows, see ``NormalMatrix``."""
         if compiled is not None:
-            arrays = (tensor.numpy() for tensor in (self.parameters, self.inputs, self.targets))
-            for block in compiled.jacobians(*arrays):
-                yield torch.from_numpy(block[0]), torch.from_numpy(block[1])
+            yield from compiled.jacobians(self.parameters, self.inputs, self.targets)
             return
         for x, y in zip(self.inputs.split(self.block), self.targets.split(self.block), strict=True):
             if not len(x):

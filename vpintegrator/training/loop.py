@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
-from vpintegrator.compiled import CompiledResidual
 from vpintegrator.interrupts import HeldBack, held_back
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
 from vpintegrator.training.history import Budget, History
+from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.optimizer import Optimizer
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.state import State, Tensors
@@ -77,7 +77,7 @@ class Training:
         generator: torch.Generator,
         held_out: tuple[torch.Tensor, torch.Tensor],
         history: History,
-        compiled: CompiledResidual | None = None,
+        compiled: MachineCode | None = None,
     ) -> None:
         self.compiled = compiled
         self.model, self.optimizer, self.generator = model, optimizer, generator

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import torch
 
-from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair, Pairs
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.residuals import Residuals
 from vpintegrator.training.state import Nested, State
@@ -62,7 +62,7 @@ class Optimizer(ABC):
         *,
         batch: int | None = None,
         generator: torch.Generator,
-        compiled: CompiledResidual | None = None,
+        compiled: MachineCode | None = None,
     ) -> None:
         self.model, self.pairs, self.generator = model, pairs, generator
         self.objective = objective or Objective()

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import torch
 
-from vpintegrator.compiled import CompiledResidual
 from vpintegrator.data.pairs import Pair
 from vpintegrator.models import Integrator
+from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 
 BLOCK = 8192  # windows evaluated at once
@@ -58,13 +58,13 @@ class Residuals(ParameterVector):
     """
 
     def __init__(
-        self, model: Integrator, objective: Objective, compiled: CompiledResidual | None = None
+        self, model: Integrator, objective: Objective, compiled: MachineCode | None = None
     ) -> None:
         super().__init__(model)
         self.objective, self._compiled = objective, compiled
 
     @property
-    def compiled(self) -> CompiledResidual | None:
+    def compiled(self) -> MachineCode | None:
         """The machine code, if it is ready."""
         ready = self._compiled is not None and self._compiled.ready
         return self._compiled if ready else None
@@ -79,9 +79,8 @@ class Residuals(ParameterVector):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The sums of squares, weighted and as they are, (2,), and the gradient of the first."""
         if self.compiled is not None:
-            arrays = (tensor.detach().numpy() for tensor in (vector, inputs, targets))
-            sums, half = self.compiled.gradient(*arrays)
-            return torch.from_numpy(sums), torch.from_numpy(2 * half)
+            squares, half = self.compiled.gradient(vector, inputs, targets)
+            return squares, 2 * half
         vector = vector.detach().requires_grad_()
         difference = self.objective.difference(self.model, inputs, targets, self.named(vector))
         cost = self.objective.weighted(self.model, difference).square().sum()
@@ -95,8 +94,7 @@ class Residuals(ParameterVector):
     ) -> torch.Tensor:
         """The sums of squares alone, of any number of windows."""
         if self.compiled is not None:
-            arrays = (tensor.detach().numpy() for tensor in (vector, inputs, targets))
-            return torch.from_numpy(self.compiled.sums(*arrays))
+            return self.compiled.sums(vector, inputs, targets)
         squares = inputs.new_zeros(2)
         parameters = self.named(vector)
         for x, y in zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True):
@@ -111,7 +109,7 @@ def relative_error(
     model: Integrator,
     inputs: torch.Tensor,
     targets: torch.Tensor,
-    compiled: CompiledResidual | None = None,
+    compiled: MachineCode | None = None,
 ) -> float:
     """Relative L2 error one window ahead, ||predicted - true|| / ||true|| over all new states.
 
@@ -136,7 +134,7 @@ def relative_error(
     if compiled is not None and compiled.ready:
         new_states = Objective().new_states(model, targets)
         vector = ParameterVector(model).read()
-        squares = compiled.sums(vector.numpy(), inputs.numpy(), new_states.numpy())[1]
+        squares = compiled.sums(vector, inputs, new_states)[1]
         return relative(float(squares), new_states.square().sum().item())
     return relative_error_of(model, zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True))
 

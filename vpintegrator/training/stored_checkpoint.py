@@ -225,7 +225,8 @@ def _history(wrong: str, values: dict[str, Any], curves: Tensors) -> History:
     for name in ("best_validation_error", "test_error", "improved_error"):
         if not isinstance(getattr(history, name), float):
             raise InputError(f"{wrong}: {name} = {getattr(history, name)!r} is no error")
-    texts = isinstance(history.optimizer, str) and history.stopped_by in ("", *ENDINGS)
+    named = (history.optimizer, history.device, history.device_reason)
+    texts = all(isinstance(text, str) for text in named) and history.stopped_by in ("", *ENDINGS)
     if not texts or not isinstance(history.compiled, bool):
         raise InputError(f"{wrong}: its history makes no sense")
     history.epoch = list(range(1, count + 1))

@@ -69,7 +69,8 @@ def train(
     normalise
         Set the model's normalisation to mean and standard deviation of the training states.
     device
-        Where to train; the model stays there.
+        Where to train; the model stays there. ``auto`` is the CPU, or a GPU where a gradient of a
+        step is more than twice as fast in PyTorch; what was measured is noted in the history.
     threads
         Of machine code and of torch, on the CPU; no other library takes more. One is the fastest
         for models as small as these, see :func:`vpintegrator.threads.torch_threads`.
@@ -78,7 +79,7 @@ def train(
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of
         compilation when a model is seen for the first time. By default where that is possible and
         takes less than a fifth of the budget in epochs, or half of that in seconds; in the latter
-        case training begins in PyTorch meanwhile. Gauss-Newton and GPUs have PyTorch only.
+        case training begins in PyTorch meanwhile. Gauss-Newton has PyTorch only.
     checkpoint, checkpoint_seconds
         File to write at these intervals and at an interrupt, of no more than one process at a time.
         It is removed when the budget is used up and the model is in its file. Where it cannot be

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from vpintegrator.compiled import CompiledResidual
+from vpintegrator.devices import AUTO
 from vpintegrator.errors import InputError
 from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
@@ -24,11 +24,12 @@ from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import Checkpoint
-from vpintegrator.training.choice import BY_TIME, by_time
+from vpintegrator.training.choice import BY_TIME, by_time, device_for
 from vpintegrator.training.compilation import Execution, compile_for_training, training_with
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.log import logging_to
 from vpintegrator.training.loop import Training
+from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizer import Optimizer
 from vpintegrator.training.optimizers import BY_NAME, Method
@@ -59,8 +60,9 @@ class Trainer:
     normalise: bool
     kind: type[Optimizer] = field(init=False)
     trained: Integrator = field(init=False)
-    machine: CompiledResidual | None = None
+    machine: MachineCode | None = None
     saved: Checkpoint | None = None
+    device_reason: str = ""
 
     def __post_init__(self) -> None:
         self.kind = self.method.chosen(self.model, self.execution.compiled)
@@ -76,6 +78,7 @@ class Trainer:
             self.data.normalise(model)
             if "training" not in model.metadata:  # untrained
                 begin_as_splitting(model, self.data, self.method.kernel)
+        self._choose_device()
         model.to(self.execution.device)
         # random starts are of the whole model
         alone = one_step(model, fixed=True) if self.method.restarts == 1 else None
@@ -184,6 +187,8 @@ class Trainer:
         self, note: Callable[[History], None] | None, show: Show | None, training: Training
     ) -> None:
         training.history.compiled = self._is_compiled
+        training.history.device = str(self.trained.scale.device)
+        training.history.device_reason = self.device_reason
         if time.perf_counter() - self.written >= self.files.checkpoint_seconds:
             self._record()
         for tell in (note, show):
@@ -205,7 +210,7 @@ class Trainer:
     def _is_compiled(self) -> bool:
         return self.machine is not None and self.machine.ready
 
-    def _compiled(self) -> CompiledResidual | None:
+    def _compiled(self) -> MachineCode | None:
         """As before, so that the result is the same, unless that is impossible here."""
         execution, budget, saved = self.execution, self.budget, self.saved
         again = saved is not None and saved.history.compiled
@@ -222,6 +227,18 @@ class Trainer:
             steps=self.kind.steps(len(self.pairs), batch),
             repeatable=budget.epochs is not None,
         )
+
+    def _choose_device(self) -> None:
+        """Take the faster device, where that is left to be chosen; no one is left waiting."""
+        execution = self.execution
+        if str(execution.device) != AUTO:
+            return
+        if processes.count() > 1:
+            raise InputError("device = auto: several processes must name theirs, cpu or cuda")
+        batch = self.method.batch or self.kind.default_batch(self.model, self.objective)
+        choice = device_for(self.model, self.data, self.objective, batch)
+        self.execution = replace(execution, device=choice.device)
+        self.device_reason = choice.reason
 
     def _choose_by_time(self) -> None:
         restarts = self.method.restarts
