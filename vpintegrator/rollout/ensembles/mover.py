@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Move = Callable[[np.ndarray, int], np.ndarray]
 
+_IN_A_CACHE = 2_048  # trajectories whose states of some steps stay in one
+_ON_A_GPU = 65_536  # trajectories that keep one busy
+
 
 @dataclass(frozen=True)
 class Mover:
@@ -39,6 +42,8 @@ class Mover:
     compiled
         Whether the model, or a classical method, runs as machine code; by default where that is
         possible.
+    device
+        Where the model runs.
     """
 
     flow: NumericalFlow | None = None
@@ -46,6 +51,12 @@ class Mover:
     system: System | None = None
     step: float | None = None
     compiled: bool | None = None
+    device: str = "cpu"
+
+    @property
+    def block(self) -> int:
+        """Trajectories to move at a time."""
+        return _IN_A_CACHE if self.device == "cpu" else _ON_A_GPU
 
     def move(self) -> Move:
         """The function that gives the next ``count`` states (n, count, dim) of states (n, dim)."""
@@ -53,7 +64,7 @@ class Mover:
             return _classical(self.flow, self.compiled)
         assert self.model is not None
         stamp = self.model.stat().st_mtime_ns
-        return _loaded(self.model, stamp, self.system, self.step, self.compiled)
+        return _loaded(self.model, stamp, self.system, self.step, self.compiled, self.device)
 
 
 def of_single_states(model: Integrator) -> Integrator:
@@ -79,12 +90,17 @@ def of_single_states(model: Integrator) -> Integrator:
 
 @lru_cache(2)
 def _loaded(
-    path: Path, stamp: int, system: System | None, step: float | None, compiled: bool | None
+    path: Path,
+    stamp: int,
+    system: System | None,
+    step: float | None,
+    compiled: bool | None,
+    device: str,
 ) -> Move:
     """Of a model that was read here before, too."""
     from vpintegrator.models import load
 
-    return move_model(load(path), system, step, compiled)
+    return move_model(load(path, device), system, step, compiled)
 
 
 def move_model(

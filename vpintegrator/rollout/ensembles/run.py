@@ -112,7 +112,8 @@ def ensemble(
     ----------
     flow
         A trained model that reads one state, or any other flow, see
-        :func:`vpintegrator.rollout.as_flow`.
+        :func:`vpintegrator.rollout.as_flow`. A model moves states where it is, on a GPU for
+        instance; statistics are made on the CPU.
     path
         The HDF5 file to write.
     initial
@@ -228,7 +229,7 @@ def _mover(
 
     path = folder.resolve() / _MODEL
     save(model, path, overwrite=True)
-    return Mover(None, path, flow.system, flow.step, compiled)
+    return Mover(None, path, flow.system, flow.step, compiled, str(model.scale.device))
 
 
 def make_plan(
@@ -344,8 +345,9 @@ def _depends(
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(values.detach().cpu().numpy()).tobytes())
     assert flow.system is not None
+    there = [] if model is None or model.scale.device.type == "cpu" else [model.scale.device.type]
     return {
-        "method": [flow.method_name, flow.step, digest.hexdigest(), compiled],
+        "method": [flow.method_name, flow.step, digest.hexdigest(), compiled, *there],
         "system": flow.system.text,
         "parameters": flow.system.definitions,
         "plan": plan.as_json(),

@@ -20,7 +20,7 @@ from vpintegrator.workers import require_versions
 FORMAT = "vpintegrator-ensemble-shard-1"
 _STATES = 2**24  # of a shard, about: a second or a few of a fast map
 _LEAST, _MOST = 256, 65_536  # trajectories of one
-_BLOCK, _PART = 2_048, 32  # trajectories and steps at a time, whose states stay in a cache
+_BLOCK, _PART = 2_048, 32  # trajectories and steps whose states stay in a cache
 _ARRAYS = ("density", "left", "rotation", "change")
 
 
@@ -81,7 +81,8 @@ def make_shard(task: EnsembleTask, progress: Callable[[int], None] | None = None
     require_versions(task.versions)
     if task.reuse and read_shard(task.path, task.identity, task.number) is not None:
         return EnsembleShard(task.number, len(task.initial), reused=True)
-    counts = follow(task.plan, task.mover.move(), task.initial, progress)
+    move, block = task.mover.move(), task.mover.block
+    counts = follow(task.plan, move, task.initial, progress, block)
     with h5py.File("shard", "w", driver="core", backing_store=False) as f:
         f.attrs["format"], f.attrs["identity"] = FORMAT, task.identity
         f.attrs["number"], f.attrs["off"] = task.number, counts.off
@@ -115,10 +116,12 @@ def follow(
     move: Move,
     initial: np.ndarray,
     progress: Callable[[int], None] | None = None,
+    block: int = _BLOCK,
 ) -> Counts:
     """Statistics of trajectories from initial states (trajectory, dim).
 
-    Those that have left are not moved on, but at the end of the part in which they do.
+    Those that have left are not moved on, but at the end of the part in which they do. So many as
+    a block has are moved at a time.
     """
     statistics = Statistics(plan, len(initial))
     states = initial.copy()
@@ -127,20 +130,22 @@ def follow(
     for done in range(1, plan.steps + 1, _PART):
         count = min(_PART, plan.steps + 1 - done)
         staying = np.flatnonzero(statistics.left < 0)
-        for which in _blocks(staying):
-            made = move(states[which], count)
-            states[which] = made[:, -1]
-            statistics.add(which, made, done)
+        for moved in _blocks(staying, block):
+            made = move(states[moved], count)
+            states[moved] = made[:, -1]
+            for first in range(0, len(moved), _BLOCK):
+                part = slice(first, first + _BLOCK)
+                statistics.add(moved[part], made[part], done)
             if progress:
-                progress(len(which) * count)
+                progress(len(moved) * count)
         if progress and len(staying) < len(states):
             progress((len(states) - len(staying)) * count)
     return statistics.counts
 
 
-def _blocks(which: np.ndarray) -> Iterator[np.ndarray]:
-    for first in range(0, len(which), _BLOCK):
-        yield which[first : first + _BLOCK]
+def _blocks(which: np.ndarray, size: int = _BLOCK) -> Iterator[np.ndarray]:
+    for first in range(0, len(which), size):
+        yield which[first : first + size]
 
 
 def _digest(counts: Counts) -> str:
