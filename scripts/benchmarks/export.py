@@ -5,8 +5,8 @@
 Of two maps of the rigid body: couplings of polynomials, trained for ten seconds unless the file
 holds one, and the published transformer with small random weights (see rollout.py). A time is that
 of one step of one trajectory with all states written, in rollouts; one of the transformer gives
-three states. C is compiled by ``cc`` with the flags that head the columns. It steps a trajectory
-after the other, where the library steps as many as vectors hold side by side.
+three states. C is compiled by ``cc`` with the flags that head the columns, and steps one
+trajectory by ``vp_rollout``, others by ``vp_rollout_many``.
 """
 
 from __future__ import annotations
@@ -48,16 +48,20 @@ def in_c(source: Path, flags: str, model: Integrator) -> Rollout:
     library = source.with_name(f"{source.stem}{flags.replace(' ', '')}.so")
     command = ["cc", *flags.split(), "-shared", "-fPIC", source, "-lm", "-o", library]
     subprocess.run(command, check=True)
-    step = ctypes.CDLL(str(library)).vp_rollout
+    functions = ctypes.CDLL(str(library))
+    functions.vp_rollout.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+    functions.vp_rollout_many.argtypes = [*functions.vp_rollout.argtypes, ctypes.c_long]
 
     def run(windows: np.ndarray, steps: int) -> np.ndarray:
         windows = windows.copy()
         states = np.empty((len(windows), steps * model.prediction_window, model.dim))
-        for window, found in zip(windows, states, strict=True):
-            step(*(ctypes.c_void_p(each.ctypes.data) for each in (window, found)), steps)
+        arrays = windows.ctypes.data, states.ctypes.data
+        if len(windows) == 1:
+            functions.vp_rollout(*arrays, steps)
+        else:
+            functions.vp_rollout_many(*arrays, len(windows), steps)
         return states
 
-    step.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
     return run
 
 
@@ -82,7 +86,7 @@ def in_onnx(source: Path, model: Integrator) -> Rollout:
 
 def exported(model: Integrator, folder: Path) -> dict[str, Rollout]:
     """Rollouts by each of the files that are made of a model."""
-    source = vp.export(model, folder / "step.c", verify=False).path
+    source = vp.export(model, folder / "step.c", many=True, verify=False).path
     found = {flags: in_c(source, flags, model) for flags in FLAGS}
     if find_spec("onnxruntime") and find_spec("onnxscript"):
         made = vp.export(model, folder / "step.onnx", "onnx", verify=False)

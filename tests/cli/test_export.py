@@ -20,7 +20,8 @@ def model(tmp_path):
 
 
 def test_a_file_of_c(run, model, tmp_path):
-    options = ("--name", "body", "--dtype", "float32", "--jacobian", "--header", "body.h")
+    options = ("--name", "body", "--dtype", "float32", "--jacobian", "--many")
+    options += ("--header", "body.h")
     done = run(main, "body.safetensors", *options)
     assert done.exit_code == 0, done.output
     assert "vpff, " in done.output
@@ -28,7 +29,12 @@ def test_a_file_of_c(run, model, tmp_path):
     assert "equal to rounding" in done.output
     assert "written to body.c, its declarations to body.h" in done.output
     text = (tmp_path / "body.c").read_text()
-    for name in ("body_step(const float *window", "body_rollout(", "body_step_jacobian("):
+    for name in (
+        "body_step(const float *window",
+        "body_rollout(",
+        "body_step_jacobian(",
+        "body_rollout_many(",
+    ):
         assert name in text
         assert name in (tmp_path / "body.h").read_text()
     assert refused(run(main, "body.safetensors"), "body.c exists already")

@@ -155,10 +155,23 @@ end program
 """
 
 
+@pytest.mark.parametrize("name", ["shorter prediction", "formulas"])
+def test_many_trajectories_are_stepped_as_each_alone(name):
+    model = compiled.build(name)
+    library = CLibrary(write_c(model, many=True), model)
+    for count in (1, 15, 16, 33):
+        X = compiled.windows(model, count).numpy()
+        library.together = False
+        expected = library.advance(X, 3)
+        library.together = True
+        for found, alone in zip(library.advance(X, 3), expected, strict=True):
+            np.testing.assert_allclose(found, alone, atol=1e-12 * np.abs(alone).max())
+
+
 def test_a_file_keeps_nothing_between_calls(body, tmp_path):
     """No memory that can be written to, which threads would share."""
-    (tmp_path / "step.c").write_text(write_c(body, jacobian=True).text)
-    subprocess.run(["gcc", "-c", "step.c"], cwd=tmp_path, check=True)
+    (tmp_path / "step.c").write_text(write_c(body, jacobian=True, many=True).text)
+    subprocess.run(["gcc", *STRICT, "-c", "step.c"], cwd=tmp_path, check=True)
     listed = subprocess.run(["nm", "step.o"], cwd=tmp_path, capture_output=True, text=True)
     kinds = {line.split()[-2] for line in listed.stdout.splitlines()}
     assert "T" in kinds

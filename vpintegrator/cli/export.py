@@ -64,6 +64,11 @@ if TYPE_CHECKING:
 )
 @click.option("--jacobian", is_flag=True, help="Of C: also NAME_step_jacobian, with derivatives.")
 @click.option(
+    "--many",
+    is_flag=True,
+    help="Of C: also NAME_rollout_many, for many trajectories side by side in vectors.",
+)
+@click.option(
     "--header",
     type=click.Path(path_type=Path),
     metavar="FILE.h",

@@ -200,8 +200,20 @@ static void ${p}_log(double *x, int count)
 _UP = int((2 - math.sqrt(2)) * 2**52)  # what is above sqrt(2) goes to the next power of two
 
 
-def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
-    """Those of some names, and what they need themselves."""
+def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = False) -> str:
+    """Those of some names, and what they need themselves.
+
+    Parameters
+    ----------
+    used
+        Names of functions, of ``FUNCTIONS`` and of those of a few numbers.
+    real
+        ``double`` or ``float``.
+    prefix
+        What all names begin with.
+    widest
+        Whether others, too, are to be marked by ``PREFIX_WIDEST``.
+    """
     names = set(used)
     constants = _FORMATS[real]
     numbers = {n: literal(c, real) for n, c in constants.items() if isinstance(c, float)}
@@ -222,6 +234,8 @@ def write_functions(used: Iterable[str], real: str, prefix: str) -> str:
     own = [name for name in _OWN[real] if name in names]
     found = ["static inline " + _OF_NUMBERS[name] for name in _OF_NUMBERS if name in names]
     found += [_library(name, real) for name in FUNCTIONS if name in names and name not in own]
+    if own or widest:
+        found.append(_WIDEST)
     if own:
         plain = "\n\n".join(_library(name, real) for name in own)
         written = "\n\n".join(_written(own))
@@ -236,7 +250,6 @@ def _library(name: str, real: str) -> str:
 
 def _written(names: Iterable[str]) -> Iterator[str]:
     names = set(names)
-    yield _WIDEST
     yield _BITS
     if names & {"exp", "tanh"}:
         yield _SPLIT_EXP

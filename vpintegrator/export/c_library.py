@@ -30,6 +30,11 @@ class CLibrary:
     model
         What it was made of.
 
+    Attributes
+    ----------
+    together
+        Whether trajectories are stepped by the function for many of them.
+
     Raises
     ------
     NotCompilable
@@ -41,12 +46,18 @@ class CLibrary:
         self.prediction_window = model.prediction_window
         self.dtype = model.scale.numpy().dtype.type
         self._library, self._prefix = Compilation([source.text]).library(), source.prefix
+        self.together = False
 
     def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
         """Iterate the map, as ``CompiledModel.advance`` does."""
         windows = np.array(windows, dtype=self.dtype, order="C")
         shape = len(windows), calls * self.prediction_window, self.dim
         states = np.empty(shape, dtype=self.dtype)
+        if self.together:
+            many = getattr(self._library, f"{self._prefix}_rollout_many")
+            counts = ctypes.c_long(len(windows)), ctypes.c_long(calls)
+            many(pointer(windows), pointer(states), *counts)
+            return states, windows
         rollout = getattr(self._library, f"{self._prefix}_rollout")
         for window, predicted in zip(windows, states, strict=True):
             rollout(pointer(window), pointer(predicted), ctypes.c_long(calls))
@@ -64,7 +75,7 @@ class CLibrary:
         return states, derivatives
 
 
-def verify(library: CLibrary, model: Integrator, jacobian: bool) -> None:
+def verify(library: CLibrary, model: Integrator, jacobian: bool, many: bool) -> None:
     """Compare an exported file with PyTorch at random windows.
 
     Raises
@@ -72,7 +83,9 @@ def verify(library: CLibrary, model: Integrator, jacobian: bool) -> None:
     NotCompilable
         If they differ by more than rounding.
     """
-    verify_model(library, model)
+    for together in {False, many}:
+        library.together = together
+        verify_model(library, model)
     if not jacobian:
         return
     generator = np.random.default_rng(2)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ _OF_SOME = {
     "pow": "pow",
     "atan2": "atan2",
 }
+LANES = 16  # two vectors of the widest: one is worked on while the other waits
 _OF_THE_LIBRARY = ("fabs", "pow", "atan2")
 
 
@@ -86,6 +89,33 @@ class CProgram(Program):
 
     def _literal(self, value: float) -> str:
         return literal(value, self._real)
+
+
+class LanesProgram(CProgram):
+    """The same for ``LANES`` trajectories at once, each slot as many numbers next to one another.
+
+    A part is a loop over them, of a fixed length and without branches, of which compilers make
+    vectors.
+    """
+
+    def reference(self, n: int) -> str:
+        return _in_lane(super().reference(n))
+
+    def _write_part(self, *arguments: Any) -> None:
+        first = len(self.parts)
+        super()._write_part(*arguments)
+        for k in range(first, len(self.parts)):
+            head, _, body = self.parts[k].removesuffix("\n}").partition("\n")
+            loop = f"    for (l = 0; l < {LANES}; l++) {{\n{_in_lane(body)}\n    }}"
+            self.parts[k] = f"{self._prefix.upper()}_WIDEST\n{head}\n    int l;\n{loop}\n}}"
+
+    def _applied(self, function: str, first: int, count: int) -> str:
+        return super()._applied(function, LANES * first, LANES * count)
+
+
+def _in_lane(text: str) -> str:
+    """Slots of one trajectory among others."""
+    return re.sub(r"v\[(\d+)\]", lambda slot: f"v[l + {LANES * int(slot[1])}]", text)
 
 
 def literal(value: float, real: str) -> str:

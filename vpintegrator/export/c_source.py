@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.differentiation import adjoints
 from vpintegrator.compiled.powers import in_powers
 from vpintegrator.compiled.regrouping import operations, regrouped
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 from vpintegrator.compiled.tracing import Trace, trace
 from vpintegrator.export.c_functions import write_functions
-from vpintegrator.export.c_program import CProgram
+from vpintegrator.export.c_interface import Interface
+from vpintegrator.export.c_program import CProgram, LanesProgram
 from vpintegrator.export.description import described
 from vpintegrator.export.folding import folded
 
@@ -34,6 +34,8 @@ class CSource:
         The file, and declarations of its functions.
     prefix
         What their names begin with.
+    many
+        Whether there is a function for many trajectories.
     operations, functions
         Number of sums, products and the like in a step, and of functions such as tanh.
     """
@@ -41,11 +43,14 @@ class CSource:
     text: str
     header: str
     prefix: str
+    many: bool
     operations: int
     functions: int
 
 
-def write_c(model: Integrator, prefix: str = "vp", jacobian: bool = False) -> CSource:
+def write_c(
+    model: Integrator, prefix: str = "vp", jacobian: bool = False, many: bool = False
+) -> CSource:
     """A model as C, in the dtype that it has.
 
     Parameters
@@ -56,6 +61,8 @@ def write_c(model: Integrator, prefix: str = "vp", jacobian: bool = False) -> CS
         What names of all functions begin with.
     jacobian
         Whether there is a function for derivatives, too.
+    many
+        Whether there is one for many trajectories.
 
     Raises
     ------
@@ -63,7 +70,7 @@ def write_c(model: Integrator, prefix: str = "vp", jacobian: bool = False) -> CS
         If the model uses operations that are not known, or is too large.
     """
     traced = _fewest_operations(model)
-    writer = _Interface(model, prefix)
+    writer = Interface(model, prefix)
     window, new, dim = model.window, model.prediction_window, model.dim
     outputs = traced.outputs[(window - new) * dim :]
     given = {traced.graph.input(i): i for i in range(window * dim)}
@@ -77,21 +84,27 @@ def write_c(model: Integrator, prefix: str = "vp", jacobian: bool = False) -> CS
         )
         programs.append(second)
         frame.append(writer.jacobian(second, outputs, entries))
+    if many:
+        third = LanesProgram(
+            traced.graph, outputs, given, real=writer.real, prefix=prefix, part="lanes"
+        )
+        programs.append(third)
+        frame.append(writer.many(third, outputs))
     used = {name for each in programs for name in each.used}
     parts = [part for each in programs for part in each.parts]
     about = described(model)
-    declared = _in_c_plus_plus(writer.declarations(jacobian))
+    declared = _in_c_plus_plus(writer.declarations(jacobian, many))
     texts = (
-        _comment(about, writer.usage(jacobian)),
+        _comment(about, writer.usage(jacobian, many)),
         "#include <math.h>\n#include <string.h>",
         declared,
-        write_functions(used, writer.real, prefix),
+        write_functions(used, writer.real, prefix, many),
         *parts,
         *frame,
     )
     text = "\n\n".join(text for text in texts if text) + "\n"
     header = _header(about, declared, prefix)
-    return CSource(text, header, prefix, program.operations, program.functions)
+    return CSource(text, header, prefix, many, program.operations, program.functions)
 
 
 def _fewest_operations(model: Integrator) -> Trace:
@@ -106,129 +119,6 @@ def _derivatives(graph: ScalarGraph, outputs: Sequence[int], inputs: Sequence[in
     """Those of each output by each input, row by row."""
     one = graph.constant(1.0)
     return [entry for n in outputs for entry in adjoints(graph, [(n, one)], inputs)]
-
-
-class _Interface:
-    """The functions of the file that others call, of one model."""
-
-    def __init__(self, model: Integrator, prefix: str) -> None:
-        self._prefix = prefix
-        self.real = REALS[model.scale.numpy().dtype]
-        self._window, self._dim = model.window, model.dim
-        self._new = model.prediction_window
-        self._sizes = {
-            "p": prefix,
-            "real": self.real,
-            "dim": model.dim,
-            "window": model.window,
-            "new": model.prediction_window,
-            "inputs": model.window * model.dim,
-            "outputs": model.prediction_window * model.dim,
-            "kept": (model.window - model.prediction_window) * model.dim,
-        }
-
-    def frame(self, program: CProgram, outputs: Sequence[int]) -> str:
-        """The map, and what iterates it."""
-        kept, step = self._sizes["kept"], self._sizes["outputs"]
-        moved = f"\n        memmove(v, v + {step}, {kept} * sizeof *v);" if kept else ""
-        text = _FRAME.format(**self._sizes, moved=moved, slots=program.slots)
-        return self._map(program, "map", {"next": outputs}) + text
-
-    def jacobian(self, program: CProgram, outputs: Sequence[int], entries: Sequence[int]) -> str:
-        """The map with its derivatives."""
-        text = _JACOBIAN.format(**self._sizes, slots=program.slots)
-        filled = {"next": outputs, "jacobian": entries}
-        return self._map(program, "derivatives", filled) + text
-
-    def _map(self, program: CProgram, name: str, filled: Mapping[str, Sequence[int]]) -> str:
-        """A function that reads a window from its workspace, and fills arrays."""
-        arrays = ", ".join(f"{self.real} *{array}" for array in filled)
-        lines = [f"static void {self._prefix}_{name}({self.real} *v, {arrays})", "{"]
-        lines += [f"    {call}" for call in program.calls]
-        for array, nodes in filled.items():
-            lines += [f"    {array}[{i}] = {program.reference(n)};" for i, n in enumerate(nodes)]
-        return "\n".join([*lines, "}"])
-
-    def declarations(self, jacobian: bool) -> str:
-        """What a caller needs to know."""
-        text = _DECLARED + _DECLARED_JACOBIAN * jacobian
-        return text.format(p=self._prefix, real=self.real)
-
-    def usage(self, jacobian: bool) -> list[str]:
-        """How the functions are called, a paragraph each."""
-        states = "the next state" if self._new == 1 else f"the next {self._new} states"
-        past = "one" if self._window == 1 else f"last {self._window} in time"
-        texts = [_STEPPED, _ITERATED, _DIFFERENTIATED, _COMPILED]
-        if not jacobian:
-            texts.remove(_DIFFERENTIATED)
-        return [text.format(**self._sizes, states=states, past=past) for text in texts]
-
-
-_DECLARED = """int {p}_dim(void);
-int {p}_window(void);
-int {p}_prediction_window(void);
-void {p}_step(const {real} *window, {real} *next);
-void {p}_rollout({real} *window, {real} *states, long calls);"""
-
-_DECLARED_JACOBIAN = """
-void {p}_step_jacobian(const {real} *window, {real} *next, {real} *jacobian);"""
-
-_STEPPED = (
-    "{p}_step(window, next): {states}, {real} next[{outputs}], after the {past}, {real} "
-    "window[{inputs}]. Arrays are by time, then component: window[{dim}*k + i] is component i of "
-    "state k, the oldest first."
-)
-_ITERATED = (
-    "{p}_rollout(window, states, calls): so many steps, one from the other. "
-    "states[{outputs}*calls] may be NULL; the window is brought up to date."
-)
-_DIFFERENTIATED = (
-    "{p}_step_jacobian(window, next, jacobian): also the derivatives, jacobian[{inputs}*i + j] "
-    "that of next[i] by window[j]."
-)
-_COMPILED = (
-    "Nothing is kept between calls: threads may call all of it at the same time. Compile with -O2 "
-    "or more, with -march=native for the machine at hand, and without -ffast-math, which changes "
-    "results."
-)
-
-_FRAME = """
-
-int {p}_dim(void) {{ return {dim}; }}
-
-int {p}_window(void) {{ return {window}; }}
-
-int {p}_prediction_window(void) {{ return {new}; }}
-
-void {p}_step(const {real} *window, {real} *next)
-{{
-    {real} v[{slots}] = {{0}}, y[{outputs}];
-    memcpy(v, window, {inputs} * sizeof *v);
-    {p}_map(v, y);
-    memcpy(next, y, sizeof y);
-}}
-
-void {p}_rollout({real} *window, {real} *states, long calls)
-{{
-    {real} v[{slots}] = {{0}}, y[{outputs}];
-    long call;
-    memcpy(v, window, {inputs} * sizeof *v);
-    for (call = 0; call < calls; call++) {{
-        {p}_map(v, y);{moved}
-        memcpy(v + {kept}, y, sizeof y);
-        if (states) memcpy(states + call * {outputs}, y, sizeof y);
-    }}
-    memcpy(window, v, {inputs} * sizeof *v);
-}}"""
-
-_JACOBIAN = """
-
-void {p}_step_jacobian(const {real} *window, {real} *next, {real} *jacobian)
-{{
-    {real} v[{slots}] = {{0}};
-    memcpy(v, window, {inputs} * sizeof *v);
-    {p}_derivatives(v, next, jacobian);
-}}"""
 
 
 def _in_c_plus_plus(declarations: str) -> str:

@@ -30,6 +30,7 @@ def export(
     dtype: str | None = None,
     name: str = "vp",
     jacobian: bool = False,
+    many: bool = False,
     header: str | os.PathLike[str] | None = None,
     verify: bool = True,
     overwrite: bool = False,
@@ -55,6 +56,9 @@ def export(
         Of C, what the names of its functions begin with: ``vp_step``.
     jacobian
         Of C, whether there is also ``vp_step_jacobian``, a step and its derivatives.
+    many
+        Of C, whether there is also ``vp_rollout_many``, which steps many trajectories side by side
+        in vectors.
     header
         Of C, a second file to write, with the declarations of its functions.
     verify
@@ -82,9 +86,9 @@ def export(
     one_of("to", to, tuple(SUFFIXES))
     if dtype is not None:
         one_of("dtype", dtype, tuple(DTYPES))
-    if to != "c" and (jacobian or header is not None or name != "vp"):
+    if to != "c" and (jacobian or many or header is not None or name != "vp"):
         raise InputError(
-            "name, jacobian and header are for C alone; leave them out, or take to='c'"
+            "name, jacobian, many and header are for C alone; leave them out, or take to='c'"
         )
     if not _NAME.fullmatch(name):
         raise InputError(f"name must be a name of C, as vp or rigid_body, not {name!r}")
@@ -95,7 +99,7 @@ def export(
     plain = _prepared(model, dtype)
     try:
         if to == "c":
-            return _as_c(plain, path, name, jacobian, header, verify, overwrite)
+            return _as_c(plain, path, name, jacobian, many, header, verify, overwrite)
         if to == "onnx":
             from vpintegrator.export.onnx_file import write_onnx
 
@@ -143,6 +147,7 @@ def _as_c(
     path: Path,
     name: str,
     jacobian: bool,
+    many: bool,
     header: Path | None,
     verify: bool,
     overwrite: bool,
@@ -153,7 +158,7 @@ def _as_c(
     from vpintegrator.models.one_step import one_step
 
     model = one_step(model) or model
-    source = write_c(model, name, jacobian)
+    source = write_c(model, name, jacobian, many)
     note = "" if verify else "it was not asked for"
     if verify:
         try:
@@ -161,7 +166,7 @@ def _as_c(
         except NotCompilable as reason:
             note = str(reason)
         else:
-            verify_library(library, model, jacobian)
+            verify_library(library, model, jacobian, many)
     with replacing(path, overwrite) as temporary:
         temporary.write_text(source.text, encoding="ascii")
     if header is not None:
