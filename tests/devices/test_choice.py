@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -52,6 +53,26 @@ def test_the_command_says_where_it_trains(chosen, data):
     assert f"levenberg-marquardt on {where}: 2 epochs" in result.output
     training = json.loads(vp.load("model.safetensors").metadata["training"])
     assert training["device"] == where
+
+
+@pytest.mark.parametrize("name", ["cuda", "auto"])
+def test_models_roll_out_there(chosen, data, name):
+    where = chosen(True)
+    model = vp.models.VolumePreservingFeedForward(dim=2, width=4, depth=1)
+    vp.train(model, data, epochs=2, compiled=False, progress=False)
+    vp.save(model, "model.safetensors")
+    options = ["--steps", "20", "--trajectories", "2", "--compiled", "no"]
+    tables = []
+    for device in ("cpu", name):
+        more = ["--device", device, "-o", f"{device}.h5", "--json"]
+        result = CliRunner().invoke(rollout, ["model.safetensors", *options, *more])
+        assert result.exit_code == 0, result.output
+        tables.append(json.loads(result.stdout)["table"])
+    if name == "auto":
+        assert f"model runs on {where}: a prediction takes" in result.stderr
+    here, there = (vp.open_rollout(f"{device}.h5").run("model").states for device in ("cpu", name))
+    assert np.allclose(here, there, rtol=1e-12, atol=1e-13)
+    assert tables[0][0]["worst RMSE"] == pytest.approx(tables[1][0]["worst RMSE"], rel=1e-9)
 
 
 def test_several_processes_must_name_theirs(data, monkeypatch):
