@@ -389,7 +389,7 @@ def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.T
     import torch
 
     bad = ~torch.isfinite(states).all(dim=-1)
-    if not (bad.any() or failed.any()):
+    if bad.device.type == "cpu" and not (bad.any() or failed.any()):  # a GPU would be waited for
         return states
     gone = (bad.cumsum(dim=1) > 0) | failed[:, None]
     failed |= gone.any(dim=1)
