@@ -1,7 +1,9 @@
 // What every source for a GPU begins with: numbers and functions of them by the names that programs
 // use, see `../kernel.h`. One thread has one trajectory, so that a vector is a number. Before this is
 // included, `real` is float or double, PART what the functions of a program are, UNROLLED how their
-// loops are, and BANK, if it is defined, how many constants there are. Nothing is included: the compiler for GPUs has no headers. On a CPU, `host.h` stands before it.
+// loops are; BANK, if it is defined, is how many constants there are, and CALLED says that there are
+// many functions. Nothing is included: the compiler for GPUs has no headers. On a CPU, `host.h` stands
+// before it.
 typedef real vector;
 typedef vector value;
 typedef long long whole;
@@ -36,18 +38,24 @@ __constant__ real bank[BANK];
 #endif
 
 #define INLINED static __device__ __forceinline__
-#define FUNCTION(name, function)                                                  \
-    INLINED double name(double x) { return C_LIBRARY(function)(x); }              \
+// Functions of doubles are as long as a hundred operations: called where there are many of them, so
+// that the code stays in the cache for it
+#ifdef CALLED
+#define OF_DOUBLES static __device__ __noinline__
+#else
+#define OF_DOUBLES INLINED
+#endif
+#define FUNCTION(name, function)                                                     \
+    OF_DOUBLES double name(double x) { return C_LIBRARY(function)(x); }              \
     INLINED float name(float x) { return C_LIBRARY(function##f)(x); }
-#define OF_TWO(name, function)                                                    \
-    INLINED double name(double x, double y) { return C_LIBRARY(function)(x, y); } \
+#define OF_TWO(name, function)                                                       \
+    OF_DOUBLES double name(double x, double y) { return C_LIBRARY(function)(x, y); } \
     INLINED float name(float x, float y) { return C_LIBRARY(function##f)(x, y); }
 FUNCTION(hyperbolic_tangent, tanh)
 FUNCTION(exponential, exp)
 FUNCTION(exponential_m1, expm1)
 FUNCTION(logarithm, log)
 FUNCTION(logarithm_1p, log1p)
-FUNCTION(square_root, sqrt)
 FUNCTION(sine, sin)
 FUNCTION(cosine, cos)
 FUNCTION(tangent, tan)
@@ -57,9 +65,12 @@ FUNCTION(arc_tangent, atan)
 FUNCTION(hyperbolic_sine, sinh)
 FUNCTION(hyperbolic_cosine, cosh)
 FUNCTION(error_function, erf)
-FUNCTION(magnitude, fabs)
 OF_TWO(power, pow)
 OF_TWO(angle, atan2)
+#undef OF_DOUBLES
+#define OF_DOUBLES INLINED
+FUNCTION(square_root, sqrt)
+FUNCTION(magnitude, fabs)
 
 INLINED real larger(real a, real b) { return a > b || a != a ? a : b; }
 INLINED real is_greater(real a, real b) { return a > b ? (real)1 : (real)0; }

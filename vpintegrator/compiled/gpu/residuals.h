@@ -81,26 +81,28 @@ sums(const real *windows, const real *targets, const real *weights, const real *
 // memory that they share, and then adds up those of one weight. Totals (warp, weight), the weights in
 // the order in which they come.
 #define TOGETHER 32
-struct Sums {
-    real (*space)[WARP + 1];
-    double *totals;
-    int lane, used, first;
+typedef real (*Space)[WARP + 1];
 
-    __device__ __forceinline__ void put(int, real x) {
-        space[used][lane] = x;
-        if (++used == TOGETHER) flush();
+static __device__ __noinline__ void add_up(Space space, double *totals, int lane, int count) {
+    __syncwarp();
+    for (int i = lane; i < count; i += WARP) {
+        real sum = 0;
+        for (int k = 0; k < WARP; k++) sum += space[i][k];
+        totals[i] += (double)sum;
     }
+    __syncwarp();
+}
 
-    __device__ __forceinline__ void flush() {
-        __syncwarp();
-        for (int i = lane; i < used; i += WARP) {
-            real sum = 0;
-            for (int k = 0; k < WARP; k++) sum += space[i][k];
-            totals[first + i] += (double)sum;
-        }
-        __syncwarp();
-        first += used;
-        used = 0;
+struct Sums {
+    Space space;
+    double *totals;
+    int lane;
+
+    // `k` counts what is put, which is known when this is compiled
+    __device__ __forceinline__ void put(int, int k, real x) {
+        space[k % TOGETHER][lane] = x;
+        const int used = k % TOGETHER + 1;
+        if (used == TOGETHER || k == TRAINED - 1) add_up(space, totals + k + 1 - used, lane, used);
     }
 };
 
@@ -133,9 +135,8 @@ gradient(const real *windows, const real *targets, const real *weights, const re
                 v[SEEDS + i] = d * weights[i] * weights[i] + carry[KEPT + i];
             }
             if (k < calls - 1) continue;
-            Sums sink = {space[warp], totals + thread / WARP * TRAINED, lane, 0, 0};
+            Sums sink = {space[warp], totals + thread / WARP * TRAINED, lane};
             go_back(v, c, sink, carry);
-            sink.flush();
         }
     }
     squares[thread] = total.weighted;
@@ -147,7 +148,7 @@ struct Columns {
     whole stride;
     bool more;
 
-    __device__ __forceinline__ void put(int i, real x) {
+    __device__ __forceinline__ void put(int i, int, real x) {
         real *to = first + i * stride;
         *to = more ? *to + x : x;
     }

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from vpintegrator.compiled.scalar_graph import ScalarGraph
     from vpintegrator.compiled.tracing import Trace
 
-# operations and functions, each of which is as long as many operations, of programs that are parts
-# of the kernel, so that their workspace is registers; ones beyond stay apart, and it is memory
-_INLINE = 8_000
-_FUNCTION = 20
+# operations of programs that are parts of the kernel, so that their workspace is registers; ones
+# beyond stay apart, and it is memory: NVRTC's time grows faster than they do
+_INLINE = 5_000
+_CALLED = 16  # functions from which on they are called
 _BANK = 60_000  # bytes of constants; the memory for them has 65,536
 
 
@@ -90,7 +90,7 @@ def write_rollout(trace: Trace, sizes: tuple[int, int, int], real: str) -> GpuSo
     constants: dict[int, int] = {}
     program = _DeviceProgram(trace.graph, outputs, given, constants, slots=len(given))
     lines = [
-        prelude(real, _is_short(program), len(constants)),
+        prelude(real, _is_short(program), len(constants), program.functions),
         constants_kernel(trace.graph, constants),
         *program.parts,
         _step(program, outputs),
@@ -161,13 +161,13 @@ def write_residual(
         *(f"    {call}" for call in backward.calls),
         "}",
     ]
+    counted, order = _counted("\n".join([*backward.parts, *back]))
     lines = [
-        prelude(real, _is_short(forward, backward), len(constants)),
+        prelude(real, _is_short(forward, backward), len(constants), forward.functions),
         constants_kernel(graph, constants),
         *forward.parts,
-        *backward.parts,
         _step(forward, found.outputs),
-        *back,
+        counted,
         enumeration(
             INPUTS=len(states),
             OUTPUTS=len(seeds),
@@ -178,7 +178,6 @@ def write_residual(
         ),
         header("gpu/residuals.h"),
     ]
-    puts = re.findall(r"sink\.put\((\d+),", "\n".join([*backward.parts, *back]))
     return GpuSource(
         "\n".join(lines),
         ("constants", "sums", "gradient", "jacobian"),
@@ -187,14 +186,15 @@ def write_residual(
         forward.functions,
         backward.operations,
         _has_bank(real, len(constants)),
-        tuple(map(int, puts)),
+        tuple(order),
     )
 
 
-def prelude(real: str, short: bool, constants: int = 0) -> str:
+def prelude(real: str, short: bool, constants: int = 0, functions: int = 0) -> str:
     """What every source begins with; parts of short programs become parts of the kernel.
 
-    Constants of programs go to the memory for constants, where there is room for so many.
+    Constants of programs go to the memory for constants, where there is room for so many. Many
+    functions are called.
     """
     part = "__forceinline__" if short else "__noinline__"
     unrolled = "unroll" if short else "unroll 1"
@@ -204,6 +204,7 @@ def prelude(real: str, short: bool, constants: int = 0) -> str:
             f"#define PART static __device__ {part} void",
             f'#define UNROLLED _Pragma("{unrolled}")',
             *([f"#define BANK {constants}"] if _has_bank(real, constants) else []),
+            *["#define CALLED"] * (functions > _CALLED),
             header("gpu/device.h"),
         ]
     )
@@ -239,6 +240,17 @@ def _table(name: str, numbers: Sequence[int]) -> str:
     return f"static __device__ const int {name}[] = {{{text}}};"
 
 
+def _counted(text: str) -> tuple[str, list[int]]:
+    """Functions that put derivatives with a count of these, and which weights they are of."""
+    order: list[int] = []
+
+    def with_count(found: re.Match[str]) -> str:
+        order.append(int(found[1]))
+        return f"{found[0]} {len(order) - 1},"
+
+    return re.sub(r"sink\.put\((\d+),", with_count, text), order
+
+
 def _step(program: Program, outputs: Sequence[int]) -> str:
     """The function that calls the parts of a program, and gives the new states."""
     lines = ["INLINED void step(real *v, const real *c, real *y) {"]
@@ -248,5 +260,4 @@ def _step(program: Program, outputs: Sequence[int]) -> str:
 
 
 def _is_short(*programs: Program) -> bool:
-    size = sum(p.operations + _FUNCTION * p.functions for p in programs)
-    return size <= _INLINE
+    return sum(p.operations + p.functions for p in programs) <= _INLINE
