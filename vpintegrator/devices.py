@@ -30,7 +30,7 @@ class Choice:
     reason: str = ""
 
 
-def check_device(name: str, what: str = "device =") -> str:
+def check_device(name: str, what: str = "device =", auto: bool = True) -> str:
     """The name of a device that is there, or ``auto``.
 
     Parameters
@@ -39,6 +39,8 @@ def check_device(name: str, what: str = "device =") -> str:
         ``cpu``, ``cuda``, ``cuda:1``, ``mps``, ..., or ``auto``.
     what
         What is said of it if it is not there: how it was given.
+    auto
+        Whether ``auto`` is a choice here.
 
     Raises
     ------
@@ -52,7 +54,7 @@ def check_device(name: str, what: str = "device =") -> str:
     """
     import torch
 
-    if name == AUTO:
+    if name == AUTO and auto:
         return name
     try:
         torch.empty(0, device=name)

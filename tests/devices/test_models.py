@@ -135,3 +135,14 @@ def test_a_model_sees_the_range_of_its_variables(device):
         each.adapt(z)
     for name, value in model.state_dict().items():
         assert_same(there.state_dict()[name], value, device, name=name)
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "abacus", "auto"])
+def test_devices_that_are_not_there(name, tmp_path):
+    vp.save(ARCHITECTURES["vpff"](dim=2), tmp_path / "model.safetensors")
+    data = vp.generate("pendulum", tmp_path / "pendulum.h5", count=4, steps=3)
+    message = f"^device = {name}: PyTorch has no such device here; there is cpu"
+    with pytest.raises(InputError, match=message):
+        vp.load(tmp_path / "model.safetensors", device=name)
+    with pytest.raises(InputError, match=message):
+        data.sample_windows(3, 1, device=name)

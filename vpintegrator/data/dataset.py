@@ -17,6 +17,7 @@ from vpintegrator.data.split import GROUPS
 from vpintegrator.data.values import is_number
 from vpintegrator.data.variation import STEP
 from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
+from vpintegrator.devices import check_device
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError, printable
@@ -333,8 +334,9 @@ class Dataset:
         Raises
         ------
         InputError
-            If the trajectories are too short, or an argument is wrong.
+            If the trajectories are too short, an argument is wrong, or there is no such device.
         """
+        check_device(str(device), auto=False)
         count = whole_number("count", count, 1)
         pairs = self.windows(window, prediction_window, horizon, group=group, dtype=dtype)
         generator = np.random.default_rng(seed)

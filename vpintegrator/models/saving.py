@@ -16,6 +16,7 @@ from pathlib import Path
 import safetensors
 import torch
 
+from vpintegrator.devices import check_device
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_version
@@ -92,7 +93,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
     ------
     InputError
         If there is no such file, or it is not a model of this package, or was made by a version
-        with other architectures.
+        with other architectures; or if there is no such device.
 
     Examples
     --------
@@ -100,6 +101,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
     >>> vp.load("model.safetensors").name
     'resnet'
     """
+    check_device(str(device), auto=False)
     path = Path(path)
     header, tensors = _read(path)
     if header.get("format") != FORMAT:
