@@ -41,3 +41,11 @@ def test_rollouts(script, name):
     assert {"ours", "eager"} <= set(found["times"]), found["left_out"]
     assert max(found["errors"].values()) < 1e-12
     assert found["roofline"] > 0 and found["device"] == 1.0 / found["calls"]
+
+
+@pytest.mark.parametrize("kind", ["FirstOrderSteps", "NewtonSteps"])
+def test_steps(script, kind):
+    module, there = script("devices_training"), script("devices_machine").Device("cuda")
+    found = getattr(module, kind)(there, "vpff", torch.float64, 40).measure(0.0)
+    assert {"ours", "eager"} <= set(found["times"]), found["left_out"]
+    assert found["errors"]["ours"] < 1e-12 and found["roofline"] > 0

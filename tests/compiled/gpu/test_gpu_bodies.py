@@ -10,6 +10,7 @@ import torch
 from tests.compiled.test_bodies import CASES, COUNT, build, loops_for_few_clusters, made, states
 from vpintegrator import compiled
 from vpintegrator.compiled.gpu import bodies as gpu_bodies
+from vpintegrator.compiled.gpu import kernels as gpu_kernels
 from vpintegrator.compiled.gpu import residual as gpu_residual
 from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
 from vpintegrator.compiled.gpu.kernels import HostKernels
@@ -122,6 +123,24 @@ def test_parameters_that_are_not_trained(on_host):
     assert len(machine.jacobian(*arrays)[0]) == trained
     for tensor in machine.gradient(*(a[:0] if a.ndim > 1 else a for a in arrays)):
         assert not tensor.any()
+
+
+def test_threads_of_a_block_wait_for_one_another(monkeypatch):
+    """All 64 of them at the same time, for more clusters than that."""
+    monkeypatch.setattr(gpu_bodies, "_BLOCKS", 2)
+    model = build("one step", 70)
+    source, loops = bodies_of(model, derivatives=False)
+    text = gpu_kernels.host_text
+    monkeypatch.setattr(gpu_kernels, "host_text", lambda given: "#define WARPS\n" + text(given))
+    kernels = HostKernels(source)
+    kernels.load()
+    sharing = BodyKernels(loops, kernels, model.scale)
+    constants = model.scale.new_zeros(max(source.constants, 1))
+    sharing.compute_constants(torch.from_numpy(loops.values), constants)
+    first = states(model, 3)
+    expected, _ = compiled.CompiledModel(model).advance(first.numpy(), 3)
+    found = sharing.rollout(last(first[:, 0]), constants, 3).permute(2, 0, 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
 
 
 def test_threads_take_many_trajectories(monkeypatch):

@@ -33,7 +33,7 @@ struct Potential {
 };
 
 #define METHOD __device__ __forceinline__
-#ifdef ON_HOST  // where threads do not wait for one another: one of a block does it all
+#if defined(ON_HOST) && !defined(WARPS)  // one thread after another: one of a block does it all
 #define TOGETHER 1
 #define WAIT
 #else

@@ -25,11 +25,13 @@ static thread_local Place threadIdx, blockIdx, gridDim;
 #include <vector>
 #define WARP 32
 #define __shared__ static
-static pthread_barrier_t barriers[32];
+static pthread_barrier_t barriers[32], of_block;
 static inline void __syncwarp() { pthread_barrier_wait(&barriers[threadIdx.x / WARP]); }
+static inline void __syncthreads() { pthread_barrier_wait(&of_block); }
 template <class Kernel> static void run_block(unsigned threads, Kernel kernel) {
     std::vector<std::thread> running;
     const Place block = blockIdx, grid = gridDim;
+    pthread_barrier_init(&of_block, nullptr, threads);
     for (unsigned warp = 0; warp < threads / WARP; warp++)
         pthread_barrier_init(&barriers[warp], nullptr, WARP);
     for (unsigned thread = 0; thread < threads; thread++)
