@@ -195,6 +195,12 @@ class LearnedCursor(Cursor):
         import torch
 
         window, new = self.model.window, self.model.prediction_window
+        if self.compiled is not None and not self._waiting.shape[1] and count % new == 0:
+            read = self._window[:, window - self.compiled.window :]
+            states = advanced(self.compiled, read, count // new)
+            last = torch.cat([self._window, states[:, -window:]], dim=1)
+            self._window = last[:, -window:].contiguous()
+            return _nan_after_divergence(states, self._failed)
         # room for the window before and for the last prediction, which may go beyond
         states = self._window.new_empty((len(self._window), window + count + new, self.model.dim))
         known = window + self._waiting.shape[1]
@@ -388,9 +394,10 @@ def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.T
     """
     import torch
 
+    if states.device.type == "cpu":  # a GPU would be waited for
+        if states.sum().isfinite() and not failed.any():  # which only finite ones have
+            return states
     bad = ~torch.isfinite(states).all(dim=-1)
-    if bad.device.type == "cpu" and not (bad.any() or failed.any()):  # a GPU would be waited for
-        return states
     gone = (bad.cumsum(dim=1) > 0) | failed[:, None]
     failed |= gone.any(dim=1)
     return torch.where(gone[..., None], torch.nan, states)
