@@ -394,9 +394,9 @@ def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.T
     """
     import torch
 
-    if states.device.type == "cpu":  # a GPU would be waited for
-        if states.sum().isfinite() and not failed.any():  # which only finite ones have
-            return states
+    # only finite ones have a finite sum; a GPU would be waited for
+    if states.device.type == "cpu" and states.sum().isfinite() and not failed.any():
+        return states
     bad = ~torch.isfinite(states).all(dim=-1)
     gone = (bad.cumsum(dim=1) > 0) | failed[:, None]
     failed |= gone.any(dim=1)
