@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from vpintegrator.compiled.gpu import source as writing
 from vpintegrator.compiled.gpu.source import write_residual, write_rollout
 from vpintegrator.compiled.powers import simplest
 from vpintegrator.compiled.tracing import trace, trained_numbers
@@ -49,3 +50,16 @@ def test_derivatives(compiler, name, chained):
     source = write_residual(trace(model), sizes(model), real, trained, chained)
     binary, _ = compiler.compile(source.text, 90 if chained else 80)
     assert all(f".text.{kernel}".encode() in binary for kernel in source.kernels)
+
+
+def test_large_programs(compiler, monkeypatch):
+    """Their parts stay apart, and their constants are loaded."""
+    monkeypatch.setattr(writing, "_INLINE", 0)
+    monkeypatch.setattr(writing, "_BANK", 0)
+    model = build("resnet")
+    trained = trained_numbers(model).tolist()
+    source = write_residual(trace(model), sizes(model), "double", trained, True)
+    assert "#define PART static __device__ __noinline__" in source.text
+    assert not source.bank
+    binary, _ = compiler.compile(source.text, 80)
+    assert b".text.jacobian" in binary

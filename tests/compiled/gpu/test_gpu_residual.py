@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from vpintegrator.compiled import CompiledResidual, NotCompilable, NotWorthIt
-from vpintegrator.compiled.gpu import kernels, residual
+from vpintegrator.compiled.gpu import kernels, residual, source
 
 from ..conftest import MODELS, build
 from ..test_compiled_residual import problem
@@ -84,17 +84,24 @@ def test_parts_of_windows_and_rows(monkeypatch, horizon, count):
     check(*small(), horizon, 1e-13, min(count, 3))
 
 
+def test_large_programs(on_host, monkeypatch):
+    """Their parts stay apart."""
+    monkeypatch.setattr(source, "_INLINE", 0)
+    check(*machines("resnet"), 2, 1e-13)
+
+
 @pytest.mark.parametrize("count", [1, 200])
 def test_warps_add_up(on_host, monkeypatch, count):
     """With threads of a block at the same time, 32 of them a warp that shares memory."""
+    expected = small()[2]  # made before anything is changed
     text = kernels.host_text
-    monkeypatch.setattr(kernels, "host_text", lambda source: "#define WARPS\n" + text(source))
+    monkeypatch.setattr(kernels, "host_text", lambda written: "#define WARPS\n" + text(written))
     monkeypatch.setattr(kernels.HostKernels, "warp", 32)
     monkeypatch.setattr(residual, "_THREADS", 128)
     model = build("resnet")
     weights = (1 / model.scale).numpy()
     found = residual.GpuResidual(model, weights, chained=True)
-    check(model, found, small()[2], 2, 1e-13, count)
+    check(model, found, expected, 2, 1e-13, count)
 
 
 def test_no_windows():
@@ -158,7 +165,7 @@ def test_other_numbers_than_those_of_pytorch_are_refused(on_host, monkeypatch):
     """Machine code that is wrong is not used."""
     text = kernels.host_text
     right, other = "return y[i] - t", "return 1 + y[i] - t"
-    monkeypatch.setattr(kernels, "host_text", lambda source: text(source).replace(right, other))
+    monkeypatch.setattr(kernels, "host_text", lambda written: text(written).replace(right, other))
     model = build("resnet")
     with pytest.raises(NotCompilable, match="other numbers than PyTorch"):
         residual.GpuResidual(model, (1 / model.scale).numpy())
