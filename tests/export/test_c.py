@@ -282,6 +282,13 @@ def test_where_there_is_no_compiler_it_is_said_that_nothing_was_compared(tmp_pat
     vp.export(model, tmp_path / "a.c", overwrite=True)
 
 
+def test_derivatives_of_large_models_are_refused(monkeypatch):
+    monkeypatch.setattr("vpintegrator.export.c_source.LARGEST", 100)
+    model = vp.models.VolumePreservingFeedForward(dim=3, width=8, depth=1, initial_scale=0.1)
+    with pytest.raises(NotCompilable, match="its derivatives need more than 100 operations"):
+        write_c(model, jacobian=True)
+
+
 def test_an_unknown_operation_is_named():
     class Sorting(vp.models.ResidualNetwork):
         def forward(self, window):

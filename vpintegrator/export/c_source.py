@@ -11,12 +11,13 @@ from vpintegrator.compiled.differentiation import adjoints
 from vpintegrator.compiled.powers import in_powers
 from vpintegrator.compiled.regrouping import operations, regrouped
 from vpintegrator.compiled.scalar_graph import ScalarGraph
-from vpintegrator.compiled.tracing import Trace, trace
+from vpintegrator.compiled.tracing import LARGEST, Trace, trace
 from vpintegrator.export.c_functions import write_functions
 from vpintegrator.export.c_interface import Interface
 from vpintegrator.export.c_program import CProgram, LanesProgram
 from vpintegrator.export.description import described
 from vpintegrator.export.folding import folded
+from vpintegrator.native import NotCompilable
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -67,7 +68,7 @@ def write_c(
     Raises
     ------
     NotCompilable
-        If the model uses operations that are not known, or is too large.
+        If the model uses operations that are not known, or is too large, or its derivatives are.
     """
     traced = _fewest_operations(model)
     writer = Interface(model, prefix)
@@ -82,6 +83,8 @@ def write_c(
         second = CProgram(
             traced.graph, ends, given, real=writer.real, prefix=prefix, part="derivative"
         )
+        if second.operations > LARGEST:
+            raise NotCompilable(f"its derivatives need more than {LARGEST:,} operations on numbers")
         programs.append(second)
         frame.append(writer.jacobian(second, outputs, entries))
     if many:
