@@ -45,6 +45,8 @@ class CompiledModel:
         The C++, with the numbers of operations.
     lanes
         How many trajectories are stepped at once.
+    marks_divergence
+        Whether states after one that is not finite are NaN: here they are what the map gives.
 
     Raises
     ------
@@ -62,7 +64,7 @@ class CompiledModel:
     def __init__(
         self, model: Integrator, narrow: bool = False, windows: Any = None, few: bool = False
     ) -> None:
-        self.window, self.dim = model.window, model.dim
+        self.window, self.dim, self.marks_divergence = model.window, model.dim, False
         self.prediction_window = model.prediction_window
         loops = loops_of(model, derivatives=False)
         self.source: Source | LoopsSource

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -130,10 +131,11 @@ class LearnedCursor(Cursor):
         compiled: CompiledModel | GpuModel | None = None,
     ) -> None:
         self.model, self.compiled = model, compiled
-        self._window = windows.clone()
+        self._failed = ~windows.isfinite().flatten(1).all(dim=1)
+        # of windows some of which are not finite nothing is
+        self._window = windows.masked_fill(self._failed[:, None, None], math.nan)
         # states predicted already but not yet asked for
         self._waiting = windows[:, :0].clone() if waiting is None else waiting
-        self._failed = ~windows.isfinite().flatten(1).all(dim=1)
         self._timed = getattr(model, "clock", False) and model.window == 1
         self._first_times, self._steps = windows[:, -1, -1].clone(), 0
         if self._timed:
@@ -200,6 +202,8 @@ class LearnedCursor(Cursor):
             states = advanced(self.compiled, read, count // new)
             last = torch.cat([self._window, states[:, -window:]], dim=1)
             self._window = last[:, -window:].contiguous()
+            if self.compiled.marks_divergence:
+                return states
             return _nan_after_divergence(states, self._failed)
         # room for the window before and for the last prediction, which may go beyond
         states = self._window.new_empty((len(self._window), window + count + new, self.model.dim))

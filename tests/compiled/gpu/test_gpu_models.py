@@ -7,7 +7,10 @@ import torch
 from vpintegrator.compiled import NotCompilable, compile_model
 from vpintegrator.compiled.gpu.kernels import kernels_for
 from vpintegrator.compiled.gpu.model import GpuModel
+from vpintegrator.models import VolumePreservingFeedForward
+from vpintegrator.rollout.neural import LearnedCursor
 
+from ...nn.laws import randomise
 from ..conftest import MODELS, build, windows
 
 CALLS = 3
@@ -58,3 +61,34 @@ def test_one_trajectory_none_and_no_calls(on_host):
 def test_other_devices_have_no_machine_code():
     with pytest.raises(NotCompilable, match="no machine code for devices of the kind meta"):
         kernels_for(torch.device("meta"), None)
+
+
+@pytest.mark.parametrize("name", ["polynomials", "vpt"])
+def test_what_diverges_is_nan_from_there_on(on_host, name):
+    """As rollouts in PyTorch mark it, over several calls and windows that are not finite."""
+    if name == "polynomials":
+        torch.manual_seed(0)
+        model = VolumePreservingFeedForward(dim=3, functions="polynomial", degree=4, depth=1)
+        randomise(model, 0.3, 1)
+    else:
+        model = build(name)
+    first = windows(model, 6)
+    first[0] *= 0.01
+    first[1:4] *= torch.tensor([10.0, 1e3, 1e200])[:, None, None].double()
+    first[4, 0, 0] = torch.nan
+    first[5, -1, 1] = torch.inf
+    machine, plain = (
+        LearnedCursor(model, first, compiled=GpuModel(model)),
+        LearnedCursor(model, first),
+    )
+    assert machine.compiled.marks_divergence
+    size = model.prediction_window
+    for count in (2 * size, 3 * size, size):
+        found, expected = machine.advance(count), plain.advance(count)
+        lost = ~np.isfinite(expected).all(-1)
+        np.testing.assert_array_equal(np.isnan(found).all(-1), lost)
+        np.testing.assert_array_equal(np.isfinite(found).all(-1), ~lost)
+    assert lost[4:].all()
+    assert not lost[0].any()
+    if name == "polynomials":
+        assert lost[3].all()

@@ -75,6 +75,7 @@ FUNCTION(magnitude, fabs)
 INLINED real larger(real a, real b) { return a > b || a != a ? a : b; }
 INLINED real is_greater(real a, real b) { return a > b ? (real)1 : (real)0; }
 INLINED real is_equal(real a, real b) { return a == b ? (real)1 : (real)0; }
+INLINED bool is_finite(real a) { return a - a == 0; }
 INLINED real pick(real where, real yes, real no) { return where != 0 ? yes : no; }
 
 // places in the workspace are known when this is compiled, so that it is registers

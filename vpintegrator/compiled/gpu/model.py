@@ -38,6 +38,8 @@ class GpuModel:
         The CUDA, with the numbers of operations.
     device, dtype
         Where it is, and the type of its arrays.
+    marks_divergence
+        Whether a state that is not finite, and all after it or after such a window, are NaN.
 
     Raises
     ------
@@ -66,7 +68,7 @@ class GpuModel:
             traced, values = simplest(on_cpu)
             sizes = (self.window, self.prediction_window, self.dim)
             self.source = write_rollout(traced, sizes, REALS[values.dtype])
-        self.dtype = values.dtype.type
+        self.dtype, self.marks_divergence = values.dtype.type, bodies is None
         self._kernels = kernels.kernels_for(self.device, self.source)
         self._kernels.load()
         weights = torch.from_numpy(values).to(self.device)

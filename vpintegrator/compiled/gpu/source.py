@@ -94,7 +94,7 @@ def write_rollout(trace: Trace, sizes: tuple[int, int, int], real: str) -> GpuSo
         constants_kernel(trace.graph, constants),
         *program.parts,
         _step(program, outputs),
-        enumeration(INPUTS=len(given), OUTPUTS=len(outputs), SLOTS=program.slots),
+        enumeration(INPUTS=len(given), OUTPUTS=len(outputs), DIM=dim, SLOTS=program.slots),
         header("gpu/rollout.h"),
     ]
     return GpuSource(
