@@ -147,7 +147,8 @@ class _Stretches:
         self.model, self.moving = model, model.state_dim
         seen = _stretches(data.dataset, group, length, self.moving)
         self.count = len(seen)
-        self.seen = torch.from_numpy(seen)  # (stretch, time, dim)
+        # (stretch, time, dim)
+        self.seen = torch.from_numpy(seen).to(model.scale.device)
         self.first = self.seen[:, 0, : self.moving].clone()
         spread = self.seen[..., : self.moving].flatten(0, 1).std(0)
         self.unit = torch.where(spread > 0, spread, 1.0) if unit is None else unit

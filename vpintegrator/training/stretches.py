@@ -140,7 +140,8 @@ def _stretches_of(model: Integrator, data: TrainingData, most: int) -> int:
     states = partway(data.dataset.system, several, data.dataset.step, most)
     if states is None:
         return 0
-    z = model.normalised(torch.from_numpy(states)).numpy(force=True)[..., moving]
+    given = torch.from_numpy(states).to(model.scale.device)
+    z = model.normalised(given).numpy(force=True)[..., moving]
     z = z.reshape(len(z), -1, len(start), len(moving))
     tangent = (z[:, 1:] - z[:, :1]).transpose(0, 2, 3, 1)  # (part, state, component, vector)
     own = most // 2 if isinstance(model.core, Reversible) else most
