@@ -21,6 +21,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
 from vpintegrator.training.first_order import Adam
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.residuals import ParameterVector
 
 RATE, DAMPING = 1e-6, 1e-2
@@ -179,7 +180,7 @@ class FirstOrderSteps(Steps):
             batch=self.count,
             learning_rate=RATE,
             generator=torch.Generator().manual_seed(0),
-            compiled=self._residual(model, 1, "gradient"),
+            compiled=MachineCode(self._residual(model, 1, "gradient")),
         )
         return lambda: optimizer.epoch(0.0)  # one batch; it shuffles the windows, too
 
@@ -216,7 +217,7 @@ class NewtonSteps(Steps):
     def _ours(self) -> Callable[[], Any]:
         model = self._model_there()
         rows = self.targets[0].numel()
-        machine = self._residual(model, rows, "normal equations")
+        machine = MachineCode(self._residual(model, rows, "normal equations"))
         return self._step(self._optimizer(model, self.device.torch, machine))
 
     def _eager(self) -> Callable[[], Any]:

@@ -41,6 +41,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.training import Objective
 from vpintegrator.training.first_order import Adam
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.residuals import ParameterVector
 
 _PLAIN_BYTES = 1 << 23  # of a block of the Jacobian
@@ -137,7 +138,7 @@ def _first_order(case: Case, seconds: float) -> list[str]:
         batch=case.count,
         learning_rate=1e-6,
         generator=torch.Generator().manual_seed(0),
-        compiled=case.compiled,
+        compiled=MachineCode(case.compiled),
     )
     vector = optimizer.parameters.detach().numpy()
     arrays = (vector, case.inputs.numpy(), case.targets.numpy())
@@ -196,7 +197,7 @@ def _optimizer(case: Case, compiled: bool) -> LevenbergMarquardt:
         case.pairs,
         batch=case.count,
         generator=torch.Generator().manual_seed(0),
-        compiled=case.compiled if compiled else None,
+        compiled=MachineCode(case.compiled) if compiled else None,
     )
 
 
