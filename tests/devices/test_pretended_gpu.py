@@ -1,15 +1,15 @@
 """The device of these tests itself: it refuses what CUDA refuses, and keeps its numbers."""
 
 import copy
-import subprocess
-import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vmap
 
+from tests.conftest import pytest_configure
 from tests.devices.pretended_gpu import counted
 
 
@@ -130,10 +130,8 @@ def test_waits_are_counted(device, is_pretended):
     }
 
 
-def test_a_gpu_that_is_not_there_is_told_at_once():
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    command = [sys.executable, "-m", "pytest", "--device", "cuda", __file__]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == 4
-    assert "--device cuda: PyTorch finds no GPU here" in ended.stderr + ended.stdout
+def test_a_gpu_that_is_not_there_is_told_at_once(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    asked = SimpleNamespace(getoption=lambda name: "cuda")
+    with pytest.raises(pytest.UsageError, match=r"^--device cuda: PyTorch finds no GPU here"):
+        pytest_configure(asked)
