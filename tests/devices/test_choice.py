@@ -82,6 +82,18 @@ def test_several_processes_must_name_theirs(data, monkeypatch):
         vp.train(model, data, epochs=1, device="auto")
 
 
+def test_a_gpu_that_is_full_is_one_sentence(data, monkeypatch):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+    monkeypatch.setattr("vpintegrator.training.train", full)
+    options = ["--functions", "neurons", "--epochs", "2", "-o", "model.safetensors"]
+    result = CliRunner().invoke(train, ["pendulum.h5", *options])
+    assert result.exit_code == 2
+    assert "Error: the GPU has no memory left: take fewer windows (--batch)" in result.output
+    assert not list(data.path.parent.glob("model*"))
+
+
 def test_methods_run_on_the_cpu():
     result = CliRunner().invoke(rollout, ["--system", "pendulum", "--device", "cuda"])
     assert result.exit_code == 2

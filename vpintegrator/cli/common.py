@@ -24,10 +24,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_OUT_OF_MEMORY = "take fewer windows (--batch) or trajectories at once, or --device cpu"
 
 
 def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """Turn the user's mistakes into one sentence and exit code 2, and a full disk into one too.
+    """Turn the user's mistakes into one sentence and exit code 2; a full disk or GPU, too.
 
     The sentence may hold words of a file: what could steer the terminal is left out. A warning is
     one line, without the line of the program that gave it; of several for one reason, the first.
@@ -45,6 +46,10 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
         except OSError as error:
             name = f": {error.filename}" if error.filename else ""
             raise _BadInput(printable(f"{error.strerror or error}{name}")) from None
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported
+                raise
+            raise _BadInput(f"the GPU has no memory left: {_OUT_OF_MEMORY}") from None
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             raise SystemExit(130) from None
