@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from vpintegrator.compiled.adjoint_source import AdjointSource, write_adjoint_source
+from vpintegrator.compiled.awaited import Awaited
 from vpintegrator.compiled.bodies import LoopsSource, loops_of
 from vpintegrator.compiled.calling import REALS, aligned, in_threads, parts_of, pointer
 from vpintegrator.compiled.gpu import GpuResidual
 from vpintegrator.compiled.symmetric_matrix import SymmetricMatrix
 from vpintegrator.compiled.tracing import trace, trained_numbers
 from vpintegrator.compiled.verification import verify_residual
-from vpintegrator.native import Compilation, NotCompilable
+from vpintegrator.native import Compilation
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -26,7 +27,7 @@ _JACOBIAN_BYTES = 1 << 20  # of a block of it, that stays in the cache until it 
 _FEWEST_ROWS = 256  # unless it has as few rows as this: the matrix is read for each block
 
 
-class CompiledResidual:
+class CompiledResidual(Awaited[Compilation]):
     """Sums of squares, gradients and normal equations of r = weights * (predicted - true states).
 
     Parameters
@@ -48,9 +49,6 @@ class CompiledResidual:
     ----------
     source
         The C++, with the numbers of operations.
-    failure
-        Why it will never be ready, if the compiler failed while it was not waited for, or what it
-        made does not do what PyTorch does.
 
     Raises
     ------
@@ -93,37 +91,16 @@ class CompiledResidual:
         self.weights = weights.astype(self.dtype)
         self._weights = np.tile(self.weights, model.prediction_window)
         self._outputs = len(self._weights)
-        self._compilation: Compilation | None = Compilation(self.source.units, worth)
-        self.failure: NotCompilable | None = None
-        self._model, self._loaded = model, False
-        if wait or self._compilation.done:
-            self._load(self._compilation)
+        self._model = model
+        self._await(Compilation(self.source.units, worth), wait)
 
-    @property
-    def ready(self) -> bool:
-        """Whether the compiler has done its work."""
-        if self._compilation is not None and self._compilation.done:
-            try:
-                self._load(self._compilation)
-            except NotCompilable as reason:
-                self.failure = reason
-        return self._loaded
-
-    def stop(self) -> None:
-        """End a compiler that is at work still."""
-        if self._compilation is not None:
-            self._compilation.stop()
-            self._compilation = None
-
-    def _load(self, compilation: Compilation) -> None:
-        self._compilation = None
-        self._library = compilation.library()
+    def _load(self, compiler: Compilation) -> None:
+        self._library = compiler.library()
         self._lanes, self._tables = int(self._library.lanes()), None
         if isinstance(self.source, LoopsSource):
             self._tables = self.source.tables(self._lanes)
         self._address = self._tables and self._tables.address
         verify_residual(self, self._model)
-        self._loaded = True
 
     def sums(self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """The sums of squares of r and of predicted - true states.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from vpintegrator.compiled.awaited import Awaited
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.gpu import kernels
 from vpintegrator.compiled.gpu.bodies import BodyKernels, bodies_of
@@ -29,7 +30,7 @@ _JACOBIAN_BYTES = 1 << 29  # of a block of J
 _WANTED = 1 << 14  # threads of a block of J: rows are divided among more where there are few pairs
 
 
-class GpuResidual:
+class GpuResidual(Awaited[Kernels]):
     """Sums of squares, gradients and Jacobians of r = weights * (predicted - true states).
 
     What :class:`vpintegrator.compiled.CompiledResidual` is on the CPU. Tensors on the device give
@@ -52,9 +53,6 @@ class GpuResidual:
     ----------
     source
         The CUDA, with the numbers of operations.
-    failure
-        Why it will never be ready, if the compiler failed while it was not waited for, or what it
-        made does not do what PyTorch does.
 
     Raises
     ------
@@ -99,40 +97,18 @@ class GpuResidual:
         self._constants = self._values.new_zeros(max(self.source.constants, 1))
         tiled = np.tile(self.weights, model.prediction_window)
         self._weights = torch.from_numpy(tiled).to(self.device)
-        self.failure: NotCompilable | None = None
-        self._loaded = False
-        self._waiting: Kernels | None = kernels.kernels_for(self.device, self.source, worth)
+        self._kernels = kernels.kernels_for(self.device, self.source, worth)
         self._bodies: BodyKernels | None = None
         if bodies is not None:
-            self._bodies = BodyKernels(loops, self._waiting, self._values)
-        if wait or self._waiting.done:
-            self._load(self._waiting)
+            self._bodies = BodyKernels(loops, self._kernels, self._values)
+        self._await(self._kernels, wait)
 
-    @property
-    def ready(self) -> bool:
-        """Whether the compiler has done its work."""
-        if self._waiting is not None and self._waiting.done:
-            try:
-                self._load(self._waiting)
-            except NotCompilable as reason:
-                self.failure = reason
-        return self._loaded
-
-    def stop(self) -> None:
-        """Do without a compiler that is at work still."""
-        if self._waiting is not None:
-            self._waiting.stop()
-            self._waiting = None
-
-    def _load(self, waiting: Kernels) -> None:
-        self._waiting = None
-        waiting.load()
-        self._kernels = waiting
+    def _load(self, compiler: Kernels) -> None:
+        compiler.load()
         try:
             verify_residual(self, self._model)
         except CudaError as error:
             raise NotCompilable(str(error)) from error
-        self._loaded = True
 
     def sums(self, vector: Any, windows: Any, targets: Any) -> Any:
         """The sums of squares of r and of predicted - true states.
