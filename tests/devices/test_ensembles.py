@@ -24,7 +24,7 @@ def test_an_ensemble(device, is_pretended, monkeypatch, tmp_path, compiled):
     there = copy.deepcopy(model).to(device)
     used, advance = [], GpuModel.advance
     monkeypatch.setattr(mover, "_ON_A_GPU", 40)
-    monkeypatch.setattr(shard, "_BLOCK", 16)
+    monkeypatch.setattr(shard, "IN_A_CACHE", 16)
     monkeypatch.setattr(
         GpuModel, "advance", lambda *given: used.append(len(given[1])) or advance(*given)
     )

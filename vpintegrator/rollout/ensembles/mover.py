@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Move = Callable[[np.ndarray, int], np.ndarray]
 
-_IN_A_CACHE = 2_048  # trajectories whose states of some steps stay in one
+IN_A_CACHE = 2_048  # trajectories whose states of some steps stay in one
 _ON_A_GPU = 65_536  # trajectories that keep one busy
 
 
@@ -56,7 +56,7 @@ class Mover:
     @property
     def block(self) -> int:
         """Trajectories to move at a time."""
-        return _IN_A_CACHE if self.device == "cpu" else _ON_A_GPU
+        return IN_A_CACHE if self.device == "cpu" else _ON_A_GPU
 
     def move(self) -> Move:
         """The function that gives the next ``count`` states (n, count, dim) of states (n, dim)."""

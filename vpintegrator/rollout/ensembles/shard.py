@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vpintegrator.rollout.ensembles.mover import Move, Mover
+from vpintegrator.rollout.ensembles.mover import IN_A_CACHE, Move, Mover
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
 from vpintegrator.rollout.ensembles.statistics import Counts, Statistics
 from vpintegrator.shard_folder import write_shard
@@ -20,7 +20,7 @@ from vpintegrator.workers import require_versions
 FORMAT = "vpintegrator-ensemble-shard-1"
 _STATES = 2**24  # of a shard, about: a second or a few of a fast map
 _LEAST, _MOST = 256, 65_536  # trajectories of one
-_BLOCK, _PART = 2_048, 32  # trajectories and steps whose states stay in a cache
+_PART = 32  # steps at a time
 _ARRAYS = ("density", "left", "rotation", "change")
 
 
@@ -116,7 +116,7 @@ def follow(
     move: Move,
     initial: np.ndarray,
     progress: Callable[[int], None] | None = None,
-    block: int = _BLOCK,
+    block: int = IN_A_CACHE,
 ) -> Counts:
     """Statistics of trajectories from initial states (trajectory, dim).
 
@@ -133,8 +133,8 @@ def follow(
         for moved in _blocks(staying, block):
             made = move(states[moved], count)
             states[moved] = made[:, -1]
-            for first in range(0, len(moved), _BLOCK):
-                part = slice(first, first + _BLOCK)
+            for first in range(0, len(moved), IN_A_CACHE):
+                part = slice(first, first + IN_A_CACHE)
                 statistics.add(moved[part], made[part], done)
             if progress:
                 progress(len(moved) * count)
@@ -143,7 +143,7 @@ def follow(
     return statistics.counts
 
 
-def _blocks(which: np.ndarray, size: int = _BLOCK) -> Iterator[np.ndarray]:
+def _blocks(which: np.ndarray, size: int = IN_A_CACHE) -> Iterator[np.ndarray]:
     for first in range(0, len(which), size):
         yield which[first : first + size]
 
