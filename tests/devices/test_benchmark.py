@@ -26,8 +26,9 @@ def script(monkeypatch, is_pretended, device):
         "room": 1 << 20,
     }.items():
         monkeypatch.setattr(module.Device, name, found)
-    for name in ("devices_rollouts", "devices_training"):
-        part = importlib.import_module(name)
+    # both before anything is changed: one takes names of the other
+    parts = [importlib.import_module(name) for name in ("devices_rollouts", "devices_training")]
+    for part in parts:
         monkeypatch.setattr(part, "INDUCTOR", {})
         monkeypatch.setattr(part, "time_together", lambda runs, _: dict.fromkeys(runs, 1.0))
     monkeypatch.setattr(importlib.import_module("devices_rollouts"), "CALLS", 5)
