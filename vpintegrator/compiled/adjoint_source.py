@@ -59,38 +59,21 @@ def write_adjoint_source(
     NotCompilable
         If there are too many operations.
     """
-    parts = differentiated(trace, sizes, trained, chained)
-    graph, outputs, states, seeds = trace.graph, parts.outputs, parts.states, parts.seeds
-    kept, found = parts.kept, parts.derivatives
+    found = differentiated(trace, sizes, trained, chained)
     constants: dict[int, int] = {}
-    given = {n: i for i, n in enumerate(states)}
-    forward = Program(graph, outputs, given, constants, slots=len(given), kept=kept)
-    given |= {n: forward.slot[n] for n in kept}
-    given |= {n: forward.slots + i for i, n in enumerate(seeds)}
-    sinks: dict[int, list[str]] = {}
-    for i, n in enumerate(found):
-        if graph.value(n) != 0:
-            state = i - len(trained)
-            sink = f"x[{state}] += {{}};" if state >= 0 else f"add_to(g + {i} * LANES, {{}});"
-            sinks.setdefault(n, []).append(sink)
-    backward = Program(
-        graph,
-        [],
-        given,
+    forward, backward = found.programs(
         constants,
-        slots=forward.slots + len(seeds),
-        sinks=sinks,
-        name="back",
         extra=(", real *__restrict g, value *__restrict x", ", g, x"),
+        sink="add_to(g + {} * LANES, {{}});",
     )
     frame = [
-        scalar_function(graph, "compute_constants", list(constants)),
-        step_function(forward, outputs),
+        scalar_function(trace.graph, "compute_constants", list(constants)),
+        step_function(forward, found.outputs),
         "static void back(value *v, const real *c, real *g, value *x) {",
         *(f"    {call}" for call in backward.calls),
         "}",
         "enum : long {"
-        f"INPUTS = {len(states)}, OUTPUTS = {len(seeds)}, SLOTS = {backward.slots}, "
+        f"INPUTS = {len(found.states)}, OUTPUTS = {len(found.seeds)}, SLOTS = {backward.slots}, "
         f"SEEDS = {forward.slots}, TRAINED = {len(trained)}"
         "};",
         header("residuals.h"),
@@ -111,6 +94,8 @@ class Differentiated:
 
     Attributes
     ----------
+    graph
+        The graph.
     outputs, states
         The new states and the window.
     seeds
@@ -119,13 +104,62 @@ class Differentiated:
         What follows from these for the trained weights and, of chained predictions, the window.
     kept
         What the way back reads of the way there.
+    trained
+        Number of trained weights.
     """
 
+    graph: ScalarGraph
     outputs: list[int]
     states: list[int]
     seeds: list[int]
     derivatives: list[int]
     kept: list[int]
+    trained: int
+
+    def programs(
+        self,
+        constants: dict[int, int],
+        *,
+        extra: tuple[str, str],
+        sink: str,
+        every: bool = False,
+        kind: type[Program] = Program,
+    ) -> tuple[Program, Program]:
+        """The programs there and back, in one workspace, with constants in common.
+
+        Parameters
+        ----------
+        constants, extra
+            Constants of both, and further arguments of the way back, see ``Program``.
+        sink
+            The statement that takes a derivative by a weight, ``{}`` standing for the number of
+            the weight, ``{{}}`` for the value. Those by the window are added to ``x``.
+        every
+            Whether derivatives by weights that are always zero are taken, too.
+        kind
+            Of program.
+        """
+        given = {n: i for i, n in enumerate(self.states)}
+        forward = kind(self.graph, self.outputs, given, constants, slots=len(given), kept=self.kept)
+        given |= {n: forward.slot[n] for n in self.kept}
+        given |= {n: forward.slots + i for i, n in enumerate(self.seeds)}
+        sinks: dict[int, list[str]] = {}
+        for i, n in enumerate(self.derivatives):
+            state = i - self.trained
+            if (every and state < 0) or self.graph.value(n) != 0:
+                text = f"x[{state}] += {{}};" if state >= 0 else sink.format(i)
+                sinks.setdefault(n, []).append(text)
+        backward = kind(
+            self.graph,
+            [],
+            given,
+            constants,
+            slots=forward.slots + len(self.seeds),
+            sinks=sinks,
+            name="back",
+            extra=extra,
+        )
+        return forward, backward
 
 
 def differentiated(
@@ -139,7 +173,8 @@ def differentiated(
     seeds = [graph.input(window * dim + i) for i in range(new * dim)]
     wanted = [graph.parameter(i) for i in trained] + (states if chained else [])
     found = adjoints(graph, zip(outputs, seeds, strict=True), wanted)
-    return Differentiated(outputs, states, seeds, found, _kept(graph, outputs, seeds, found))
+    kept = _kept(graph, outputs, seeds, found)
+    return Differentiated(graph, outputs, states, seeds, found, kept, len(trained))
 
 
 def _kept(

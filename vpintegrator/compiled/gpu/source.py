@@ -133,29 +133,13 @@ def write_residual(
         If there are too many operations.
     """
     found = differentiated(trace, sizes, trained, chained)
-    graph, states, seeds = trace.graph, found.states, found.seeds
     constants: dict[int, int] = {}
-    given = {n: i for i, n in enumerate(states)}
-    forward = _DeviceProgram(
-        graph, found.outputs, given, constants, slots=len(given), kept=found.kept
-    )
-    given |= {n: forward.slot[n] for n in found.kept}
-    given |= {n: forward.slots + i for i, n in enumerate(seeds)}
-    sinks: dict[int, list[str]] = {}
-    for i, n in enumerate(found.derivatives):
-        state = i - len(trained)
-        if state < 0 or graph.value(n) != 0:
-            sink = f"x[{state}] += {{}};" if state >= 0 else f"sink.put({i}, {{}});"
-            sinks.setdefault(n, []).append(sink)
-    backward = _DeviceProgram(
-        graph,
-        [],
-        given,
+    forward, backward = found.programs(
         constants,
-        slots=forward.slots + len(seeds),
-        sinks=sinks,
-        name="back",
         extra=(", Sink &sink, real *__restrict__ x", ", sink, x"),
+        sink="sink.put({}, {{}});",
+        every=True,
+        kind=_DeviceProgram,
     )
     back = [
         "template <class Sink> INLINED void back(real *v, const real *c, Sink &sink, real *x) {",
@@ -165,13 +149,13 @@ def write_residual(
     counted, order = _counted("\n".join([*backward.parts, *back]))
     lines = [
         prelude(real, _is_short(forward, backward), len(constants), forward.functions),
-        constants_kernel(graph, constants),
+        constants_kernel(trace.graph, constants),
         *forward.parts,
         _step(forward, found.outputs),
         counted,
         enumeration(
-            INPUTS=len(states),
-            OUTPUTS=len(seeds),
+            INPUTS=len(found.states),
+            OUTPUTS=len(found.seeds),
             SLOTS=backward.slots,
             SEEDS=forward.slots,
             TRAINED=len(trained),
