@@ -76,8 +76,17 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
     return found
 
 
-def simplest(model: Integrator) -> tuple[Trace, np.ndarray]:
+def simplest(
+    model: Integrator, finished: Callable[[Trace, np.ndarray], Trace] = lambda way, values: way
+) -> tuple[Trace, np.ndarray]:
     """A model's map in the form with the fewest operations, and the parameters of its graph.
+
+    Parameters
+    ----------
+    model
+        The model.
+    finished
+        What is made of each form before its operations are counted.
 
     Raises
     ------
@@ -87,7 +96,8 @@ def simplest(model: Integrator) -> tuple[Trace, np.ndarray]:
     plain = trace(model, frozen=True)
     values = plain.values(model)
     ways = (regrouped(plain), in_powers(plain, values))
-    return min((way for way in ways if way is not None), key=operations), values
+    forms = [finished(way, values) for way in ways if way is not None]
+    return min(forms, key=operations), values
 
 
 class _Powers:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vpintegrator.compiled.differentiation import adjoints
-from vpintegrator.compiled.powers import in_powers
-from vpintegrator.compiled.regrouping import operations, regrouped
+from vpintegrator.compiled.powers import simplest
 from vpintegrator.compiled.scalar_graph import ScalarGraph
-from vpintegrator.compiled.tracing import LARGEST, Trace, trace
+from vpintegrator.compiled.tracing import LARGEST
 from vpintegrator.export.c_functions import write_functions
 from vpintegrator.export.c_interface import Interface
 from vpintegrator.export.c_program import CProgram, LanesProgram
@@ -70,7 +69,7 @@ def write_c(
     NotCompilable
         If the model uses operations that are not known, or is too large, or its derivatives are.
     """
-    traced = _fewest_operations(model)
+    traced, _ = simplest(model, folded)
     writer = Interface(model, prefix)
     window, new, dim = model.window, model.prediction_window, model.dim
     outputs = traced.outputs[(window - new) * dim :]
@@ -108,14 +107,6 @@ def write_c(
     text = "\n\n".join(text for text in texts if text) + "\n"
     header = _header(about, declared, prefix)
     return CSource(text, header, prefix, many, program.operations, program.functions)
-
-
-def _fewest_operations(model: Integrator) -> Trace:
-    """The map of a model in the way that takes fewest operations, its weights folded."""
-    plain = trace(model, frozen=True)
-    values = plain.values(model)
-    ways = (regrouped(plain), in_powers(plain, values))
-    return min((folded(way, values) for way in ways if way is not None), key=operations)
 
 
 def _derivatives(graph: ScalarGraph, outputs: Sequence[int], inputs: Sequence[int]) -> list[int]:
