@@ -289,6 +289,15 @@ def open_hdf5(
         yield root
 
 
+def is_hdf5_of(path: str | os.PathLike[str], format_name: str, newest: int) -> bool:
+    """Whether a file is one of this package's HDF5 files, of a format and no newer version."""
+    try:
+        with open_hdf5(path, format_name, newest):
+            return True
+    except InputError:
+        return False
+
+
 @contextmanager
 def open_any(path: str | os.PathLike[str], expected: str = "a file of arrays") -> Iterator[Any]:
     """Open any HDF5 file for reading, as ``h5py.File``.

@@ -15,7 +15,7 @@ import numpy as np
 from vpintegrator.argument_values import whole_number
 from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5
-from vpintegrator.reading import open_hdf5
+from vpintegrator.reading import is_hdf5_of, open_hdf5
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.report import Report
 
@@ -237,8 +237,4 @@ def open_survey(path: str | os.PathLike[str]) -> Survey:
 
 def is_survey(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a survey and no rollout, as far as its format says."""
-    try:
-        with open_hdf5(Path(path), FORMAT, FORMAT_VERSION):
-            return True
-    except InputError:
-        return False
+    return is_hdf5_of(path, FORMAT, FORMAT_VERSION)

@@ -16,7 +16,7 @@ from vpintegrator.dynamics.region import Region
 from vpintegrator.dynamics.state_file import write_header
 from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5, write_words
-from vpintegrator.reading import LARGEST_UNSTORED, StoredGroup, open_hdf5
+from vpintegrator.reading import LARGEST_UNSTORED, StoredGroup, is_hdf5_of, open_hdf5
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import MOST_CELLS, EnsemblePlan
 from vpintegrator.rollout.rotation import REGULAR
@@ -270,8 +270,4 @@ def _is_list(value: Any, length: int, kind: Any) -> bool:
 
 def is_ensemble(path: str | os.PathLike[str]) -> bool:
     """Whether a file is an ensemble, as far as its format says."""
-    try:
-        with open_hdf5(Path(path), FORMAT, FORMAT_VERSION):
-            return True
-    except InputError:
-        return False
+    return is_hdf5_of(path, FORMAT, FORMAT_VERSION)
