@@ -1,39 +1,20 @@
 """The benchmark of devices, small and on the CPU; what it measures is for a GPU."""
 
-import importlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 
-import vpintegrator as vp
-from vpintegrator.compiled import NotCompilable, compile_model
 from vpintegrator.compiled.gpu.kernels import BLOCK, HostKernels
 
-SCRIPTS = Path(__file__).parents[2] / "scripts" / "benchmarks"
-
 
 @pytest.fixture
-def script(monkeypatch):
-    """Modules of the benchmark; it binds the process to no core, and measures no peaks."""
-    monkeypatch.syspath_prepend(SCRIPTS)
-    harness = importlib.import_module("harness")
-    monkeypatch.setattr(harness, "use_threads", lambda threads: None)
-    monkeypatch.setattr(harness, "peak", lambda dtype: 1e11)
-    monkeypatch.setattr(harness, "bandwidth", lambda: 1e10)
-    monkeypatch.setattr(torch, "compile", lambda model, **options: model)  # takes half a minute
-    return importlib.import_module
-
-
-@pytest.fixture
-def compiler():
-    try:
-        compile_model(vp.models.VolumePreservingFeedForward(dim=2))
-    except NotCompilable as reason:
-        pytest.skip(str(reason))
+def script(script, monkeypatch):
+    """Without what takes half a minute."""
+    monkeypatch.setattr(torch, "compile", lambda model, **options: model)
+    return script
 
 
 @pytest.fixture
