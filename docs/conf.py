@@ -1,11 +1,7 @@
 """How Sphinx makes the site of the pages in this folder: ``scripts/docs``."""
 
-import os
-import re
 import sys
 from pathlib import Path
-
-from sphinx.application import Sphinx
 
 import vpintegrator
 
@@ -25,10 +21,12 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "sphinx_design",
     # of docs/site
     "command_line",
     "local_mathjax",
     "notebook_files",
+    "notebooks",
     "repository_files",
 ]
 exclude_patterns = ["site"]
@@ -42,7 +40,12 @@ html_title = f"vpintegrator {version}"
 html_static_path = ["site/static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-html_theme_options = {"navigation_with_keys": True}
+html_favicon = "site/static/logo.svg"
+html_theme_options = {
+    "light_logo": "logo.svg",
+    "dark_logo": "logo.svg",
+    "navigation_with_keys": True,
+}
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
@@ -67,15 +70,3 @@ napoleon_use_rtype = False
 napoleon_preprocess_types = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
-
-
-def setup(app: Sphinx) -> None:
-    """Short trainings where they are asked for: ``scripts/docs --quick``."""
-    seconds = os.environ.get("VPINTEGRATOR_TUTORIAL_SECONDS")
-    if seconds is not None:
-        app.connect("source-read", lambda app, name, text: _shorten(text, seconds))
-
-
-def _shorten(text: list[str], seconds: str) -> None:
-    if "{code-cell}" in text[0]:
-        text[0] = re.sub(r"(seconds[= ])\d+(\.\d+)?", rf"\g<1>{seconds}", text[0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,12 @@ def browser() -> str | None:
     return next(filter(None, map(shutil.which, names)), None)
 
 
-def problems(folder: Path, chromium: str, screenshots: Path | None = None) -> Iterator[str]:
+def problems(
+    folder: Path,
+    chromium: str,
+    screenshots: Path | None = None,
+    searches: Mapping[str, str] = SEARCHES,
+) -> Iterator[str]:
     """One sentence for each thing that is wrong."""
     from playwright.sync_api import sync_playwright
 
@@ -48,7 +53,7 @@ def problems(folder: Path, chromium: str, screenshots: Path | None = None) -> It
             executable_path=chromium, args=_OPTIONS, chromium_sandbox=False
         )
         yield from _pages(program, folder, screenshots)
-        yield from _searches(program, folder)
+        yield from _searches(program, folder, searches)
         yield from _themes(program, folder)
         program.close()
 
@@ -88,9 +93,9 @@ def _photograph(page: Any, path: Path) -> None:
     page.screenshot(path=path, full_page=True)
 
 
-def _searches(program: Any, folder: Path) -> Iterator[str]:
+def _searches(program: Any, folder: Path, searches: Mapping[str, str]) -> Iterator[str]:
     page = program.new_page(viewport=DESKTOP)
-    for words, goal in SEARCHES.items():
+    for words, goal in searches.items():
         page.goto((folder / "index.html").as_uri())
         box = page.locator("input[name=q]").first
         box.fill(words)

@@ -77,7 +77,7 @@ def _text(help: str) -> Iterator[str]:
 
 
 def _option(usage: str, help: str) -> Iterator[str]:
-    yield from (f".. option:: {usage.replace('  ', ' ')}", "", f"    {_escaped(help)}", "")
+    yield from (f".. option:: {usage.replace(' / ', ', ')}", "", f"    {_escaped(help)}", "")
 
 
 def _models() -> Iterator[str]:

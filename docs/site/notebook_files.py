@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jupytext
 from docutils import nodes
+from notebooks import is_notebook
 from sphinx.application import Sphinx
 
 FOLDER = "notebooks"
@@ -18,11 +19,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", _add_link)
     app.connect("build-finished", _write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def is_notebook(source: Path) -> bool:
-    """Whether a page has cells."""
-    return source.suffix == ".md" and "{code-cell}" in source.read_text(encoding="utf-8")
 
 
 def _add_link(app: Sphinx, doctree: nodes.document) -> None:
