@@ -25,6 +25,7 @@ extensions = [
     # of docs/site
     "command_line",
     "local_mathjax",
+    "long_cells",
     "notebook_files",
     "notebooks",
     "repository_files",
