@@ -5,7 +5,7 @@ from __future__ import annotations
 from docutils import nodes
 from sphinx.application import Sphinx
 
-LONG = 60  # letters
+LONG = 45  # letters
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
