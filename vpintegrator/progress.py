@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,18 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+NOTEBOOK = 96  # letters of a line in a notebook
 _LINE_SECONDS = 2.0  # at least, between two plain lines
 _PATIENCE = 60.0  # after so long there is a line, however little was done
+
+
+def in_notebook() -> bool:
+    """Whether a cell of a notebook runs this program, as ``!vp-gen rigid-body``.
+
+    Jupyter gives it a terminal, whose every redrawing would stay on the page. Its kernels have this
+    variable from those that start them.
+    """
+    return "JPY_PARENT_PID" in os.environ
 
 
 @contextmanager
@@ -48,10 +59,17 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    if console.is_terminal:
+    if console.is_terminal and not in_notebook():
         bar = Progress(*shown, console=console, disable=quiet)
     else:
-        console = Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False)
+        console = Console(
+            stderr=True,
+            quiet=quiet,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            force_terminal=False,
+        )
         bar = plain_progress(console, *shown)
     with bar as progress:
         yield progress

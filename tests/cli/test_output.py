@@ -1,7 +1,11 @@
 """What goes into a pipe is complete and plain; --json is for programs, --quiet for nobody."""
 
+import contextlib
 import io
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -109,3 +113,26 @@ def test_progress_in_a_file_is_a_plain_line_now_and_then(monkeypatch):
     assert lines[:3] == ["slow 10%", "slow 20%", "slow 30%"]
     assert lines[-2:] == ["slow 100%", "stuck 0%"]
     assert len(lines) == 11
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_lines_in_a_notebook_are_plain(tmp_path, notebook):
+    """Jupyter gives the commands of a cell a terminal, and shows all that they send to it."""
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    environment = {name: it for name, it in os.environ.items() if name != "JPY_PARENT_PID"}
+    environment |= {"JPY_PARENT_PID": "1"} if notebook else {}
+    environment["TERM"] = "xterm-256color"
+    command = [sys.executable, "-m", "vpintegrator.cli.gen", "pendulum", "--count", "5"]
+    done = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdin=slave, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    seen = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while chunk := os.read(master, 4096):
+            seen += chunk
+    os.close(master)
+    assert done.wait() == 0
+    assert b"written to" in seen
+    assert (b"\x1b[" in seen) is not notebook

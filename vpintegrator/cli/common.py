@@ -167,11 +167,13 @@ def device_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def console() -> Console:
     """The terminal, for results: texts are shown as they are, and none of them can steer it.
 
-    In a pipe or a file lines may be of any length. With --json it is standard error, with --quiet
-    nothing.
+    In a pipe or a file lines may be of any length, in a notebook they are those of a page, plain.
+    With --json it is standard error, with --quiet nothing.
     """
     from rich.console import Console
     from rich.text import Text
+
+    from vpintegrator.progress import NOTEBOOK, in_notebook
 
     class PlainConsole(Console):
         def render_str(self, text: str, **options: Any) -> Text:
@@ -184,9 +186,10 @@ def console() -> Console:
         emoji=False,
         stderr=is_asked("json"),
         quiet=is_asked("quiet"),
+        force_terminal=False if in_notebook() else None,
     )
     if not out.is_terminal:
-        out.width = UNLIMITED
+        out.width = NOTEBOOK if in_notebook() else UNLIMITED
     return out
 
 
