@@ -28,7 +28,14 @@ def test_it_runs(path, tmp_path, site):
         timeout=300,
         resources={"metadata": {"path": str(tmp_path)}},
     )
-    client.execute()
+    notebook = client.execute()
+    printed = [
+        out.text for cell in notebook.cells for out in cell.get("outputs", ()) if "text" in out
+    ]
+    # a command that fails does not end a notebook
+    assert not re.findall(
+        r"^(?:Error|Usage|Traceback|\S+: command not found).*", "\n".join(printed), re.M
+    )
 
 
 @pytest.mark.parametrize(
