@@ -28,6 +28,7 @@ extensions = [
     "long_cells",
     "notebook_files",
     "notebooks",
+    "python_api",
     "repository_files",
 ]
 exclude_patterns = ["site"]
@@ -64,7 +65,9 @@ nb_merge_streams = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the sections of a docstring say shapes and units, which types cannot
-autodoc_preserve_defaults = True
+autodoc_inherit_docstrings = False  # torch says the same of every forward
+python_maximum_signature_line_length = 80
+napoleon_use_ivar = True  # beside properties an attribute would stand twice
 autosummary_generate = False
 napoleon_google_docstring = False
 napoleon_use_rtype = False

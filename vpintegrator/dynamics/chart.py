@@ -64,7 +64,10 @@ class Chart:
         return self._inverse(state)
 
     def log_density(self, state: Any) -> Any:
-        """log |det D chart(z)|, (...): of the measure that the volume of the new components is."""
+        r"""The logarithm of the density of the measure that the volume of new components is, (...).
+
+        That is :math:`\log |\det DZ(z)|` for the new components :math:`Z(z)`.
+        """
         positions, entries = self._jacobian
         matrices = as_matrices(entries(state), positions, len(self.components))
         with np.errstate(all="ignore"):

@@ -25,20 +25,27 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class VolumePreservingAttention(nn.Module):
-    """Windows rotated in time by the Cayley transform of their own correlations.
+    r"""Windows rotated in time by the Cayley transform of their own correlations.
 
-    X -> cayley(C)^T X for a window X (..., window, dim), a row per time step.
+    For a window X (..., window, dim), a row per time step, with the Cayley transform
+    :math:`\Lambda(C) = (I - C)(I + C)^{-1}`:
 
-    With the skew weighting, C = scale X A X^T with A = -A^T. The layer preserves the volume of the
-    space of windows exactly, for any A: with Y = cayley(C)^T X, Y A Y^T is again C, because
-    cayley(C) commutes with C. C is an invariant of the layer, and its inverse is
-    X = cayley(C(Y)) Y.
+    .. math:: X \mapsto \Lambda(C)^T X, \qquad C = s X A X^T, \quad A = -A^T.
 
-    With the arbitrary weighting, C = scale (tril(S, -1) - tril(S, -1)^T) with S = X A X^T and any
-    A. This is the published form. It rotates every window, but by an angle that depends on the
-    window in a way that does **not** preserve volume (determinants between -10 and 200 are common
-    for weights of size one), and it has no explicit inverse. ``CoupledAttention`` is the
-    alternative that keeps an arbitrary weighting and the volume.
+    This is the skew weighting. The layer preserves the volume of the space of windows exactly, for
+    any A: with :math:`Y = \Lambda(C)^T X`, the correlations :math:`s Y A Y^T` are again C, because
+    :math:`\Lambda(C)` commutes with C. C is an invariant of the layer, and its inverse is
+    :math:`X = \Lambda(C(Y))\, Y`.
+
+    With the arbitrary weighting, which is the published form, A is any matrix and
+
+    .. math:: C = s \left( \operatorname{tril}(S, -1) - \operatorname{tril}(S, -1)^T \right),
+        \qquad S = X A X^T.
+
+    It rotates every window, but by an angle that depends on the window in a way that does **not**
+    preserve volume (determinants between -10 and 200 are common for weights of size one), and it
+    has no explicit inverse. ``CoupledAttention`` is the alternative that keeps an arbitrary
+    weighting and the volume.
 
     Parameters
     ----------
@@ -46,16 +53,17 @@ class VolumePreservingAttention(nn.Module):
         Components of a state, at least 2 (skew).
     weighting : {"skew", "arbitrary"}
     scale : float, optional
-        Factor of the correlations; by default 1. GeometricMachineLearning.jl takes 1/sqrt(dim) with
-        the arbitrary weighting and 1 with the skew one.
+        Factor s of the correlations; by default 1. GeometricMachineLearning.jl takes 1/sqrt(dim)
+        with the arbitrary weighting and 1 with the skew one.
     conserved : int
         How many components, the last ones, stay as they are. They are not mixed in time; the
-        weighting of the others is a linear function of them, A = A_0 + sum_j k_j A_j.
+        weighting of the others is a linear function of them, :math:`A = A_0 + \sum_j k_j A_j`.
     rates : sequence of int
-        Of these components, those with which the weighting vanishes: A = sum_j k_j A_j over them.
+        Of these components, those with which the weighting vanishes:
+        :math:`A = \sum_j k_j A_j` over them.
     symmetries : sequence of (dim, dim), optional
-        Matrices S; A is kept invariant under the group they generate, A = S^T A S, so that the
-        layer commutes with every S.
+        Matrices S; A is kept invariant under the group they generate, :math:`A = S^T A S`, so
+        that the layer commutes with every S.
     initial_scale : float
         Standard deviation of the initial weights; small, for a start near the identity.
 
@@ -192,18 +200,20 @@ def check_weighting(weight: LinearFunctions, kind: str, dim: int) -> None:
 
 
 class CoupledAttention(nn.Module):
-    """Attention inside a coupling: arbitrary weighting, volume preserved, explicitly invertible.
+    r"""Attention inside a coupling: arbitrary weighting, volume preserved, explicitly invertible.
 
-    For each block of components in turn, the values of that block over the window, X_a (window x
-    size), are rotated in time by the correlations of the other components X_b:
+    For each block of components in turn, the values of that block over the window, :math:`X_a`
+    (window, size), are rotated in time by the correlations of the other components :math:`X_b`:
 
-        X_a -> cayley(C_a)^T X_a,    C_a = B_a + skew_correlations(F(X_b), A_a).
+    .. math:: X_a \mapsto \Lambda(C_a)^T X_a, \qquad C_a = B_a + \operatorname{tril}(S_a, -1)
+        - \operatorname{tril}(S_a, -1)^T, \quad S_a = F(X_b) A_a F(X_b)^T,
 
-    B_a is a constant skew matrix, A_a is arbitrary, and F(X_b) are the components themselves or,
-    with ``features`` > 0, that many functions tanh(W z + b) of them. The Jacobian of each step is
-    block triangular with orthogonal blocks, so the determinant is exactly 1; the inverse takes the
-    steps backwards. Where symmetries leave no skew weighting (the sign flips of the rigid body),
-    this is the attention that remains.
+    with the Cayley transform :math:`\Lambda(C) = (I - C)(I + C)^{-1}`. :math:`B_a` is a constant
+    skew matrix, :math:`A_a` is arbitrary, and :math:`F(X_b)` are the components themselves or, with
+    ``features`` > 0, that many functions :math:`\tanh(W z + b)` of them. The Jacobian of each step
+    is block triangular with orthogonal blocks, so the determinant is exactly 1; the inverse takes
+    the steps backwards. Where symmetries leave no skew weighting (the sign flips of the rigid
+    body), this is the attention that remains.
 
     Parameters
     ----------
@@ -215,12 +225,12 @@ class CoupledAttention(nn.Module):
     conserved : int
         How many components, the last ones, stay as they are; they are in no block.
     rates : sequence of int
-        Of these, those with which C_a vanishes: from C_a its value without them is taken away, and
-        there is no B_a.
+        Of these, those with which :math:`C_a` vanishes: from :math:`C_a` its value without them is
+        taken away, and there is no :math:`B_a`.
     symmetries : sequence of (dim, dim), optional
-        The layer commutes with the group they generate: C_a is averaged over it.
+        The layer commutes with the group they generate: :math:`C_a` is averaged over it.
     initial_scale : float
-        Size of the initial A_a and B_a; small, for a start near the identity.
+        Size of the initial :math:`A_a` and :math:`B_a`; small, for a start near the identity.
 
     Raises
     ------

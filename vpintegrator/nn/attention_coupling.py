@@ -17,10 +17,13 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class WindowAttention(nn.Module):
-    """A function of a whole window by multihead attention: the g of a coupling.
+    r"""A function of a whole window by multihead attention: the g of a coupling.
 
-    h = E z_t + p_t with a learned vector p_t per time step, then h + MHA(h) over the window, then
-    A tanh(W h + b) at every time step.
+    With a learned vector :math:`p_t` per time step, multihead attention over the window, and a
+    hidden layer at every time step:
+
+    .. math:: h_t = E z_t + p_t, \qquad u = h + \mathrm{MHA}(h), \qquad
+        g_t = A \tanh(W u_t + b)
 
     Parameters
     ----------
@@ -76,11 +79,15 @@ class WindowAttention(nn.Module):
 
 
 class AttentionCoupling(Coupling):
-    """A sweep of couplings whose functions are multihead softmax attention over the window.
+    r"""A sweep of couplings whose functions are multihead softmax attention over the window.
 
-    For each block a of components in turn, X_a -> X_a + g_a(X_b) with ``WindowAttention`` g_a of
-    the other components X_b. Softmax weights may be singular, yet every step is a shear: the
-    volume is kept exactly, and the inverse takes the steps backwards.
+    For each block a of components in turn, with ``WindowAttention`` :math:`g_a` of the other
+    components :math:`X_b`:
+
+    .. math:: X_a \mapsto X_a + g_a(X_b)
+
+    Softmax weights may be singular, yet every step is a shear: the volume is kept exactly, and the
+    inverse takes the steps backwards.
 
     Parameters
     ----------

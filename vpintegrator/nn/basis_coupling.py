@@ -29,10 +29,14 @@ from vpintegrator.nn.univariate import Univariate, families
 
 
 class BasisCoupling(nn.Module):
-    """A sweep of additive couplings by polynomials, and Fourier sums of angles, on every state.
+    r"""A sweep of additive couplings by polynomials, and Fourier sums of angles, on every state.
 
-    For each block a of components in turn, z_a -> z_a + sum_e c_e phi_e(z_b), b the components not
-    in a, with products phi_e of Chebyshev polynomials of the components up to a total degree, or of
+    For each block a of components in turn, with b the components not in a:
+
+    .. math:: z_a \mapsto z_a + \sum_e c_e\, \varphi_e(z_b), \qquad
+        \varphi_e(x) = \prod_i T_{e_i}(x_i), \quad |e| \le \text{degree},
+
+    products of Chebyshev polynomials :math:`T_n` of the components up to a total degree, or of
     sines and cosines of those that are angles. Functions of the components, given as formulas, may
     join the components as further variables of the polynomials. Like ``AdditiveCoupling`` each step
     is a shear, so volume is kept and the inverse explicit, whatever the coefficients. The
@@ -68,11 +72,12 @@ class BasisCoupling(nn.Module):
         The layer commutes with the group they generate, signed permutations. Only the terms that
         the group allows have parameters, so it costs nothing and saves most of them.
     initial_scale : float
-        Size of the initial coefficients of degree 1; those of degree n are n^2 times smaller.
+        Size of the initial coefficients of degree 1; those of degree n are :math:`n^2` times
+        smaller.
     taper : float, optional
         Where the shear begins to fade, in each component that is no angle: the functions are
-        multiplied by a smooth one of z_b that is 1 up to there, and 0 from half as far again on.
-        There the layer is the identity in z_a.
+        multiplied by a smooth one of :math:`z_b` that is 1 up to there, and 0 from half as far
+        again on. There the layer is the identity in :math:`z_a`.
 
     Raises
     ------

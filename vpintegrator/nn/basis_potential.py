@@ -25,11 +25,14 @@ from vpintegrator.nn.univariate import Univariate, families
 
 
 class BasisPotential(nn.Module):
-    """V(x) = sum_e c_e phi_e(x) over products of Chebyshev polynomials, and harmonics of angles.
+    r"""A polynomial in the Chebyshev basis, with harmonics of angles.
+
+    .. math:: V(x) = \sum_e c_e\, \varphi_e(x), \qquad
+        \varphi_e(x) = \prod_i T_{e_i}(x_i), \quad |e| \le \text{degree}
 
     Functions of x, given as formulas, may join the components as further variables of the
-    polynomials. The last components of x may be constants of motion k, V = V(x, k): its gradient is
-    by the others alone.
+    polynomials. The last components of x may be constants of motion k, :math:`V = V(x, k)`: its
+    gradient is by the others alone.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ class BasisPotential(nn.Module):
         The numbers i of the components ``z[i]`` of a state that x holds; by default 0, 1, ...
     group : Tensor, (element, size, size), optional
         What V is invariant under, signed permutations of x: only the terms that it allows have
-        parameters. Or these and a sign of each, for V(S x) = sign V(x).
+        parameters. Or these and a sign of each, for :math:`V(S x) = \pm V(x)`.
     conserved : int
         How many components follow the ``size`` in x, the last of it.
     rates : sequence of int
@@ -56,7 +59,8 @@ class BasisPotential(nn.Module):
     involved : sequence of sequences of int
         A term has a function of at least one component of each; by default any term will do.
     initial_scale : float
-        Size of the initial coefficients of degree 1; those of degree n are n^2 times smaller.
+        Size of the initial coefficients of degree 1; those of degree n are :math:`n^2` times
+        smaller.
 
     Raises
     ------

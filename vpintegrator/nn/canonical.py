@@ -9,7 +9,12 @@ from vpintegrator.nn.symmetry import TOLERANCE
 
 
 def canonical_form(dim: int) -> torch.Tensor:
-    """J (dim, dim) of states (q, p), with which Hamilton's equations are z' = J grad H(z).
+    r"""The matrix J (dim, dim) of the canonical symplectic form, for states (q, p).
+
+    With it Hamilton's equations are :math:`\dot z = J \nabla H(z)`:
+
+    .. math:: J = \begin{pmatrix} 0 & I \\ -I & 0 \end{pmatrix}, \qquad
+        \dot q = \nabla_p H, \quad \dot p = -\nabla_q H.
 
     Examples
     --------

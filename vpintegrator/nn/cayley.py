@@ -13,12 +13,15 @@ from vpintegrator.nn.cayley_kernel import CLOSED_FORM, closed_form_factor
 
 
 def cayley(C: torch.Tensor) -> torch.Tensor:
-    r"""Cayley transform (I - C)(I + C)^-1 of skew-symmetric matrices: rotations.
+    r"""Cayley transform of skew-symmetric matrices: rotations.
+
+    .. math:: \operatorname{cayley}(C) = (I - C)(I + C)^{-1}
 
     Parameters
     ----------
     C : Tensor, (..., n, n)
-        Skew-symmetric matrices (not checked). No factor 1/2: cayley(C) has angles 2 atan of C's.
+        Skew-symmetric matrices (not checked). No factor 1/2: where C has the eigenvalues
+        :math:`\pm i c`, the angles are :math:`\mp 2 \arctan c`.
 
     Returns
     -------
@@ -27,14 +30,19 @@ def cayley(C: torch.Tensor) -> torch.Tensor:
 
     Notes
     -----
-    With L = cayley(C), d cayley = -1/2 (I + L) dC (I + L), so derivatives need no second solve:
-    L = 2 (I + C)^-1 - I, and the derivative of the inverse that torch uses in every mode of
-    differentiation (reverse, forward, twice, batched, compiled) is the product of matrices above.
+    With :math:`L = \operatorname{cayley}(C)`, derivatives need no second solve:
 
-    For n <= 3 a skew matrix has C^3 = -|c|^2 C with |c|^2 = |C|_F^2 / 2, hence
-    L = I - 2 / (1 + |c|^2) (C - C^2); this holds for skew C alone. For n > 3 the transform is that
-    of any C whose symmetric part is above -I, as it is for skew C, where it is 0: that much is
-    needed to solve without pivots.
+    .. math:: L = 2 (I + C)^{-1} - I, \qquad dL = -\tfrac{1}{2} (I + L)\, dC\, (I + L),
+
+    and the derivative of the inverse that torch uses in every mode of differentiation (reverse,
+    forward, twice, batched, compiled) is that product of matrices.
+
+    For n <= 3 a skew matrix has :math:`C^3 = -c^2 C` with :math:`c^2 = \|C\|_F^2 / 2`, hence
+
+    .. math:: L = I - \frac{2}{1 + c^2} (C - C^2);
+
+    this holds for skew C alone. For n > 3 the transform is that of any C whose symmetric part is
+    above -I, as it is for skew C, where it is 0: that much is needed to solve without pivots.
 
     Sixteen matrices or more on the CPU are transformed, and differentiated in reverse mode, by
     machine code if there is a C++ compiler (``cayley_kernel``). It gives the same up to rounding.
@@ -128,19 +136,22 @@ def lower_places(size: int) -> torch.Tensor:
 
 
 def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
-    """Correlations z_i^T A z_j for i > j with their negatives above the diagonal.
+    r"""Correlations of the states of a window, with their negatives above the diagonal.
+
+    .. math:: C_{ij} = z_i^T A z_j \quad (i > j), \qquad C_{ji} = -C_{ij}, \qquad C_{ii} = 0
 
     Parameters
     ----------
     X : Tensor, (..., window, d)
         Windows, a row z_t per time step.
     A : Tensor, (d, d)
-        Any weighting. For skew A the result is X A X^T, which is skew by itself.
+        Any weighting. For skew A the result is :math:`X A X^T`, which is skew by itself.
 
     Returns
     -------
     Tensor, (..., window, window)
-        C = tril(S, -1) - tril(S, -1)^T with S = X A X^T.
+        :math:`C = \operatorname{tril}(S, -1) - \operatorname{tril}(S, -1)^T` with
+        :math:`S = X A X^T`.
 
     References
     ----------

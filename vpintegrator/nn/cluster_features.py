@@ -19,12 +19,13 @@ _BEYOND = 0.4 * RADIUS  # and go further by this at most
 
 
 class ClusterFeatures(nn.Module):
-    """Variables of a cluster, those that translations and rotations leave alone.
+    r"""Variables of a cluster, those that translations and rotations leave alone.
 
-    Vectors x_1 ... x_k of the bodies become x_2 - x_1, x_3 - x_2, ... under translations, and
-    vectors u_1, u_2, ... become all u_a . u_b under rotations and reflections; the squared length
-    of a vector may be given by its logarithm, in which powers of a length are smooth functions down
-    to where bodies meet. All of them are shifted and scaled to where they are seen, see ``adapt``.
+    Vectors :math:`x_1, \dots, x_k` of the bodies become the differences
+    :math:`x_2 - x_1, x_3 - x_2, \dots` under translations, and vectors :math:`u_1, u_2, \dots`
+    become all products :math:`u_a \cdot u_b` under rotations and reflections; the squared length of
+    a vector may be given by its logarithm, in which powers of a length are smooth functions down to
+    where bodies meet. All of them are shifted and scaled to where they are seen, see ``adapt``.
 
     Parameters
     ----------

@@ -13,11 +13,14 @@ from vpintegrator.nn.clusters import Clusters
 
 
 class ClusterPotential(nn.Module):
-    """V(x) = sum_c weight_c g(s_c x_c): one function g of each of the clusters c of some bodies.
+    r"""One function g of each of the clusters of some bodies, summed.
 
-    With g of variables that translations or rotations leave alone, V is invariant under them, and
-    what V generates keeps the momentum or the angular momentum (Noether). The weights are those of
-    g: they do not know how many bodies there are.
+    .. math:: V(x) = \sum_c w_c\, g(s_c x_c)
+
+    over clusters c of weight :math:`w_c`, whose bodies have the vectors :math:`x_c` and the signs
+    :math:`s_c`. With g of variables that translations or rotations leave alone, V is invariant
+    under them, and what V generates keeps the momentum or the angular momentum (Noether). The
+    weights are those of g: they do not know how many bodies there are.
 
     Parameters
     ----------
@@ -135,7 +138,9 @@ def _memberships(index: torch.Tensor, bodies: int) -> tuple[torch.Tensor, bool]:
 
 
 class PotentialSum(nn.Module):
-    """V(x) = sum_k V_k(x): potentials of clusters of several orders and kinds together.
+    r"""A sum of potentials, such as those of clusters of several orders and kinds.
+
+    .. math:: V(x) = \sum_k V_k(x)
 
     Parameters
     ----------

@@ -18,11 +18,15 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class AdditiveCoupling(nn.Module):
-    """A sweep of additive couplings with one hidden layer each, applied to every state.
+    r"""A sweep of additive couplings with one hidden layer each, applied to every state.
 
-    For each block a of components in turn, z_a -> z_a + A_a tanh(W_a z_b + b_a), b the components
-    not in a. Each step is a shear: its Jacobian is unit triangular, so the volume is kept exactly
-    whatever the function, and the inverse takes the steps backwards with the sign turned.
+    For each block a of components in turn, with b the components not in a and the activation
+    :math:`\sigma`:
+
+    .. math:: z_a \mapsto z_a + A_a\, \sigma(W_a z_b + b_a)
+
+    Each step is a shear: its Jacobian is unit triangular, so the volume is kept exactly whatever
+    the function, and the inverse takes the steps backwards with the sign turned.
 
     Parameters
     ----------
@@ -39,13 +43,13 @@ class AdditiveCoupling(nn.Module):
         Of these, those without which nothing moves: from each function what it is where they are
         zero is taken away.
     symmetries : sequence of (dim, dim), optional
-        The layer commutes with the group they generate: with g_a the function above it adds the
-        mean over S of S_aa^-1 g_a(S_bb z_b). The group costs no loop: it is folded into
-        a hidden layer that is wider by the number of its elements.
+        The layer commutes with the group they generate: with :math:`g_a` the function above it adds
+        the mean over S of :math:`S_{aa}^{-1} g_a(S_{bb} z_b)`. The group costs no loop: it is
+        folded into a hidden layer that is wider by the number of its elements.
     activation : str
     initial_scale : float
-        Size of the initial A_a; small, for a start near the identity. W_a and b_a start at full
-        scale, so that the hidden units differ from the first step on.
+        Size of the initial :math:`A_a`; small, for a start near the identity. :math:`W_a` and
+        :math:`b_a` start at full scale, so that the hidden units differ from the first step on.
 
     Raises
     ------
@@ -212,10 +216,15 @@ class AdditiveCoupling(nn.Module):
 
 
 class Coupling(nn.Module):
-    """A sweep of additive couplings with any functions: X_a -> X_a + g_a(X_b) for each block a.
+    r"""A sweep of additive couplings with any functions.
 
-    The g_a may mix the time steps of a window (attention, say): the Jacobian of each step is unit
-    triangular all the same. ``AdditiveCoupling`` is the fast special case of one hidden layer.
+    For each block a of components in turn, with b the components not in a:
+
+    .. math:: X_a \mapsto X_a + g_a(X_b)
+
+    The :math:`g_a` may mix the time steps of a window (attention, say): the Jacobian of each step
+    is unit triangular all the same. ``AdditiveCoupling`` is the fast special case of one hidden
+    layer.
 
     Parameters
     ----------

@@ -53,7 +53,11 @@ def uses_batch_statistics(module: nn.Module) -> bool:
 
 
 class EncoderBlock(nn.Module):
-    """z* = Norm(z + A(z)), y* = Norm(z* + PFF(z*)): an encoder block with the norm last.
+    r"""An encoder block of the standard transformer, with the norm last.
+
+    With attention A and a pointwise feed-forward network F:
+
+    .. math:: u = \operatorname{Norm}(z + A(z)), \qquad y = \operatorname{Norm}(u + F(u))
 
     Parameters
     ----------

@@ -12,7 +12,9 @@ from vpintegrator.nn.tensor_arguments import as_dtype
 
 
 class PointwiseFeedForward(nn.Module):
-    """z -> W2 activation(W1 z + b1) + b2, the same weights at every position of a window.
+    r"""A hidden layer with the same weights at every position of a window.
+
+    .. math:: z \mapsto W_2\, \sigma(W_1 z + b_1) + b_2
 
     Parameters
     ----------
@@ -55,7 +57,11 @@ class PointwiseFeedForward(nn.Module):
 
 
 class ResidualLayer(nn.Module):
-    """z -> z + activation(W z + b), or z + V activation(W z + b) with a width of its own.
+    r"""A layer that adds to its input.
+
+    .. math:: z \mapsto z + \sigma(W z + b) \qquad \text{or} \qquad z \mapsto z + V \sigma(W z + b),
+
+    the second with a width of its own.
 
     Parameters
     ----------

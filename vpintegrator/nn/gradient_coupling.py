@@ -11,12 +11,14 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class GradientCoupling(nn.Module):
-    """q -> q + grad T(p), then p -> p - grad V(q), on states (q, p) with any functions T and V.
+    r"""Two shears of states (q, p) by gradients of any functions T and V: symplectic.
 
-    Each of the two is a shear with a symmetric derivative, so the map is symplectic, D^T J D = J:
-    on states, and on windows with J at every time step. So volume is kept, and the inverse is
-    explicit. Of potentials T(p, k) and V(q, k) it is a map of states (q, p, k) that leaves k as it
-    is, and is symplectic in (q, p) for every k.
+    .. math:: q \mapsto q + \nabla T(p), \qquad \text{then} \qquad p \mapsto p - \nabla V(q)
+
+    Each of the two is a shear with a symmetric derivative, so the map is symplectic,
+    :math:`D^T J D = J`: on states, and on windows with J at every time step. So volume is kept, and
+    the inverse is explicit. Of potentials T(p, k) and V(q, k) it is a map of states (q, p, k) that
+    leaves k as it is, and is symplectic in (q, p) for every k.
 
     Parameters
     ----------
@@ -127,7 +129,9 @@ class GradientCoupling(nn.Module):
 
 
 class HenonMap(nn.Module):
-    """(q, p) -> (p + eta, -q + grad V(p)) four times: a Henon layer, near the identity for small V.
+    r"""A Henon layer: four times the same symplectic map, near the identity for small V.
+
+    .. math:: (q, p) \mapsto (p + \eta,\; -q + \nabla V(p)) \qquad \text{four times}
 
     Parameters
     ----------

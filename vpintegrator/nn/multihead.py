@@ -11,12 +11,15 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class MultiHeadAttention(nn.Module):
-    """Self-attention in several subspaces at once, without output projection.
+    r"""Self-attention in several subspaces at once, without output projection.
 
-    Head i projects Z = X^T to Q_i = P_i^Q Z, K_i = P_i^K Z, V_i = P_i^V Z with P in
-    R^{dim/heads x dim} and gives V_i softmax(scale K_i^T Q_i), softmax over each column; the heads
-    stand one above the other. It has no inverse and does not preserve volume by itself; inside a
-    ``Coupling`` it does.
+    Head i projects :math:`Z = X^T` by matrices P (dim / heads, dim), and gives
+
+    .. math:: V_i \operatorname{softmax}(s K_i^T Q_i), \qquad
+        Q_i = P_i^Q Z, \quad K_i = P_i^K Z, \quad V_i = P_i^V Z,
+
+    softmax over each column; the heads stand one above the other. It has no inverse and does not
+    preserve volume by itself; inside a ``Coupling`` it does.
 
     Parameters
     ----------
@@ -28,7 +31,7 @@ class MultiHeadAttention(nn.Module):
     stiefel : bool
         Keep every P on the Stiefel manifold (orthonormal rows), see ``vpintegrator.nn.stiefel``.
     scale : float, optional
-        Factor of the scores; by default 1/sqrt(dim/heads).
+        Factor s of the scores; by default 1/sqrt(dim/heads).
 
     Raises
     ------
@@ -98,24 +101,30 @@ class MultiHeadAttention(nn.Module):
 
 
 class GeneralMultiHeadAttention(nn.Module):
-    """Multihead attention between two sequences, of any widths, with output projection.
+    r"""Multihead attention between two sequences, of any widths, with output projection.
 
-    Queries come from M vectors of c_q components, keys and values from N vectors of c_k and c_v
-    components. Head h: c_hj = sum_k softmax_k(q_hj . k_hk / sqrt(d_k)) v_hk with projections to d_k
-    and d_v components; the output is W_o applied to the stacked heads, which is the sum over the
-    heads of their own projections W_h^o c_hj. It does not preserve volume.
+    Queries come from M vectors of :math:`c_q` components, keys and values from N vectors of
+    :math:`c_k` and :math:`c_v` components. Head h projects them to :math:`d_k` and :math:`d_v`
+    components, and
+
+    .. math:: c_{hj} = \sum_k \operatorname{softmax}_k
+        \left( \frac{q_{hj} \cdot k_{hk}}{\sqrt{d_k}} \right) v_{hk}.
+
+    The output is :math:`W^o` applied to the stacked heads, which is the sum over the heads of their
+    own projections :math:`W_h^o c_{hj}`. It does not preserve volume.
 
     Parameters
     ----------
     query_dim : int
-        c_q.
+        :math:`c_q`.
     key_dim, value_dim : int, optional
-        c_k and c_v; by default c_q and c_k.
+        :math:`c_k` and :math:`c_v`; by default :math:`c_q` and :math:`c_k`.
     heads : int
     key_width, value_width : int, optional
-        d_k and d_v of each head; by default c_q / heads (which must be whole) and d_k.
+        :math:`d_k` and :math:`d_v` of each head; by default :math:`c_q` / heads (which must be
+        whole) and :math:`d_k`.
     output_dim : int, optional
-        d_o; by default c_q.
+        :math:`d_o`; by default :math:`c_q`.
     bias : bool
         Whether the projections of queries, keys, values and output have biases.
     residual : bool
@@ -128,7 +137,8 @@ class GeneralMultiHeadAttention(nn.Module):
 
     Notes
     -----
-    ``torch.nn.MultiheadAttention`` is the special case heads d_k = heads d_v = d_o = c_q.
+    ``torch.nn.MultiheadAttention`` is the special case in which heads times :math:`d_k`, heads
+    times :math:`d_v`, :math:`d_o` and :math:`c_q` are the same.
 
     References
     ----------

@@ -20,10 +20,13 @@ from vpintegrator.nn.tensor_arguments import as_dtype
 
 
 class NeuronPotential(nn.Module):
-    """V(x) = sum_i a_i S(w_i . x + b_i), S an antiderivative of the activation.
+    r"""A sum of neurons: the gradient module of SympNets.
 
-    Its gradient sum_i a_i activation(w_i . x + b_i) w_i is the gradient module of SympNets
-    (K^T diag(a) sigma(K x + b)). Averaged over a group, V(S x) = V(x) for all its elements.
+    .. math:: V(x) = \sum_i a_i\, \Sigma(w_i \cdot x + b_i), \qquad
+        \nabla V(x) = K^T \operatorname{diag}(a)\, \sigma(K x + b),
+
+    with the rows :math:`w_i` of K and an antiderivative :math:`\Sigma` of the activation
+    :math:`\sigma`. Averaged over a group, :math:`V(S x) = V(x)` for all its elements S.
 
     Parameters
     ----------
@@ -33,9 +36,9 @@ class NeuronPotential(nn.Module):
         Hidden units.
     group : Tensor, (element, size, size), optional
         What V is invariant under; a group, as ``generated_group`` gives it, of matrices for x. Or
-        these and a sign of each, for V(S x) = sign V(x).
+        these and a sign of each, for :math:`V(S x) = \pm V(x)`.
     conserved : int
-        How many constants of motion k follow in x, V = V(x, k).
+        How many constants of motion k follow in x, :math:`V = V(x, k)`.
     rates : sequence of int
         Of these, in x, those without which V is constant: what V is where they are zero is taken
         away from it.
@@ -139,7 +142,9 @@ class NeuronPotential(nn.Module):
 
 
 class QuadraticPotential(nn.Module):
-    """V(x) = x^T S x / 2 + b . x with a symmetric S: the linear module of SympNets.
+    r"""A quadratic function: the linear module of SympNets.
+
+    .. math:: V(x) = \tfrac{1}{2} x^T S x + b \cdot x, \qquad S = S^T
 
     Parameters
     ----------
@@ -173,14 +178,18 @@ class QuadraticPotential(nn.Module):
 
 
 class ComponentPotential(nn.Module):
-    """V(x) = sum_i a_i S(x_i), S' the activation: the activation module of SympNets.
+    r"""A function of each component: the activation module of SympNets.
+
+    .. math:: V(x) = \sum_i a_i\, \Sigma(x_i), \qquad \Sigma' = \sigma,
+
+    with the activation :math:`\sigma`.
 
     Parameters
     ----------
     size : int
     activation : str
     initial_scale : float
-        Standard deviation of the a_i.
+        Standard deviation of the :math:`a_i`.
 
     References
     ----------

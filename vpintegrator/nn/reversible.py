@@ -16,12 +16,14 @@ from vpintegrator.nn.tensor_arguments import as_dtype
 
 
 class Reflection(nn.Module):
-    """R: a reversing symmetry on every state, and the order of time turned round in a window.
+    r"""A reversing symmetry on every state, and the order of time turned round in a window.
+
+    .. math:: R\,(z_1, \dots, z_T) = (\rho z_T, \dots, \rho z_1)
 
     Parameters
     ----------
     symmetry : (dim, dim)
-        rho with rho rho = identity.
+        :math:`\rho` with :math:`\rho^2 = I`.
     time_reversal : bool
         True for windows (..., window, dim); False for states (..., dim) without a time axis.
 
@@ -107,22 +109,26 @@ class Reflected(nn.Module):
 
 
 class Reversible(nn.Module):
-    """Phi = psi R psi^-1 R: reversible for any invertible psi, R Phi R = Phi^-1.
+    r"""A reversible map made of any invertible one.
 
-    R is a ``Reflection``. Phi preserves volume when psi does, and its inverse R psi R psi^-1
-    is as explicit as that of psi. Orbits of Phi that cross the states fixed by R behave as those of
-    a reversible system: their invariants oscillate and do not drift.
+    .. math:: \Phi = \psi R \psi^{-1} R, \qquad R \Phi R = \Phi^{-1}
 
-    Several reversing symmetries: if psi commutes with every product S = rho_i rho_j, then Phi is
-    reversible for all rho_i whichever of them R is made of, and commutes with every S. The
-    ``symmetries`` argument of the layers gives such a psi.
+    R is a ``Reflection``. :math:`\Phi` preserves volume when :math:`\psi` does, and its inverse
+    :math:`R \psi R \psi^{-1}` is as explicit as that of :math:`\psi`. Orbits of :math:`\Phi` that
+    cross the states fixed by R behave as those of a reversible system: their invariants oscillate
+    and do not drift.
+
+    Several reversing symmetries: if :math:`\psi` commutes with every product
+    :math:`S = \rho_i \rho_j`, then :math:`\Phi` is reversible for all :math:`\rho_i` whichever of
+    them R is made of, and commutes with every S. The ``symmetries`` argument of the layers gives
+    such a :math:`\psi`.
 
     Parameters
     ----------
     psi : Module
         A map of windows with ``inverse``.
     symmetry : (dim, dim)
-        rho with f(rho z) = -rho f(z) and rho rho = identity.
+        :math:`\rho` with :math:`f(\rho z) = -\rho f(z)` and :math:`\rho^2 = I`.
     time_reversal : bool
         False for maps of states (..., dim) without a time axis.
 

@@ -20,7 +20,11 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class Rotated(nn.Module):
-    """z -> Q^T layer(Q z), Q a rotation: what a layer does to coordinates, done to others.
+    r"""What a layer does to coordinates, done to rotated ones.
+
+    .. math:: z \mapsto Q^T \ell(Q z), \qquad Q^T Q = I
+
+    for a layer :math:`\ell`.
 
     Couplings along the coordinates can follow, to first order in time, only those vector fields of
     which no component depends on itself. Shears along enough directions follow all divergence-free

@@ -52,7 +52,11 @@ class _SelfAttention(nn.Module):
 
 
 class MultiplicativeAttention(_SelfAttention):
-    """Z -> Z softmax(Z^T W Z), softmax over each column; Z = X^T for a window X (..., window, dim).
+    r"""Attention with bilinear scores, without structure.
+
+    For a window X (..., window, dim), with :math:`Z = X^T` and softmax over each column:
+
+    .. math:: Z \mapsto Z \operatorname{softmax}(Z^T W Z)
 
     The weights are a stochastic matrix, which may be near singular; the layer has no inverse and
     does not preserve volume. With ``weights="cayley"`` they are orthogonal: the Cayley transform of
@@ -98,11 +102,13 @@ class MultiplicativeAttention(_SelfAttention):
 
 
 class AdditiveAttention(_SelfAttention):
-    """Attention with the scores v^T tanh(W z_q + U z_k) of queries q and keys k.
+    r"""Attention whose scores are those of a hidden layer, without structure.
 
-    Each z_q becomes the mean of all z_k, weighted by softmax over k of the scores; or the window
-    is rotated by the Cayley transform of the scores, see ``MultiplicativeAttention``. It has no
-    inverse and does not preserve volume.
+    .. math:: z_q \mapsto \sum_k \operatorname{softmax}_k(s_{kq})\, z_k, \qquad
+        s_{kq} = v^T \tanh(W z_q + U z_k)
+
+    for queries q and keys k; or the window is rotated by the Cayley transform of the scores, see
+    ``MultiplicativeAttention``. It has no inverse and does not preserve volume.
 
     Parameters
     ----------

@@ -10,7 +10,9 @@ from vpintegrator.errors import InputError
 
 
 def stiefel(module: nn.Module, name: str) -> nn.Module:
-    """Keep the weight ``name`` (..., n, m), n <= m, of a module on the Stiefel manifold.
+    r"""Keep the weight ``name`` (..., n, m), n <= m, of a module on the Stiefel manifold.
+
+    .. math:: \mathrm{St}(n, m) = \{ W \in \mathbb{R}^{n \times m} : W W^T = I \}
 
     The rows of the weight (of each one, with leading axes) are orthonormal from now on, to
     rounding, whatever optimizer trains it: the optimizer sees an unconstrained tensor, and the
@@ -55,7 +57,9 @@ def stiefel(module: nn.Module, name: str) -> nn.Module:
 
 
 def orthonormality_error(weight: torch.Tensor) -> float:
-    """Largest entry of |W W^T - I| for weights (..., n, m).
+    r"""How far rows of weights are from orthonormal: 0 on the Stiefel manifold.
+
+    The largest entry of :math:`|W W^T - I|` for weights W (..., n, m).
 
     Examples
     --------

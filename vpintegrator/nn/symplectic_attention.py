@@ -17,14 +17,19 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class SymplecticAttention(nn.Module):
-    """Windows of each degree of freedom rotated in time by the Cayley transform of their own areas.
+    r"""Windows of each degree of freedom, rotated in time by the Cayley transform of their areas.
 
-    With X_i = (q_i, p_i) (window, 2) the degree of freedom i of a window of states (q, p), and
-    C_i = a_i X_i J X_i^T the areas q_i(t) p_i(s) - p_i(t) q_i(s) between its time steps,
-    X_i -> cayley(C_i)^T X_i. C_i is an invariant of that map, so it is the flow of a function of
-    the areas alone and keeps dq_i dp_i summed over time; a sum of areas would rotate all degrees of
-    freedom alike, and is symplectic only if they all count the same: the last head here,
-    C = a_0 X J X^T.
+    With :math:`X_i = (q_i, p_i)` (window, 2) the degree of freedom i of a window of states (q, p),
+    and :math:`C_i` the areas between its time steps:
+
+    .. math:: X_i \mapsto \Lambda(C_i)^T X_i, \qquad C_i = a_i X_i J X_i^T, \qquad
+        (C_i)_{ts} = a_i \left( q_i(t)\, p_i(s) - p_i(t)\, q_i(s) \right),
+
+    with the Cayley transform :math:`\Lambda(C) = (I - C)(I + C)^{-1}`. :math:`C_i` is an invariant
+    of that map, so it is the flow of a function of the areas alone and keeps
+    :math:`dq_i \wedge dp_i` summed over time; a sum of areas would rotate all degrees of freedom
+    alike, and is symplectic only if they all count the same: the last head here,
+    :math:`C = a_0 X J X^T`.
 
     Parameters
     ----------
@@ -32,20 +37,21 @@ class SymplecticAttention(nn.Module):
         Components of a state, even: positions first, then momenta.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate. Degrees of freedom that it exchanges have
-        an a_i in common; where it mixes them otherwise, only the last head is there.
+        an :math:`a_i` in common; where it mixes them otherwise, only the last head is there.
     bodies : int
         How many bodies the degrees of freedom are of, with the components of one after the other;
         0 where none are known.
     kinds : sequence of int, optional
-        A number for each body; like ones have an a_i in common. By default all are alike.
+        A number for each body; like ones have an :math:`a_i` in common. By default all are alike.
     rotations : bool
-        Whether each a_i is of all components of a body, so that the layer commutes with rotations.
+        Whether each :math:`a_i` is of all components of a body, so that the layer commutes with
+        rotations.
     translations : bool
         Whether the layer sees positions and momenta relative to their means over the bodies only:
         it moves neither mean, so total momentum is constant in each time step. Only the last head
         is there, which alone keeps the form then.
     initial_scale : float
-        Standard deviation of the a_i.
+        Standard deviation of the :math:`a_i`.
 
     Raises
     ------

@@ -12,10 +12,12 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class TimeMixing(nn.Module):
-    """X -> cayley(B)^T X with a constant skew B: the time steps of a window mixed orthogonally.
+    r"""The time steps of a window mixed by a constant rotation.
+
+    .. math:: X \mapsto \Lambda(B)^T X, \qquad \Lambda(B) = (I - B)(I + B)^{-1}, \quad B = -B^T
 
     Linear with determinant 1. Two such maps, or one and ``VolumePreservingAttention``, preserve
-    volume one after the other; cayley(C(X) + B) in one transform does not.
+    volume one after the other; :math:`\Lambda(C(X) + B)` in one transform does not.
 
     Parameters
     ----------

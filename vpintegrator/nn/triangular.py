@@ -17,7 +17,9 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class TriangularLayer(nn.Module):
-    """z -> z + activation(L z + b) with L strictly lower or strictly upper triangular.
+    r"""A residual layer with a strictly lower or strictly upper triangular matrix L.
+
+    .. math:: z \mapsto z + \sigma(L z + b)
 
     The Jacobian is triangular with ones on the diagonal, so the volume is kept exactly. The inverse
     is found component by component, each from those before it.
@@ -33,7 +35,7 @@ class TriangularLayer(nn.Module):
     bias : bool
     symmetries : sequence of diagonal (dim, dim), optional
         The layer commutes with the group they generate: it adds the mean over S of
-        S^-1 activation(L S z + b), which is still triangular for diagonal S.
+        :math:`S^{-1} \sigma(L S z + b)`, which is still triangular for diagonal S.
     initial_scale : float
         Standard deviation of the initial entries and biases.
 

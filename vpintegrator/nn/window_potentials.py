@@ -10,11 +10,17 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class AttentionPotential(nn.Module):
-    """V(Q) = sum_h a_h sum_t log sum_s exp(q_t^T B_h q_s) over a window Q: softmax attention.
+    r"""A function of a window whose gradient is softmax attention.
 
-    Its gradient is multihead attention that looks both ways: with the weights W = softmax(Q B Q^T)
-    by rows, grad V = sum_h a_h (W Q B^T + W^T Q B). In a ``GradientCoupling`` that is softmax
-    attention which is exactly symplectic on the space of windows.
+    .. math:: V(Q) = \sum_h a_h \sum_t \log \sum_s \exp(q_t^T B_h q_s)
+
+    Its gradient is multihead attention that looks both ways: with the weights
+    :math:`W_h = \operatorname{softmax}(Q B_h Q^T)` by rows,
+
+    .. math:: \nabla V(Q) = \sum_h a_h \left( W_h Q B_h^T + W_h^T Q B_h \right).
+
+    In a ``GradientCoupling`` that is softmax attention which is exactly symplectic on the space of
+    windows.
 
     Parameters
     ----------
@@ -24,10 +30,10 @@ class AttentionPotential(nn.Module):
     group : Tensor, (element, size, size), optional
         What V is invariant under, applied to every row.
     width : int, optional
-        Rank of each B_h, which is K^T L with K, L (width, size); by default size / heads,
+        Rank of each :math:`B_h = K^T L` with K, L (width, size); by default size / heads,
         rounded up.
     initial_scale : float
-        Standard deviation of the a_h.
+        Standard deviation of the :math:`a_h`.
 
     Examples
     --------
@@ -88,7 +94,10 @@ class AttentionPotential(nn.Module):
 
 
 class TimePotential(nn.Module):
-    """V(Q) = sum_ts A_ts q_t . q_s / 2 with a symmetric A: linear symplectic attention.
+    r"""A quadratic function of a window: linear symplectic attention.
+
+    .. math:: V(Q) = \tfrac{1}{2} \sum_{t,s} A_{ts}\, q_t \cdot q_s, \qquad A = A^T,
+        \qquad \nabla V(Q) = A Q
 
     Parameters
     ----------

@@ -59,7 +59,9 @@ def volumes_measured(scene: Scene) -> list[str]:
 
 @takes_axes
 def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
-    """Largest |log|det|| on any orbit at each time it was measured, for every method.
+    r"""How far volume is from preserved on any orbit, at each time it was measured.
+
+    Drawn is the largest :math:`|\log |\det D||` of the orbits, a curve for every method.
 
     Parameters
     ----------

@@ -43,8 +43,8 @@ class InvariantError:
     Attributes
     ----------
     error
-        (I(z_t) - I(z_0)) / |I(z_0)|, or I(z_t) - I(z_0) where I(z_0) vanishes,
-        (trajectory, time).
+        :math:`(I(z_t) - I(z_0)) / |I(z_0)|`, or :math:`I(z_t) - I(z_0)` where :math:`I(z_0)`
+        vanishes, (trajectory, time).
     relative
         Which of the two it is, for each trajectory.
     drift

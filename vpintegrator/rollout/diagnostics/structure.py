@@ -20,22 +20,26 @@ _Image = Callable[[NumericalFlow, np.ndarray, np.ndarray], np.ndarray]
 
 
 def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | None:
-    """Largest entry of |D^T J D - J| over windows (n, window, dim), 0 for a symplectic map.
+    r"""How far a map of phase space is from symplectic: 0 where it is.
 
-    For a one-step method D is the derivative of its map and J the matrix of the canonical form,
-    q before p. Where equations depend on time, it is the form of states (q, p) of one time.
+    .. math:: \max_Z \, \max_{ij} \left| (D^T J D - J)_{ij} \right|
+
+    over windows Z (n, window, dim). For a one-step method D is the derivative of its map and J the
+    matrix of the canonical form, q before p. Where equations depend on time, it is the form of
+    states (q, p) of one time.
 
     A model of windows maps the product space, of which only the windows that lie on solutions mean
     anything: a model could predict perfectly from the newest state alone, and its derivative there
     would not even be regular. So no form on the whole product space is looked at (for that see
-    :func:`window_symplecticity_defect`). D is the derivative of the map of phase space z_0 ->
-    newest state predicted, through the window of the exact flow from z_0, itself symplectic. Of
+    :func:`window_symplecticity_defect`). D is the derivative of the map of phase space from
+    :math:`z_0` to the newest state predicted, through the window of the exact flow from
+    :math:`z_0`, itself symplectic. Of
     ``windows`` only the first states count then.
 
     Of states of more than 128 components not all entries are computed: random tangent vectors u, v
-    of standard normal components give the root mean square of w(Du, Dv) - w(u, v), with the form
-    w(u, v) = u^T J v. That estimates the Frobenius norm of D^T J D - J, no less than its largest
-    entry.
+    of standard normal components give the root mean square of
+    :math:`\omega(Du, Dv) - \omega(u, v)`, with the form :math:`\omega(u, v) = u^T J v`. That
+    estimates the Frobenius norm of :math:`D^T J D - J`, no less than its largest entry.
 
     Returns
     -------
@@ -55,10 +59,13 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
 
 
 def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | None:
-    """Largest entry of |D^T J D - J| of the map of windows, with J on every time step.
+    r"""How far a map of windows is from symplectic on the space of windows: 0 where it is.
 
-    This is the form of the space of windows R^(window * dim), which symplectic transformers keep by
-    construction, at any window: the sum of dq dp over the time steps. What they do to phase space
+    .. math:: \max_Z \, \max_{ij} \left| (D^T J D - J)_{ij} \right|
+
+    with J on every time step. This is the form :math:`\sum_t dq_t \wedge dp_t` of the space of
+    windows :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, which symplectic transformers keep
+    by construction, at any window. What they do to phase space
     does not follow from it; that is :func:`symplecticity_defect`. D is that of the whole map, also
     where ``prediction_window`` < ``window``. Of more than 128 components it is estimated as there.
 
@@ -144,11 +151,14 @@ def _form(vectors: np.ndarray, dim: int, canonical: int) -> np.ndarray:
 def reversibility_defect(
     flow: NumericalFlow, windows: np.ndarray, symmetries: Sequence[np.ndarray] | None = None
 ) -> float | None:
-    """Largest component of |R Phi R Phi Z - Z| over windows Z (n, window, dim), 0 if reversible.
+    r"""How far a map is from reversible: 0 where it is.
 
-    R applies rho, with f(rho z) = -rho f(z), to every state of a window and reverses their order
-    in time (Hairer, Lubich, Wanner, Geometric Numerical Integration, section V.1; for windows see
-    ``vpintegrator.nn.Reversible``). Phi is the whole map of windows, also where
+    .. math:: \max_Z \| R \Phi R \Phi(Z) - Z \|_\infty
+
+    over windows Z (n, window, dim). R applies :math:`\rho`, with
+    :math:`f(\rho z) = -\rho f(z)`, to every state of a window and reverses their order in time
+    (Hairer, Lubich, Wanner, Geometric Numerical Integration, section V.1; for windows see
+    ``vpintegrator.nn.Reversible``). :math:`\Phi` is the whole map of windows, also where
     ``prediction_window`` < ``window``.
 
     Parameters
@@ -158,7 +168,7 @@ def reversibility_defect(
     windows
         Where it is measured.
     symmetries
-        Matrices rho (dim, dim); by default all reversing symmetries of the system.
+        Matrices :math:`\rho` (dim, dim); by default all reversing symmetries of the system.
 
     Returns
     -------

@@ -33,14 +33,15 @@ _ROUNDING_STEPS = 200
 
 @dataclass(frozen=True)
 class Volume:
-    """Logarithms of the determinant of a derivative, 0 where volume is preserved.
+    r"""Logarithms of the determinant of a derivative, 0 where volume is preserved.
 
     Attributes
     ----------
     times
         (volume_time,).
     log_determinant
-        log|det| at these times for the first trajectories, (trajectory, volume_time).
+        :math:`\log |\det D|` at these times for the first trajectories,
+        (trajectory, volume_time).
     """
 
     times: np.ndarray
@@ -52,7 +53,7 @@ class Volume:
 
     @property
     def largest(self) -> float | None:
-        """Largest |log|det|| that could be measured, None if none could.
+        r"""Largest :math:`|\log |\det D||` that could be measured, None if none could.
 
         Infinite where a derivative is singular: then a volume collapses to nothing.
         """
@@ -67,12 +68,16 @@ class Volume:
 
 
 def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
-    """log|det| of the derivative of a flow's map at windows (..., window, dim), shape (...).
+    r"""Logarithm of the volume that a flow's map makes of unit volume, at windows.
 
-    For a one-step method that is the volume of phase space. For a model of windows it is that of
-    the product space R^(window * dim), and of the whole map: where ``prediction_window`` <
-    ``window`` only a part of its result is used when it is iterated. :class:`TangentMap` tells what
-    happens to phase space. NaN where the window is not finite or the step cannot be made.
+    .. math:: \log |\det D\Phi(Z)|
+
+    for windows Z (..., window, dim), in the shape (...). For a one-step method that is the volume
+    of phase space. For a model of windows it is that of the product space
+    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, and of the whole map: where
+    ``prediction_window`` < ``window`` only a part of its result is used when it is iterated.
+    :class:`TangentMap` tells what happens to phase space. NaN where the window is not finite or the
+    step cannot be made.
 
     Examples
     --------
@@ -94,9 +99,11 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
 def density_change(
     flow: NumericalFlow, windows: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """How a density (given by its logarithm) changes with a flow's map of windows, shape (...).
+    r"""How a density (given by its logarithm) changes with a flow's map of windows, shape (...).
 
-    Added to ``log_determinant`` it is log|det| of the map for the measure of that density.
+    For a density :math:`\rho` and the map :math:`\Phi` it is
+    :math:`\log \rho(\Phi(z)) - \log \rho(z)`, summed over the states of a window. Added to
+    ``log_determinant`` it is :math:`\log |\det D\Phi|` for the measure of that density.
 
     Examples
     --------
@@ -118,10 +125,12 @@ def density_change(
 def step_log_determinant(
     method: OneStepMethod, system: System, states: np.ndarray, step: float
 ) -> np.ndarray:
-    """log|det DPhi_h(z)| of a classical method's map at states (..., dim), shape (...).
+    r"""Logarithm of the volume that a step of a classical method makes of unit volume.
 
-    The derivative is that of the method's formulas with the system's exact Jacobian. NaN where the
-    state is not finite or the step cannot be made.
+    .. math:: \log |\det D\Phi_h(z)|
+
+    at states z (..., dim), in the shape (...). The derivative is that of the method's formulas with
+    the system's exact Jacobian. NaN where the state is not finite or the step cannot be made.
 
     Examples
     --------
@@ -135,10 +144,13 @@ def step_log_determinant(
 
 
 def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
-    """log|det| of a model's map of windows (..., window, dim), shape (...).
+    r"""Logarithm of the volume that a model's map of windows makes of unit volume.
 
-    This is the volume of the product space R^(window * dim); for a one-step model it is that of
-    phase space.
+    .. math:: \log |\det D\Phi(Z)|
+
+    for windows Z (..., window, dim), in the shape (...). This is the volume of the product space
+    :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`; for a one-step model it is that of phase
+    space.
 
     Examples
     --------

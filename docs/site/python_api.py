@@ -1,0 +1,243 @@
+"""The reference of the Python API, from the docstrings.
+
+``.. python-api:: vpintegrator.nn`` with names in its content documents these: a table of them with
+their first sentences, then each with its docstring. Names of other pages may stand in the table,
+too: those after ``:also:``. ``.. python-names:: vpintegrator`` is a table of all that a module's
+``__all__`` names, wherever it is documented; ``.. classical-methods::`` one of the methods.
+
+Names that stand in a docstring as ``Name`` become links where a page documents them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive, directives
+from docutils.statemachine import StringList
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.domains.python import PyObject
+from sphinx.util.docfields import TypedField
+from sphinx.util.nodes import make_refnode
+
+_BLOCK = re.compile(r"^\.\. python-api:: (\S+)\n((?:[ ]+\S.*\n|\n)*)", re.MULTILINE)
+_DATA = re.compile(r"^\.\. py:data:: (\S+)$", re.MULTILINE)
+_TYPE = re.compile(r"^:(?:var)?type \S+: ")
+_LITERAL = re.compile(r"(?<![`:])``([A-Z]\w*[a-z]\w*|vpintegrator(?:\.\w+)+)``")
+# the arguments of a model are those of the model; what builds its layers is not called by users
+_HIDDEN = ("Arguments", "network", "arguments_of_file")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("python-api", PythonApi)
+    app.add_directive("python-names", PythonNames)
+    app.add_directive("classical-methods", ClassicalMethods)
+    app.connect("builder-inited", _find)
+    app.connect("autodoc-process-docstring", _link, priority=600)  # after napoleon
+    app.connect("autodoc-skip-member", _skip)
+    app.connect("missing-reference", _resolve)
+    for kind in PyObject.doc_field_types:
+        # kinds are said in words, "sequence of int", in which no name is looked for but by _link
+        if isinstance(kind, TypedField):
+            kind.rolename = kind.typerolename = ""
+        if kind.name == "variable":
+            kind.label = "Attributes"  # as the docstrings call them
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class PythonApi(Directive):
+    """Documents names of a module."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec = {"also": directives.unchanged}  # noqa: RUF012
+
+    def run(self) -> list[nodes.Node]:
+        module = self.arguments[0]
+        names = [f"{module}.{name}" for name in " ".join(self.content).split()]
+        also = self.options.get("also", "").split()
+        lines = [*table([*names, *also]), *(line for name in names for line in _object(name))]
+        return _parsed(self, lines)
+
+
+class PythonNames(Directive):
+    """A table of the names of a module."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        module = importlib.import_module(self.arguments[0])
+        return _parsed(self, table([f"{module.__name__}.{name}" for name in module.__all__]))
+
+
+class ClassicalMethods(Directive):
+    """A table of all classical methods."""
+
+    def run(self) -> list[nodes.Node]:
+        return _parsed(self, methods())
+
+
+def _parsed(directive: Directive, lines: Any) -> list[nodes.Node]:
+    node = nodes.Element()
+    node.document = directive.state.document
+    content = StringList(list(lines), source=f"the docstrings ({directive.arguments})")
+    directive.state.nested_parse(content, directive.content_offset, node)
+    return node.children
+
+
+def table(names: list[str]) -> Iterator[str]:
+    """Links with the first sentences of docstrings, as a table in reStructuredText."""
+    yield from (".. list-table::", "   :widths: 36 64", "   :class: names", "")
+    for name in names:
+        thing = found(name)
+        if isinstance(thing, ModuleType) and callable(thing):
+            thing = getattr(thing, name.rpartition(".")[2])
+        elif isinstance(thing, ModuleType):
+            yield from (f"   * - ``{name}``", f"     - {first_sentence(thing)}")
+            continue
+        yield f"   * - :py:obj:`{name.rpartition('.')[2]} <{name}>`"
+        yield f"     - {first_sentence(thing)}"
+    yield ""
+
+
+def first_sentence(thing: Any) -> str:
+    """What its docstring begins with, or the comment before a constant."""
+    text = inspect.getdoc(thing) if documented_by_itself(thing) else None
+    paragraph = " ".join((text or "").partition("\n\n")[0].split())
+    at = re.search(r"\.(?= [A-Z])|\.$", paragraph)
+    sentence = paragraph[: at.end()] if at else paragraph
+    return _linked(sentence)
+
+
+def documented_by_itself(thing: Any) -> bool:
+    """Whether it has a docstring of its own, as constants have not."""
+    return isinstance(thing, ModuleType) or inspect.isclass(thing) or inspect.isroutine(thing)
+
+
+def found(name: str) -> Any:
+    """The object of a dotted name: ``vpintegrator.nn.cayley``, which is also a module's name."""
+    first, *parts = name.split(".")
+    thing: Any = importlib.import_module(first)
+    for number, part in enumerate(parts, 2):
+        try:
+            thing = getattr(thing, part)
+        except AttributeError:
+            thing = importlib.import_module(".".join(name.split(".")[:number]))
+    return thing
+
+
+def _object(name: str) -> Iterator[str]:
+    if inspect.isclass(found(name)):
+        yield from (f".. autoclass:: {name}", "   :members:", "")
+    else:
+        yield from (f".. autofunction:: {name}", "")
+
+
+def methods() -> Iterator[str]:
+    """All classical methods with what they claim, in their order."""
+    from vpintegrator.rollout import METHODS
+
+    yield from (".. list-table::", "   :header-rows: 1", "   :class: methods", "")
+    yield from ("   * - name", "     - method", "     - order", "     - keeps", "     - source")
+    for name, method in METHODS.items():
+        kept = {
+            "symplectic": method.symplectic,
+            "volume": method.volume_preserving,
+            "symmetric": method.symmetric,
+        }
+        yield f"   * - ``{name}``"
+        yield f"     - {method.title}"
+        yield f"     - {method.order}"
+        yield f"     - {', '.join(word for word, holds in kept.items() if holds) or '–'}"
+        yield f"     - {method.source}"
+    yield ""
+
+
+def documented(folder: Path) -> list[tuple[str, str]]:
+    """The full names that the pages of a folder document, each with the page."""
+    names = []
+    for page in sorted(folder.glob("*.rst")):
+        text = page.read_text(encoding="utf-8") + "\n"
+        for module, block in _BLOCK.findall(text):
+            content = [line for line in block.splitlines() if not line.strip().startswith(":")]
+            names += [(f"{module}.{name}", page.stem) for name in " ".join(content).split()]
+        names += [(name, page.stem) for name in _DATA.findall(text)]
+    return names
+
+
+def _find(app: Sphinx) -> None:
+    global _names, _pages
+    _pages = dict(documented(Path(app.srcdir) / "reference" / "api"))
+    _names = {id(found(name)): name for name in _pages}
+
+
+_names: dict[int, str] = {}  # of the documented objects by their identity
+_pages: dict[str, str] = {}
+
+
+def _linked(text: str) -> str:
+    """``Name`` as a link, where it is documented."""
+    ends = {name.rpartition(".")[2]: name for name in _pages}
+
+    def link(match: re.Match[str]) -> str:
+        name = match[1]
+        full = name if "." in name else ends.get(name)
+        known = full and ("." not in name or _canonical(full))
+        return f":py:obj:`{name} <{full}>`" if known else match[0]
+
+    return _LITERAL.sub(link, text)
+
+
+def _canonical(name: str) -> str | None:
+    """The name by which a page documents it."""
+    try:
+        return _names.get(id(found(name)))
+    except (ImportError, ValueError):
+        return None
+
+
+def _link(app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
+    code = False
+    for number, line in enumerate(lines):
+        code = code and (not line or line.startswith(" "))
+        code = code or line.rstrip().endswith("::") or line.lstrip().startswith(">>>")
+        if _TYPE.match(line):
+            lines[number] = re.sub(r"\b[A-Z]\w*[a-z]\w*\b", _class, line)
+        elif not code:
+            lines[number] = _linked(line)
+
+
+def _class(match: re.Match[str]) -> str:
+    link = _linked(f"``{match[0]}``")
+    return match[0] if link.startswith("``") else link
+
+
+def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    if name in _HIDDEN:
+        return True
+    return None
+
+
+def _resolve(
+    app: Sphinx, env: Any, node: pending_xref, content: nodes.Node
+) -> nodes.Element | None:
+    """References to a module of the package by where it is documented."""
+    if node.get("refdomain") != "py":
+        return None
+    target = node.get("reftarget", "")
+    full = _canonical(target) if target.startswith("vpintegrator.") else None
+    owner, _, member = target.rpartition(".")
+    if full is None and _canonical(owner):
+        full = f"{_canonical(owner)}.{member}"
+    page = _pages.get(full or "") or _pages.get((full or "").rpartition(".")[0])
+    if page is None:
+        return None
+    place = f"reference/api/{page}"
+    return make_refnode(app.builder, node["refdoc"], place, full, content, full)

@@ -1,0 +1,109 @@
+"""The reference of the Python API: every public name is on one page, and every model's argument."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import vpintegrator as vp
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "reference" / "api"
+FACES = (
+    "",
+    ".compiled",
+    ".data",
+    ".dynamics",
+    ".export",
+    ".models",
+    ".native",
+    ".nn",
+    ".plotting",
+    ".rollout",
+    ".rollout.classical",
+    ".rollout.diagnostics",
+    ".rollout.ensembles",
+    ".training",
+)
+
+
+@pytest.fixture
+def api(site):
+    return site("python_api")
+
+
+def test_every_public_name_is_documented_on_one_page(api):
+    pages = api.documented(PAGES)
+    objects = [id(api.found(name)) for name, _ in pages]
+    for face in FACES:
+        module = importlib.import_module(f"vpintegrator{face}")
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if isinstance(thing, ModuleType):
+                thing = getattr(thing, name, None)  # vp.rollout and vp.export can be called
+            if thing is not None:
+                assert objects.count(id(thing)) == 1, f"{module.__name__}.{name}"
+
+
+def test_every_name_on_a_page_is_there(api):
+    pages = api.documented(PAGES)
+    assert len(pages) > 190
+    assert len(dict(pages)) == len(pages)
+    for name, page in pages:
+        assert api.found(name) is not None, f"{name} on {page}"
+
+
+def test_names_that_tables_repeat_are_documented(api):
+    names = dict(api.documented(PAGES))
+    for page in PAGES.glob("*.rst"):
+        for line in re.findall(r":also: (.*)", page.read_text(encoding="utf-8")):
+            assert set(line.split()) <= set(names), page
+
+
+def test_every_page_is_in_the_index():
+    index = (PAGES / "index.md").read_text(encoding="utf-8")
+    for page in PAGES.glob("*.rst"):
+        assert f"({page.name})" in index
+        assert f"\n{page.stem}\n" in index
+
+
+def test_the_table_of_methods_has_them_all(api):
+    table = "\n".join(api.methods())
+    for name, method in vp.rollout.METHODS.items():
+        assert f"``{name}``" in table
+        assert f"- {method.source}" in table
+
+
+def test_models_say_their_arguments():
+    """Generated: all of them, with help and default."""
+    for name in vp.models.ARCHITECTURES:
+        model = vp.models.ARCHITECTURES[name]
+        said = inspect.getdoc(model)
+        for argument, field in model.Arguments.declared().items():
+            entry = re.search(rf"^{argument} : .*\n    (.*)", said, re.MULTILINE)
+            assert entry, (name, argument)
+            assert field.metadata["help"].split()[0] == entry[1].split()[0]
+
+
+def test_docstrings_link_to_names_that_pages_document(api, monkeypatch):
+    names = {"vpintegrator.nn.Coupling": "couplings", "vpintegrator.nn.cayley": "structure"}
+    monkeypatch.setattr(api, "_pages", names)
+    monkeypatch.setattr(api, "_names", {id(vp.nn.Coupling): "vpintegrator.nn.Coupling"})
+    lines = ["See ``Coupling``, ``Other``, ``vpintegrator.nn.Coupling``.", "", ">>> ``Coupling``"]
+    api._link(None, "class", "", None, None, lines)
+    link = ":py:obj:`Coupling <vpintegrator.nn.Coupling>`"
+    other = ":py:obj:`vpintegrator.nn.Coupling <vpintegrator.nn.Coupling>`"
+    assert lines == [f"See {link}, ``Other``, {other}.", "", ">>> ``Coupling``"]
+
+
+def test_first_sentences(api):
+    assert api.first_sentence(vp.nn.cayley).endswith("rotations.")
+    assert (
+        api.first_sentence(vp.nn)
+        == "Layers of neural integrators, each with its law and its source."
+    )
+    for name, _ in api.documented(PAGES):
+        assert len(api.first_sentence(api.found(name))) < 200, name
