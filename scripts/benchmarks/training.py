@@ -97,7 +97,13 @@ class Case:
 
 
 @benchmark(seconds=5.0)
-@click.option("--batch", default=16384, show_default=True, help="Windows of a first-order step.")
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    default=16384,
+    show_default=True,
+    help="Windows of a first-order step.",
+)
 def main(seconds: float, threads: int, quick: bool, batch: int) -> None:
     """Training steps in machine code, in PyTorch and in JAX."""
     click.echo(machine() + "\n")
