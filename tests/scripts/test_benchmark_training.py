@@ -1,0 +1,172 @@
+"""The benchmark of training, quickly: its tables, and that its candidates do the same work."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from tests.scripts.conftest import BENCHMARKS
+from vpintegrator.training.residuals import ParameterVector
+
+RECORD = BENCHMARKS.parents[1] / "docs" / "benchmarks.md"
+# seconds whose shares and ratios have few digits
+TIMES = {"eager": 0.5, "jax": 0.25, "plain": 0.2, "compiled": 0.1}
+TIMES |= {"kernel": 0.06, "jacobian": 0.03, "normal": 0.07}
+
+
+@pytest.fixture
+def training(script, compiler, monkeypatch):
+    """The script as a module, as if JAX were not installed; a layer of the network, not three."""
+    monkeypatch.setitem(sys.modules, "jax_transformer", None)
+    module = script("training")
+    monkeypatch.setitem(module.MODELS, "published vpt", small)
+    return module
+
+
+def small(**options):
+    return vp.models.VolumePreservingTransformer(
+        dim=3,
+        prediction_window=3,
+        depth=1,
+        feed_forward="triangular",
+        weighting="arbitrary",
+        **options,
+    )
+
+
+@pytest.fixture
+def timed(training, monkeypatch):
+    """The same with a peer in JAX, and with times that are known."""
+    monkeypatch.setattr(training, "_jax_step", lambda case: lambda: None)
+    monkeypatch.setattr(training, "time_together", lambda candidates, seconds: TIMES)
+    monkeypatch.setattr(training, "least_seconds", lambda *_: 0.02)
+    # 20 ms for a triangle of J^T J: 60^2 / 2 sums over 32 windows of 9 numbers
+    monkeypatch.setattr(training, "peak", lambda dtype: 60**2 * 32 * 9 / 0.02)
+    return training
+
+
+def run(training, *options):
+    result = CliRunner().invoke(training.main, ["--quick", "--seconds", "0", *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_tables(training, script):
+    figure = script("record_figure")
+    found = figure.tables(run(training, "--markdown"))
+    steps, jacobians, iterations = found.values()
+    assert next(iter(found)) == "A first-order step, 64 windows"
+    assert [row["dtype"] for row in steps] == ["float64", "float32"]
+    assert [row["windows"] for row in (*jacobians, *iterations)] == ["32", "32"]
+    assert {row["model"] for row in (*steps, *jacobians, *iterations)} == {"published vpt"}
+    assert {row["parameters"] for row in (*steps, *iterations)} == {"60"}
+    # nothing is said of a peer that is not installed
+    assert all(row["jax"] == row["jax / compiled"] == "" for row in steps)
+
+    ratios = []
+    for row in (*steps, *jacobians, *iterations):
+        for column in row:
+            peer, _, ours = column.partition(" / ")
+            if ours and row[peer]:
+                quotient = figure.seconds(row[peer]) / figure.seconds(row[ours])
+                ratios.append(float(row[column].removesuffix(" x").replace(",", "")))
+                # times and ratio have three digits each
+                assert ratios[-1] == pytest.approx(quotient, rel=0.016)
+    assert len(ratios) == 5
+
+
+def test_ratios_and_shares_of_known_times(timed):
+    lines = [line for line in run(timed).splitlines() if line.startswith("published vpt")]
+    rows = [[cell.strip() for cell in line.split("  ") if cell] for line in lines]
+    step = ["60", "500 ms", "250 ms", "100 ms", "5 x", "2.5 x", "60%", "20%", "4.0%"]
+    jacobian = ["32", "500 ms", "100 ms", "5 x", "20%"]
+    iteration = ["60", "32", "500 ms", "200 ms", "100 ms", "5 x", "2 x"]
+    assert [row[1:] for row in rows] == [
+        ["float64", *step],
+        ["float32", *step],
+        jacobian,
+        [*iteration, "30%", "40%", "30%", "50%"],
+    ]
+
+
+def test_the_record_has_these_columns_and_its_figure_draws_them(timed, script):
+    figure, text = script("record_figure"), RECORD.read_text(encoding="utf-8")
+    place, output = script("all").place("training"), run(timed, "--markdown")
+    recorded, found = figure.tables(place.search(text)[0]), figure.tables(output)
+    for (old, old_rows), (new, rows) in zip(recorded.items(), found.items(), strict=True):
+        assert old.partition(",")[0] == new.partition(",")[0]
+        # a record may leave columns out
+        assert list(old_rows[0]) == [column for column in rows[0] if column in old_rows[0]]
+    drawn = figure.draw(place.sub(lambda _: f"\n{output}\n", text))
+    panel = next(axes for axes in drawn.axes if "first-order" in axes.get_title())
+    times = {line.get_label(): line.get_xdata().tolist() for line in panel.lines}
+    assert times == {"vpintegrator": [0.1], "eager PyTorch": [0.5], "JAX": [0.25]}
+
+
+def test_the_record_is_of_these_networks(script):
+    text = script("all").place("training").search(RECORD.read_text(encoding="utf-8"))[0]
+    tables = script("record_figure").tables(text).values()
+    rows = [row for table in tables for row in table if "parameters" in row]
+    assert {row["model"]: int(row["parameters"]) for row in rows} == {
+        name: sum(p.numel() for p in make(dtype=torch.float64).parameters())
+        for name, make in script("training").MODELS.items()
+    }
+
+
+def test_the_eager_step_is_that_of_machine_code(training, monkeypatch):
+    models, optimizers, name = [], [], "published vpt"
+
+    def kept(make, found):
+        return lambda *given, **options: found.append(make(*given, **options)) or found[-1]
+
+    def three_calls(candidates, seconds):
+        for _ in range(3):
+            candidates["eager"]()
+            candidates["compiled"]()
+        return TIMES
+
+    monkeypatch.setitem(training.MODELS, name, kept(training.MODELS[name], models))
+    monkeypatch.setattr(training, "Adam", kept(training.Adam, optimizers))
+    monkeypatch.setattr(training, "time_together", three_calls)
+    case = training.Case(name, torch.float64, 8)
+    before = ParameterVector(case.model).read()
+    training._first_order(case, 0.0)
+    (optimizer,), (_, eager) = optimizers, models
+    assert optimizer.residuals.compiled is not None
+    change = optimizer.parameters.detach() - before
+    assert 1e-6 < change.abs().max() < 4e-6  # three steps of the rate 1e-6
+    torch.testing.assert_close(ParameterVector(eager).read() - before, change, rtol=1e-6, atol=0)
+
+
+def test_the_step_in_jax_is_that_of_pytorch(script):
+    pytest.importorskip("jax", reason="jax is in the extra bench")
+    torch.manual_seed(0)
+    model = small()
+    inputs, targets = torch.randn(2, 8, 3, 3, dtype=torch.float64)
+    case = SimpleNamespace(name="published vpt", model=model, inputs=inputs, targets=targets)
+    step = script("training")._jax_step(case)
+    optimizer, expected = torch.optim.Adam(model.parameters(), lr=1e-6), []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = (model(inputs) - targets).square().mean()
+        loss.backward()
+        optimizer.step()
+        expected.append(loss.item())
+    # a step changes the loss by some millionths
+    assert [step() for _ in range(3)] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--batch", "0"], ["--batch", "many"], ["--seconds", "-1"], ["--threads", "0"], ["--quik"]],
+    ids=" ".join,
+)
+def test_mistakes(training, arguments):
+    result = CliRunner().invoke(training.main, arguments)
+    assert result.exit_code == 2
+    *usage, sentence = result.output.splitlines()
+    assert sentence.startswith("Error: ") and arguments[0] in sentence
+    assert usage[0].startswith("Usage: ") and not any(line.startswith("Error") for line in usage)
