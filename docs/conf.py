@@ -62,6 +62,7 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # systems are Markdown with formulas
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the sections of a docstring say shapes and units, which types cannot

@@ -20,6 +20,7 @@ FACES = (
     "export",
     "models",
     "nn",
+    "notebook",
     "plotting",
     "rollout",
     "rollout.diagnostics",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vpintegrator import hdf5 as hdf5
     from vpintegrator import models as models
     from vpintegrator import nn as nn
+    from vpintegrator import notebook as notebook
     from vpintegrator import plotting as plotting
     from vpintegrator import threads as threads
     from vpintegrator import training as training

@@ -21,6 +21,7 @@ FACES = (
     "models",
     "native",
     "nn",
+    "notebook",
     "plotting",
     "rollout",
     "rollout.classical",

@@ -1,6 +1,7 @@
 """The data module: recipes, generation of trajectories with SciPy, HDF5 files, windows."""
 
 from vpintegrator.catalogue import list_recipes
+from vpintegrator.data.component_ranges import Ranges, ranges
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.generation import generate
@@ -16,6 +17,7 @@ __all__ = [
     "Dataset",
     "ExtendedDataset",
     "Observation",
+    "Ranges",
     "Recipe",
     "Split",
     "Stratification",
@@ -25,5 +27,6 @@ __all__ = [
     "list_recipes",
     "load_recipe",
     "open_dataset",
+    "ranges",
     "windows",
 ]

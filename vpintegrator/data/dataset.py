@@ -22,6 +22,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError, printable
 from vpintegrator.reading import Guarded, StoredGroup, open_hdf5
+from vpintegrator.rich_display import RichDisplay
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from vpintegrator.data.loading import WindowDataset
 
 
-class Dataset:
+class Dataset(RichDisplay, by="dataset"):
     """A dataset on disk; states are read when asked for. Made by :func:`open_dataset`.
 
     Attributes

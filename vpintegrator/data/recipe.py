@@ -25,6 +25,7 @@ from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver
 from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.dynamics.varied_solve import ScaledFlow, solve_varied
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.rich_display import RichDisplay
 from vpintegrator.toml import check_keys, read_toml, toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
@@ -35,7 +36,7 @@ _SPREAD_SAMPLE = 256  # trajectories from which the spread of the components is 
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(RichDisplay, by="recipe"):
     """What it takes to make a dataset again.
 
     Attributes
@@ -125,6 +126,15 @@ class Recipe:
                     f"{where}, [stratified]: the invariant would depend on "
                     f"{', '.join(self.vary.parameters)}, which vary; leave one of both out"
                 )
+
+    def __repr__(self) -> str:
+        groups = ", ".join(f"{number:,} {group}" for group, number in self.trajectories.items())
+        varied = "" if self.vary is None else f", {', '.join(self.vary.ranges)} vary"
+        solver = f", {self.method} at {self.rtol:g}" if self.is_solved else ""
+        return (
+            f"<Recipe {self.system.name}: {groups} trajectories of {self.steps:,} steps of "
+            f"{self.step:g}{varied}{solver}, seed {self.seed}>"
+        )
 
     @cached_property
     def varied(self) -> VariedEquations | None:

@@ -37,6 +37,7 @@ from vpintegrator.dynamics.state_function import (
 )
 from vpintegrator.dynamics.trial import Point, Trial
 from vpintegrator.errors import InputError
+from vpintegrator.rich_display import RichDisplay
 from vpintegrator.toml import check_keys, read_toml
 
 if TYPE_CHECKING:
@@ -45,13 +46,14 @@ if TYPE_CHECKING:
 _LONGEST_TEXT = 20_000
 _LARGEST_DEFAULT = 10**15
 _LONGEST_NAME = 100
+_FEW = 3  # numbers of a list that stand in a line
 _RETURNS = 10  # steps of a trajectory of a return map, unless a recipe says otherwise
 _TOLERANCE = 1e-13  # of the solutions of return maps
 ENERGY = "energy"  # a parameter of return maps
 _DEFAULTS = {"step": float, "steps": int, "time": float}
 
 
-class System:
+class System(RichDisplay, by="system"):
     """A system of ordinary differential equations, or a map, described by a TOML text.
 
     Where the equations depend on time, it is the last component of the state, with t' = 1 (the
@@ -543,7 +545,7 @@ class System:
         return _again, (self.text, self.name, json.dumps(self.definitions), self._source)
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{k}={v}" for k, v in self.parameters.items())
+        values = ", ".join(f"{k}={_in_short(v)}" for k, v in self.parameters.items())
         return (
             f"<System {self.name}: {self.title}, dim {self.dim}{', ' + values if values else ''}>"
         )
@@ -633,6 +635,14 @@ def _within_reach(source: str) -> Iterator[None]:
             f"{source}: the derivatives of the equations have a constant that is too large, or no "
             "real number"
         ) from None
+
+
+def _in_short(value: Any) -> str:
+    """A parameter; of a long list the first numbers."""
+    if not isinstance(value, list):
+        return str(value)
+    more = f", ... {len(value)} in all" if len(value) > _FEW else ""
+    return f"[{', '.join(map(str, value[:_FEW]))}{more}]"
 
 
 def _matrix(rows: Sequence[Mapping[int, Number]]) -> np.ndarray:

@@ -11,6 +11,7 @@ import textwrap
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 import sympy
@@ -44,21 +45,28 @@ def equations_unicode(system: System, width: int = 100) -> str:
     return _stacked(blocks)
 
 
-def equations_latex(system: System) -> str:
-    """The same as a LaTeX ``align*`` environment."""
+def equations_latex(system: System, environment: str = "align*") -> str:
+    """The same as a LaTeX environment: ``align*``, or ``aligned`` between dollars."""
     system = system.flow or system
     if system.equations.stages:
         rows = _stages_latex(system)
+        count = len(rows)
     elif _by_array(system):
         slope = r"\frac{{\partial H}}{{\partial {}_{{i}}}}"
         rows = _rows(system, _latex, _dotted_latex, slope)
+        count = len(rows)
     else:
         rows = [
             (sympy.latex(sympy.Symbol(name)), sympy.latex(right))
             for name, right in _Written(system).rows
         ]
-    lines = " \\\\\n".join(f"{name} &= {right}" for name, right in rows)
-    return f"\\begin{{align*}}\n{lines}\n\\end{{align*}}"
+        count = system.phase_dim + system.is_hamiltonian
+    most = _SHOWN + system.is_hamiltonian
+    lines = [f"{name} &= {right}" for name, right in rows[:most]]
+    if (more := count - most) > 0:
+        lines.append(rf"& \;\text{{and {more} more}}")
+    inside = " \\\\\n".join(lines)
+    return f"\\begin{{{environment}}}\n{inside}\n\\end{{{environment}}}"
 
 
 def invariants_unicode(system: System, width: int = 100) -> str:
@@ -141,6 +149,44 @@ def symmetries_unicode(system: System) -> list[str]:
     ]
 
 
+def symmetries_latex(system: System) -> list[str]:
+    """The same images in LaTeX: ``(q, p) \\mapsto (q, - p)``, array by array of a large system."""
+    if system.flow is None and _by_array(system):
+        table, lengths = _file(system)
+        time = {} if system.time is None else {system.time: f"-{system.time}"}
+        return [
+            r",\; ".join(
+                rf"{_latex(name, lengths)} \mapsto {_latex(text, lengths)}"
+                for key, images in (entry | time).items()
+                for name, text in _named(system, {key: images})
+            )
+            for entry in table.get("reversing_symmetry", [])
+        ]
+    symbols = [sympy.Symbol(name) for name in map(_indexed, system.components)]
+    before = ", ".join(map(sympy.latex, symbols))
+    return [
+        rf"({before}) \mapsto ({', '.join(map(sympy.latex, _image(rho, symbols)))})"
+        for rho in system.reversing_symmetries
+    ]
+
+
+def _image(rho: Any, symbols: list[sympy.Symbol]) -> list[sympy.Expr]:
+    return [
+        sympy.Add(*(_number(c) * z for c, z in zip(row, symbols, strict=True) if c)) for row in rho
+    ]
+
+
+def _number(value: float) -> sympy.Expr:
+    """A fraction where it is a simple one."""
+    near = Fraction(float(value)).limit_denominator(100)
+    return sympy.Rational(near) if float(near) == value else sympy.Float(float(value), 6)
+
+
+def _indexed(name: str) -> str:
+    """``q[0]`` as SymPy takes it for a symbol with an index."""
+    return name.replace("[", "_").rstrip("]")
+
+
 class _Written:
     """The formulas of a system in SymPy, with names for parameters."""
 
@@ -159,9 +205,9 @@ class _Written:
 
     @property
     def rows(self) -> list[tuple[str, sympy.Expr]]:
-        """Names, those of derivatives with a dot, and right-hand sides."""
+        """Names, those of derivatives with a dot, and right-hand sides: as many as are shown."""
         field = list(zip(self.components, self._exact.vector_field, strict=False))
-        field = field[: self._exact.clock]  # that of the time is 1
+        field = field[: self._exact.clock][:_SHOWN]  # that of the time is 1
         first = [] if self.hamiltonian is None else [("H", self.hamiltonian)]
         return first + [(_marked(name, "dot"), self._sympy(value)) for name, value in field]
 

@@ -22,11 +22,12 @@ from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
+from vpintegrator.rich_display import RichDisplay
 
 _SEEN = 64  # states of those that a model is adapted to
 
 
-class Integrator(nn.Module):
+class Integrator(RichDisplay, nn.Module, by="model"):
     """A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
@@ -440,8 +441,9 @@ class Integrator(nn.Module):
     def extra_repr(self) -> str:
         return (
             f"dim={self.dim}, window={self.window}, prediction_window={self.prediction_window}, "
-            f"volume_preserving={self.volume_preserving}, "
-            f"reversing_symmetries={len(self.reversing_symmetries)}"
+            f"volume_preserving={self.volume_preserving}, symplectic={self.symplectic}, "
+            f"reversing_symmetries={len(self.reversing_symmetries)}, "
+            f"parameters={sum(parameter.numel() for parameter in self.parameters())}"
         )
 
 

@@ -146,14 +146,13 @@ def markdown_table(report: Report) -> str:
     >>> "RK4" in vp.plotting.markdown_table(report)
     True
     """
-    layout = _layout(report, _WIDTH)
-    headers = [markdown(" ".join(column.header).strip()) for column in layout.columns]
+    titles, rows, left_out = printed(report)
     lines = [
-        "| " + " | ".join(headers) + " |",
-        "|" + "|".join(["---"] + ["---:"] * (len(headers) - 1)) + "|",
+        "| " + " | ".join(map(markdown, titles)) + " |",
+        "|" + "|".join(["---"] + ["---:"] * (len(titles) - 1)) + "|",
     ]
-    lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in layout.rows()]
-    below = markdown(" ".join(notes(report, layout.left_out)))
+    lines += ["| " + " | ".join(map(markdown, row)) + " |" for row in rows]
+    below = markdown(" ".join(notes(report, left_out)))
     return f"{markdown(title(report))}\n\n" + "\n".join(lines) + f"\n\n{below}\n"
 
 
@@ -193,6 +192,13 @@ def latex_table(report: Report) -> str:
             "",
         ]
     )
+
+
+def printed(report: Report) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+    """Titles of columns, rows of cells, and the names of columns left out for want of width."""
+    layout = _layout(report, _WIDTH)
+    titles = [" ".join(column.header).strip() for column in layout.columns]
+    return titles, layout.rows(), layout.left_out
 
 
 def title(report: Report) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
+from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.diagnostics.diagnostic import Column
 from vpintegrator.rollout.diagnostics.divergence import divergence_times, extent_of
 from vpintegrator.rollout.diagnostics.invariants import ENDINGS, InvariantError
@@ -38,7 +39,7 @@ class Summary(SimpleNamespace):
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(RichDisplay, by="report"):
     """Several methods beside a reference, from the same initial states.
 
     Made by :func:`vpintegrator.compare` or :func:`vpintegrator.open_rollout`.

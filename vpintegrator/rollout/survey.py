@@ -16,6 +16,7 @@ from vpintegrator.argument_values import whole_number
 from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5
 from vpintegrator.reading import is_hdf5_of, open_hdf5
+from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.report import Report
 
@@ -34,7 +35,7 @@ QUANTITIES = {
 
 
 @dataclass(frozen=True)
-class Survey:
+class Survey(RichDisplay, by="survey"):
     """Errors of methods over steps and parameters, all combinations of the values given.
 
     Made by :func:`vpintegrator.rollout.survey` or :func:`vpintegrator.rollout.open_survey`.
@@ -66,6 +67,13 @@ class Survey:
     methods: dict[str, str]
     learned: list[str]
     values: dict[str, np.ndarray]
+
+    def __repr__(self) -> str:
+        count = len(next(iter(self.conditions.values())))
+        return (
+            f"<Survey {self.title}: {', '.join(self.methods)} at {count:,} combinations of "
+            f"{', '.join(self.conditions)}, to t = {self.time:g}>"
+        )
 
     def table(self) -> list[dict[str, Any]]:
         """A row for each combination and method; numbers at full precision."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from vpintegrator.argument_values import check, positive, whole
 from vpintegrator.errors import InputError
+from vpintegrator.rich_display import RichDisplay
 
 DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")
@@ -27,7 +28,7 @@ _MANY, _EARLY, _WORSE = 50, 0.2, 1.1
 
 
 @dataclass
-class History:
+class History(RichDisplay, by="history"):
     """How a training went. Errors are relative, ||predicted - true|| / ||true|| over new states.
 
     Those of validation and test are one window ahead, of exact windows. That of training is what

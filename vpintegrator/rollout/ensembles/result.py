@@ -17,6 +17,7 @@ from vpintegrator.dynamics.state_file import write_header
 from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5, write_words
 from vpintegrator.reading import LARGEST_UNSTORED, StoredGroup, is_hdf5_of, open_hdf5
+from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import MOST_CELLS, EnsemblePlan
 from vpintegrator.rollout.rotation import REGULAR
@@ -25,7 +26,7 @@ FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
 
 
 @dataclass(frozen=True)
-class EnsembleStatistics:
+class EnsembleStatistics(RichDisplay, by="ensemble"):
     """Statistics of very many trajectories of one map.
 
     Made by :func:`vpintegrator.rollout.ensemble` or :func:`vpintegrator.rollout.open_ensemble`.
@@ -71,6 +72,13 @@ class EnsembleStatistics:
     left: np.ndarray
     rotation: np.ndarray | None = None
     change: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        stayed = f"{100 * self.confined[-1]:.4g} % stayed"
+        return (
+            f"<EnsembleStatistics {self.system.name}: {self.name}, {len(self.left):,} trajectories "
+            f"of {self.plan.steps:,} steps of {self.step:g}, {stayed}>"
+        )
 
     @property
     def system(self) -> System:

@@ -1,0 +1,64 @@
+"""The same outside of notebooks: for a page of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vpintegrator.errors import InputError
+from vpintegrator.rich_display import RichDisplay
+
+
+def html(thing: Any) -> str:
+    """What a notebook shows of a dataset, recipe, model, history, report, ensemble or survey.
+
+    Parameters
+    ----------
+    thing
+        The object.
+
+    Returns
+    -------
+    str
+        A ``div`` with nothing outside of it: figures are in it as PNG. There are no scripts.
+
+    Raises
+    ------
+    InputError
+        If there is nothing of the kind, or its file is gone or damaged.
+
+    Examples
+    --------
+    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
+    >>> "AdditiveCoupling" in vp.notebook.html(model)
+    True
+    """
+    return _written(thing, "html")
+
+
+def markdown(thing: Any) -> str:
+    """What a notebook shows of a system: Markdown with LaTeX between dollars.
+
+    Parameters
+    ----------
+    thing
+        The system.
+
+    Raises
+    ------
+    InputError
+        If it is no system.
+
+    Examples
+    --------
+    >>> text = vp.notebook.markdown(vp.load_system("pendulum"))
+    >>> "\\\\frac{\\\\partial H}" in text or "\\\\dot{q}" in text
+    True
+    """
+    return _written(thing, "markdown")
+
+
+def _written(thing: Any, name: str) -> str:
+    text = thing.in_format(name) if isinstance(thing, RichDisplay) else None
+    if text is None:
+        raise InputError(f"nothing is known of how to show a {type(thing).__name__} as {name}")
+    return text

@@ -1,0 +1,112 @@
+"""A model in a notebook: its architecture, what it keeps, its layers, what it was trained for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.nn.reversible import Reversible
+from vpintegrator.notebook.page import facts, folded, heading, table, whole
+from vpintegrator.reading import read_json
+
+_SHOWN = 40  # layers
+
+
+def html(model: Integrator) -> str:
+    """What it is and keeps, a table of its layers, and the nesting of all modules folded below."""
+    layers = list(layers_of(model.core))
+    shown = [(str(n), *_row(layer)) for n, layer in enumerate(layers[:_SHOWN], start=1)]
+    if len(layers) > _SHOWN:
+        rest = sum(_parameters(layer) for layer in layers[_SHOWN:])
+        shown.append(("", f"and {len(layers) - _SHOWN:,} more", "", "", f"{rest:,}"))
+    return whole(
+        heading(type(model).__name__, model.description),
+        facts(
+            [
+                ("parameters", f"{_parameters(model):,}"),
+                ("keeps", _kept(model)),
+                ("arguments", _arguments(model)),
+                ("numbers", _numbers(model)),
+                *_trained(model),
+            ]
+        ),
+        table(("", "layer", "arguments", "keeps", "parameters"), shown, words=4),
+        folded("all modules", repr(model)),
+    )
+
+
+def layers_of(core: nn.Module) -> Iterator[nn.Module]:
+    """The layers one after the other, of the psi of a reversible map."""
+    if isinstance(core, Reversible):
+        yield from layers_of(core.psi)
+    elif isinstance(core, nn.Sequential):
+        yield from core
+    else:
+        yield core
+
+
+def _parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _row(layer: nn.Module) -> tuple[str, str, str, str]:
+    laws = {"volume_preserving": "volume", "symplectic": "dq dp"}
+    claims = {words: getattr(layer, name, None) for name, words in laws.items()}
+    kept = ", ".join(words for words, holds in claims.items() if holds)
+    return type(layer).__name__, layer.extra_repr(), kept or "–", f"{_parameters(layer):,}"
+
+
+def _kept(model: Integrator) -> str:
+    windows = " of windows" if model.window > 1 else ""
+    symmetries = len(model.reversing_symmetries)
+    traits = {
+        f"volume{windows}": model.volume_preserving,
+        "volume in the coordinates of its chart": model.measure_preserving
+        and not model.volume_preserving,
+        f"the symplectic form dq dp{windows}": model.symplectic,
+        f"{symmetries} reversing {'symmetry' if symmetries == 1 else 'symmetries'}": symmetries,
+    }
+    words = ", ".join(name for name, holds in traits.items() if holds)
+    return f"{words}: exactly, by construction" if words else "nothing by construction"
+
+
+def _arguments(model: Integrator) -> str:
+    """But for matrices, which would fill the page."""
+    plain = {
+        n: v for n, v in model.arguments.items() if v is None or not isinstance(v, list | dict)
+    }
+    return ", ".join(f"{name} = {value}" for name, value in plain.items())
+
+
+def _numbers(model: Integrator) -> str:
+    kind = str(model.shift.dtype).removeprefix("torch.")
+    return f"{kind} on {model.shift.device}"
+
+
+def _trained(model: Integrator) -> Iterator[tuple[str, Any]]:
+    """What its metadata say, where these come from a training."""
+    metadata = model.metadata
+    yield "trained for", metadata.get("system_name", "not trained")
+    if "parameters" in metadata:
+        values = _read(metadata["parameters"])
+        yield "with", ", ".join(f"{name} = {value}" for name, value in values.items())
+    if "step" not in model.conditions:
+        yield "step", metadata.get("step")
+    for name, (low, high) in model.conditions.items():
+        yield f"family: {name}", f"{low:.6g} to {high:.6g}"
+    training = _read(metadata.get("training", "{}"))
+    error = training.get("test_error")
+    if isinstance(error, float):
+        yield "test error", f"{error:.3g}, by {training.get('optimizer', 'an unknown optimizer')}"
+
+
+def _read(text: str) -> dict[str, Any]:
+    """JSON of the metadata; nothing where somebody has written something else."""
+    try:
+        return read_json(text, "metadata")
+    except InputError:
+        return {}

@@ -1,0 +1,23 @@
+"""A report in a notebook: its table, and the overview that vp-plot draws."""
+
+from __future__ import annotations
+
+from vpintegrator.notebook.figures import drawn
+from vpintegrator.notebook.page import folded, heading, table, whole
+from vpintegrator.plotting.figures.overview import OVERVIEW
+from vpintegrator.plotting.scene import Scene
+from vpintegrator.plotting.style import PAPER
+from vpintegrator.plotting.tables import notes, printed, title
+from vpintegrator.rollout import Report
+
+
+def html(report: Report) -> str:
+    """The table of vp-rollout, learned methods in bold, what its numbers are, and the figure."""
+    titles, rows, left_out = printed(report)
+    kinds = [run.kind for run in report.runs.values()]
+    return whole(
+        heading(title(report)),
+        table(titles, rows, strong=lambda row: kinds[row] == "learned"),
+        folded("what the numbers are", "\n".join(notes(report, left_out))),
+        drawn(OVERVIEW, Scene(report, PAPER), f"Overview: {title(report)}"),
+    )
