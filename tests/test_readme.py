@@ -53,7 +53,11 @@ def test_the_python_of_a_document(path, tmp_path, monkeypatch):
         exec(compile(code, path.name, "exec"), names)
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *DOCUMENTS], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / "README.md", *DOCUMENTS, *sorted(ROOT.glob("docs/theory/*.md"))],
+    ids=lambda path: path.name,
+)
 def test_every_folder_and_file_named_exists(path):
     for target in re.findall(r"\]\(([\w/.-]+)\)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
