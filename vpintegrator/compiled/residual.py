@@ -129,7 +129,7 @@ class CompiledResidual(Awaited[Compilation]):
     def gradient(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same sums of squares, and J^T r: half the gradient of the first of them."""
+        """The same sums of squares, and :math:`J^T r`: half the gradient of the first."""
         self._set(vector)
 
         def work(problem: _Problem, part: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +150,10 @@ class CompiledResidual(Awaited[Compilation]):
         targets: np.ndarray,
         matrix: SymmetricMatrix | None = None,
     ) -> tuple[SymmetricMatrix, np.ndarray]:
-        """J^T J (parameter, parameter) and J^T r; the former in ``matrix``, if one is given."""
+        """:math:`J^T J` (parameter, parameter) and :math:`J^T r`.
+
+        The former is in ``matrix``, if one is given.
+        """
         if matrix is None:
             matrix = SymmetricMatrix(len(self._trained), self.dtype, self.threads)
         else:

@@ -15,7 +15,11 @@ _WORTH = 256  # rows of a matrix from which on another thread pays
 
 
 class SymmetricMatrix:
-    """J^T J, summed up, and a factor U of J^T J + damping = U^T U, in one array.
+    r"""The matrix of damped normal equations, summed up, and its Cholesky factor, in one array.
+
+    .. math:: A = J^T J, \qquad A + \mu I = U^T U
+
+    for a damping :math:`\mu`.
 
     Half as much arithmetic as a product of matrices, which does not know that the result is
     symmetric, and with the widest vectors of the machine, which not every BLAS knows. The array is
@@ -62,7 +66,7 @@ class SymmetricMatrix:
         self.array.fill(0)
 
     def add(self, jacobian: np.ndarray, residuals: np.ndarray, gradient: np.ndarray) -> None:
-        """Add J^T J to the matrix, and J^T r to a gradient.
+        """Add :math:`J^T J` to the matrix, and :math:`J^T r` to a gradient.
 
         Parameters
         ----------
@@ -92,7 +96,7 @@ class SymmetricMatrix:
         )
 
     def solve(self, right: np.ndarray) -> np.ndarray:
-        """(J^T J + damping)^-1 times a vector (count,), with the factor that was found last."""
+        r""":math:`(J^T J + \mu I)^{-1}` times a vector (count,), with the last factor found."""
         solution = right.copy()
         self._library.solve(
             pointer(self.array),

@@ -37,7 +37,8 @@ class Family:
 
     The components that the extended state (z, k) has beyond the state are, where the vector field
     is linear in them, its coefficients, each times the step: of the free rigid body
-    h (1/I3 - 1/I2) and h (1/I1 - 1/I3). Otherwise they are the conditions themselves.
+    :math:`h (1/I_3 - 1/I_2)` and :math:`h (1/I_1 - 1/I_3)`. Otherwise they are the conditions
+    themselves.
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ class Family:
     coefficients
         The further components k as expressions of the conditions, ``z[0]``, ``z[1]``, ...
     rates
-        Numbers of those components of an extended state without which nothing moves: k = h c.
+        Numbers of those components of an extended state without which nothing moves:
+        :math:`k = h c`.
     extended
         The autonomous system of states (z, k), whose map over a step of one is that of the system
         over the step in k.

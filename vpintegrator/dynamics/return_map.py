@@ -20,10 +20,10 @@ def return_map(
     crossings: int = 1,
     return_times: bool = False,
 ) -> System:
-    """The map of a flow from a section back to it, as a discrete system.
+    r"""The map of a flow from a section back to it, as a discrete system.
 
     Its text is that of the flow with a table ``[return_map]``. Of a Hamiltonian flow its states are
-    canonical, and it keeps the form dq dp exactly.
+    canonical, and it keeps the form :math:`dq \wedge dp` exactly.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def solve(
     atol: float = 1e-12,
     progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
-    """Solve z' = f(z) from many initial states, or iterate a map.
+    r"""Solve :math:`\dot z = f(z)` from many initial states, or iterate a map.
 
     Parameters
     ----------

@@ -54,10 +54,12 @@ _DEFAULTS = {"step": float, "steps": int, "time": float}
 
 
 class System(RichDisplay, by="system"):
-    """A system of ordinary differential equations, or a map, described by a TOML text.
+    r"""A system of ordinary differential equations, or a map, described by a TOML text.
 
-    Where the equations depend on time, it is the last component of the state, with t' = 1 (the
-    extended phase space), so that the system is autonomous like any other.
+    .. math:: \dot z = f(z), \qquad \text{or} \qquad z_{n+1} = M(z_n)
+
+    Where the equations depend on time, it is the last component of the state, with
+    :math:`\dot t = 1` (the extended phase space), so that the system is autonomous like any other.
 
     A discrete system is a map that is iterated, with ``map`` instead of ``vector_field``; its step
     is 1, and its time counts iterations.
@@ -92,10 +94,11 @@ class System(RichDisplay, by="system"):
     divergence_free
         Whether the flow, or the map, preserves phase-space volume.
     is_canonical
-        Whether it keeps the form dq dp of states (q, p): Hamiltonian flows, and symplectic maps.
+        Whether it keeps the form :math:`dq \wedge dp` of states (q, p): Hamiltonian flows, and
+        symplectic maps.
     reversing_symmetries
-        Matrices rho, (dim, dim), with f(rho z) = -rho f(z) and rho rho = identity; of a map M,
-        rho M rho M = identity.
+        Matrices :math:`\rho`, (dim, dim), with :math:`f(\rho z) = -\rho f(z)` and
+        :math:`\rho^2 = I`; of a map M, :math:`\rho M \rho M = \mathrm{id}`.
     bodies
         How many bodies the state is of and which of their translations, rotations and permutations
         are symmetries, a :class:`Bodies`; None where the file declares none.
@@ -467,7 +470,7 @@ class System(RichDisplay, by="system"):
         return state
 
     def vector_field(self, state: Any) -> Any:
-        """Right-hand side f(z), shape (..., dim)."""
+        """Right-hand side :math:`f(z)`, shape (..., dim)."""
         return self._field(state)
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
@@ -478,7 +481,7 @@ class System(RichDisplay, by="system"):
         return result
 
     def jacobian(self, state: Any) -> Any:
-        """Matrix df_i/dz_j, shape (..., dim, dim)."""
+        r"""Matrix :math:`\partial f_i / \partial z_j`, shape (..., dim, dim)."""
         positions, entries = self._jacobian
         return as_matrices(entries(state), positions, self.dim)
 
@@ -503,7 +506,7 @@ class System(RichDisplay, by="system"):
         return self._hamiltonian(state)
 
     def divergence(self, state: Any) -> Any:
-        """Sum of df_i/dz_i, shape (...)."""
+        r"""Divergence :math:`\sum_i \partial f_i / \partial z_i`, shape (...)."""
         self.require_vector_field("the divergence")
         return self._divergence(state)
 

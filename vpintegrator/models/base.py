@@ -28,22 +28,23 @@ _SEEN = 64  # states of those that a model is adapted to
 
 
 class Integrator(RichDisplay, nn.Module, by="model"):
-    """A network that steps a window of states forward in time.
+    r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
     ``prediction_window`` time steps later; the last ``prediction_window`` rows are new.
 
-    States enter the network as (z - shift) / scale and leave it the other way round. This is a
+    States enter the network as :math:`(z - \text{shift}) / \text{scale}` and leave it the other way
+    round. This is a
     conjugation, so it changes neither the determinant nor the inverse nor the reversibility. With a
     ``chart`` z are the components of that chart, of which the volume (or symplectic form) is kept:
     the volume of states only where the chart keeps it.
 
-    With ``reversing_symmetries`` the map is psi R psi^-1 R, reversible for every one of them (see
-    ``vpintegrator.nn.Reversible``), where psi is the network on normalised windows; where there are
-    several reversing symmetries it must commute with their products.
+    With ``reversing_symmetries`` the map is :math:`\psi R \psi^{-1} R`, reversible for every one of
+    them (see ``vpintegrator.nn.Reversible``), where :math:`\psi` is the network on normalised
+    windows; where there are several reversing symmetries it must commute with their products.
 
-    A class of models names its arguments, a dataclass ``Arguments``, and builds its psi from them
-    in ``network``; or psi is given here.
+    A class of models names its arguments, a dataclass ``Arguments``, and builds its :math:`\psi`
+    from them in ``network``; or ``psi`` is given here.
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         ``dim``, ``window``, ``prediction_window``: components of a state, time steps read, time
         steps predicted (window by default).
 
-        ``reversing_symmetries``: matrices rho (dim, dim) with f(rho z) = -rho f(z); for psi with an
+        ``reversing_symmetries``: matrices :math:`\rho` (dim, dim) with
+        :math:`f(\rho z) = -\rho f(z)`; for ``psi`` with an
         explicit inverse only.
 
         ``periodic``: components that are angles, by number, with their periods. They enter the
@@ -184,7 +186,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
 
     @property
     def symplectic(self) -> bool:
-        """Whether the map keeps the form dq dp of states (q, p) exactly, summed over a window.
+        r"""Whether the map keeps :math:`dq \wedge dp` exactly, summed over a window.
 
         Up to a factor that is common to all of it: it is the form in normalised states.
         """

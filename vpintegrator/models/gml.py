@@ -33,7 +33,7 @@ def load_gml(
     residual: bool = True,
     upscaling: str = "identity",
 ) -> Integrator:
-    """Read a network that GeometricMachineLearning.jl saved, as the equal model of this package.
+    r"""Read a network that GeometricMachineLearning.jl saved, as the equal model of this package.
 
     Volume-preserving transformers and feed-forward networks, standard transformer integrators and
     residual networks are recognised by their layers.
@@ -66,10 +66,11 @@ def load_gml(
 
     Notes
     -----
-    Attention with a dense A is the arbitrary weighting with scale 1/sqrt(dim), with a skew-
-    symmetric A the skew weighting with scale 1. Scores of multihead attention are
-    (PQ^T z_i)^T (PK^T z_j) / sqrt(dim), with softmax over i: PQ makes the keys here and PK the
-    queries. Linear pairs with biases between them become one bias after the last, an equal map.
+    Attention with a dense A is the arbitrary weighting with scale :math:`1/\sqrt{\text{dim}}`, with
+    a skew-symmetric A the skew weighting with scale 1. Scores of multihead attention are
+    :math:`(P_Q^T z_i)^T (P_K^T z_j) / \sqrt{\text{dim}}`, with softmax over i: PQ makes the keys
+    here and PK the queries. Linear pairs with biases between them become one bias after the last,
+    an equal map.
 
     Examples
     --------

@@ -22,13 +22,13 @@ from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 
 
 class SymplecticTransformer(Integrator):
-    """``depth`` units of symplectic attention and of a symplectic feed-forward layer.
+    r"""``depth`` units of symplectic attention and of a symplectic feed-forward layer.
 
-    The map of windows keeps the form dq dp summed over the time steps, exactly, and is explicitly
-    invertible; with reversing symmetries it is also reversible. That is a law of the space of
-    windows: what it does to phase space, rollouts measure. Of many bodies it keeps their momenta in
-    every time step, and its weights do not know their number. The linear symplectic transformer as
-    published is ``attention = "linear"`` with ``functions = "neurons"``.
+    The map of windows keeps the form :math:`\sum_t dq_t \wedge dp_t`, summed over the time steps,
+    exactly, and is explicitly invertible; with reversing symmetries it is also reversible. That is
+    a law of the space of windows: what it does to phase space, rollouts measure. Of many bodies it
+    keeps their momenta in every time step, and its weights do not know their number. The linear
+    symplectic transformer as published is ``attention = "linear"`` with ``functions = "neurons"``.
 
     Raises
     ------

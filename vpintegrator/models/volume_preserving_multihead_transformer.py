@@ -16,12 +16,12 @@ from vpintegrator.nn.composition import Composition
 
 
 class VolumePreservingMultiheadTransformer(Integrator):
-    """``depth`` units of couplings by multihead softmax attention and of pointwise couplings.
+    r"""``depth`` units of couplings by multihead softmax attention and of pointwise couplings.
 
     The attention of the standard transformer, over the whole window and with several heads, as the
-    function inside additive couplings: X_a -> X_a + g(X_b) for each block of components in turn. So
-    the map of windows preserves volume exactly although softmax does not, it is explicitly
-    invertible, and with reversing symmetries it is reversible.
+    function inside additive couplings: :math:`X_a \mapsto X_a + g(X_b)` for each block of
+    components in turn. So the map of windows preserves volume exactly although softmax does not, it
+    is explicitly invertible, and with reversing symmetries it is reversible.
 
     Raises
     ------

@@ -27,13 +27,13 @@ from vpintegrator.nn.time_mixing import TimeMixing
 
 
 class VolumePreservingTransformer(Integrator):
-    """``depth`` units of volume-preserving attention and a volume-preserving feed-forward network.
+    r"""``depth`` units of volume-preserving attention and a volume-preserving feed-forward network.
 
     With the skew and the coupled weighting the map of windows is exactly volume-preserving and
     explicitly invertible; with reversing symmetries it is also reversible. With the arbitrary
     weighting (as published) it is none of these, and ``volume_preserving`` says so. The published
-    transformer is weighting = "arbitrary", attention_scale = 1/sqrt(dim), depth = 3,
-    feed_forward = "triangular", blocks = 2, linear = 1.
+    transformer is weighting = "arbitrary", attention_scale = :math:`1/\sqrt{\text{dim}}`, depth =
+    3, feed_forward = "triangular", blocks = 2, linear = 1.
 
     Raises
     ------

@@ -74,8 +74,8 @@ class VolumePreservingAttention(nn.Module):
 
     Notes
     -----
-    X A X^T has at most the rank of A, so with the skew weighting and up to three components the
-    rotation has a closed form however long the window is; otherwise windows of more than three
+    :math:`X A X^T` has at most the rank of A, so with the skew weighting and up to three components
+    the rotation has a closed form however long the window is; otherwise windows of more than three
     steps take one matrix inversion each.
 
     References
@@ -161,7 +161,7 @@ class VolumePreservingAttention(nn.Module):
         return skew_correlations(X, A)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        """The rotations cayley(C)^T (..., window, window) of windows X (..., window, dim).
+        r"""The rotations :math:`\Lambda(C)^T` (..., window, window) of windows (..., window, dim).
 
         Step t of the output is the sum over s of weight (t, s) times step s of the window.
         """

@@ -10,7 +10,7 @@ from torch import nn
 
 
 def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The weights of every attention layer while ``model``, in ``eval`` mode, maps a window.
+    r"""The weights of every attention layer while ``model``, in ``eval`` mode, maps a window.
 
     Parameters
     ----------
@@ -30,7 +30,8 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
 
     Notes
     -----
-    Of a reversible map psi R psi^-1 R they are those of psi, which comes last. Where a coupling
+    Of a reversible map :math:`\psi R \psi^{-1} R` they are those of :math:`\psi`, which comes
+    last. Where a coupling
     averages over symmetries, the elements of the group come first in the shape.
 
     Examples

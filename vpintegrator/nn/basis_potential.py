@@ -207,7 +207,7 @@ class BasisPotential(nn.Module):
         return variables, found
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V (..., size) at x (..., size), or (..., size + conserved)."""
+        r""":math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
         variables, inner = self._variables(x)
         moving = self._moving()
         values, slopes = [], {}

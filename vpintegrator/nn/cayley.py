@@ -143,7 +143,7 @@ def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
     Parameters
     ----------
     X : Tensor, (..., window, d)
-        Windows, a row z_t per time step.
+        Windows, a row :math:`z_t` per time step.
     A : Tensor, (d, d)
         Any weighting. For skew A the result is :math:`X A X^T`, which is skew by itself.
 

@@ -99,7 +99,7 @@ class ClusterPotential(nn.Module):
         return self.features.pulled_back(y, slope)
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V at x (..., size)."""
+        r""":math:`\nabla V` at x (..., size)."""
         factor = (self.weight.unsqueeze(-1) * self.sign).unsqueeze(-1)
         parts = (self.cluster_gradient(self._gathered(x)) * factor).flatten(-3, -2)
         if self.missing:
@@ -168,7 +168,7 @@ class PotentialSum(nn.Module):
         return all(getattr(potential, "polynomial", False) for potential in self.potentials)
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V at x (..., size)."""
+        r""":math:`\nabla V` at x (..., size)."""
         first, *others = (p.gradient(x) for p in self.potentials)  # type: ignore[operator]
         return sum(others, first)
 

@@ -82,9 +82,10 @@ class MultiHeadAttention(nn.Module):
         return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        """The weights (..., head, window, window) of windows X, queries by rows, keys by columns.
+        r"""The weights (..., head, window, window) of windows X, queries by rows, keys by columns.
 
-        They are softmax(scale Q_i^T K_i) over each row, the transpose of the formula above.
+        They are :math:`\operatorname{softmax}(s Q_i^T K_i)` over each row, the transpose of the
+        formula above.
         """
         queries, keys = self._project(X, self.query), self._project(X, self.key)
         # written out because windows are short and all derivatives of it are plain ones
@@ -193,7 +194,7 @@ class GeneralMultiHeadAttention(nn.Module):
         key: torch.Tensor | None = None,
         value: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The heads c_hj (..., head, M, d_v) before the output projection."""
+        """The heads :math:`c_{hj}` (..., head, M, d_v) before the output projection."""
         key = query if key is None else key
         value = key if value is None else value
         last_size("query", query, {"query_dim": self.query_dim})

@@ -94,7 +94,7 @@ class NeuronPotential(nn.Module):
             )
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V (..., size) at x (..., size), or (..., size + conserved)."""
+        r""":math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
         W: torch.Tensor = self.inner_weight
         b: torch.Tensor = self.inner_bias
         a: torch.Tensor = self.outer_weight
@@ -173,7 +173,7 @@ class QuadraticPotential(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size, dtype=dtype))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V at x (..., size)."""
+        r""":math:`\nabla V` at x (..., size)."""
         return 0.5 * (x @ (self.weight + self.weight.mT)) + self.bias
 
 
@@ -217,5 +217,5 @@ class ComponentPotential(nn.Module):
         self.weight = nn.Parameter(initial_scale * torch.randn(size, dtype=as_dtype(dtype)))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        """grad V at x (..., size)."""
+        r""":math:`\nabla V` at x (..., size)."""
         return self.weight * self._activation(x)

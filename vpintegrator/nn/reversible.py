@@ -126,7 +126,7 @@ class Reversible(nn.Module):
     Parameters
     ----------
     psi : Module
-        A map of windows with ``inverse``.
+        :math:`\psi`, a map of windows with ``inverse``.
     symmetry : (dim, dim)
         :math:`\rho` with :math:`f(\rho z) = -\rho f(z)` and :math:`\rho^2 = I`.
     time_reversal : bool
@@ -187,10 +187,11 @@ class Reversible(nn.Module):
         return int(getattr(self.psi, "conserved", 0))
 
     def at(self, values: torch.Tensor) -> Reversible | Composition:
-        """The map of the other components at values k of the last ones.
+        r"""The map of the other components at values k of the last ones.
 
-        Where R leaves these as they are it is psi_k R psi_k^-1 R, reversible; where R takes them to
-        others it is psi_k R psi_Rk^-1 R, and it is its inverse that is the map at Rk.
+        Where R leaves these as they are it is :math:`\psi_k R \psi_k^{-1} R`, reversible; where R
+        takes them to others it is :math:`\psi_k R \psi_{Rk}^{-1} R`, and it is its inverse that is
+        the map at Rk.
 
         Raises
         ------

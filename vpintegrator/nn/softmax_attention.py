@@ -97,7 +97,7 @@ class MultiplicativeAttention(_SelfAttention):
         self.weight = nn.Parameter(size * torch.randn(dim, dim, dtype=as_dtype(dtype)))
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
-        """z_k^T W z_q (..., window, window), keys k by rows, queries q by columns."""
+        """The scores :math:`z_k^T W z_q` (..., window, window): keys by rows, queries columns."""
         return X @ self.weight @ X.mT
 
 
@@ -147,6 +147,6 @@ class AdditiveAttention(_SelfAttention):
         self.vector = nn.Parameter(torch.randn(width, dtype=dtype) / width**0.5)
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
-        """v^T tanh(W z_q + U z_k) (..., window, window), keys k by rows, queries q by columns."""
+        """The scores (..., window, window), keys k by rows, queries q by columns."""
         queries, keys = X @ self.query.mT, X @ self.key.mT
         return torch.tanh(keys.unsqueeze(-2) + queries.unsqueeze(-3)) @ self.vector

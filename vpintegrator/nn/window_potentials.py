@@ -77,7 +77,7 @@ class AttentionPotential(nn.Module):
         return queries, keys, torch.softmax(queries @ keys.mT, -1)
 
     def gradient(self, Q: torch.Tensor) -> torch.Tensor:
-        """grad V at Q (..., window, size)."""
+        r""":math:`\nabla V` at Q (..., window, size)."""
         last_size("Q", Q, {"size": self.size})
         if self.group is None:
             return self._gradient(Q)
@@ -134,7 +134,7 @@ class TimePotential(nn.Module):
         self.weight = nn.Parameter(start)
 
     def gradient(self, Q: torch.Tensor) -> torch.Tensor:
-        """grad V at Q (..., window, size)."""
+        r""":math:`\nabla V` at Q (..., window, size)."""
         last_size("Q", Q, {"window": self.window, "size": self.size})
         return 0.5 * ((self.weight + self.weight.mT) @ Q)
 

@@ -28,7 +28,7 @@ _WHOLE = 1e-9  # of a step: this near to a whole number of steps is one
 def as_ode_solver(
     model: Integrator, step: float | None = None, **parameters: float
 ) -> Callable[..., scipy.integrate.OdeSolver]:
-    """Make a trained model a method for :func:`scipy.integrate.solve_ivp`.
+    r"""Make a trained model a method for :func:`scipy.integrate.solve_ivp`.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def as_ode_solver(
     - Between the steps, for ``t_eval``, ``events`` and ``dense_output``, the states are
       interpolated: the Hermite polynomial of degree 7 through four consecutive states, of which two
       lie about the step, with the slopes that ``fun`` gives there. (At the ends of what the model
-      gives there may be fewer.) Its error of about 1e-5 (w h)^8 amplitudes for an oscillation of
-      angular frequency w is below that of any model so far. Four states may mean that the model
-      is asked for up to two steps more than those wanted.
+      gives there may be fewer.) Its error of about :math:`10^{-5} (\omega h)^8` amplitudes for an
+      oscillation of angular frequency w is below that of any model so far. Four states may mean
+      that the model is asked for up to two steps more than those wanted.
 
     Where the equations depend on time, a state of the model holds it as its last component. A state
     ``y0`` without it is that at the solver's time, and ``fun(t, y)`` that of equations which depend

@@ -29,7 +29,11 @@ _MANY, _EARLY, _WORSE = 50, 0.2, 1.1
 
 @dataclass
 class History(RichDisplay, by="history"):
-    """How a training went. Errors are relative, ||predicted - true|| / ||true|| over new states.
+    r"""How a training went.
+
+    Errors are relative, over all new states of all windows:
+
+    .. math:: \frac{\| z^{\text{predicted}} - z^{\text{true}} \|_2}{\| z^{\text{true}} \|_2}
 
     Those of validation and test are one window ahead, of exact windows. That of training is what
     the optimizer sees: on its windows, with the horizon and the noise of the loss; of Adam while

@@ -111,7 +111,9 @@ def relative_error(
     targets: torch.Tensor,
     compiled: MachineCode | None = None,
 ) -> float:
-    """Relative L2 error one window ahead, ||predicted - true|| / ||true|| over all new states.
+    r"""Relative L2 error one window ahead, over all new states.
+
+    .. math:: \frac{\| z^{\text{predicted}} - z^{\text{true}} \|_2}{\| z^{\text{true}} \|_2}
 
     The model is judged in evaluation mode, as it is rolled out, and left as it was.
 

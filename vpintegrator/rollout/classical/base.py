@@ -17,10 +17,10 @@ from vpintegrator.rollout.cursor import Cursor
 
 @dataclass(frozen=True, kw_only=True)
 class ClassicalMethod(ABC):
-    """A numerical method for systems z' = f(z), sampled at a fixed step.
+    r"""A numerical method for systems :math:`\dot z = f(z)`, sampled at a fixed step.
 
     Where equations depend on time, that is a component of z whose rate is 1. A Runge-Kutta method
-    evaluates the field at the times t + c_i h then, as c_i = sum_j a_ij.
+    evaluates the field at the times :math:`t + c_i h` then, as :math:`c_i = \sum_j a_{ij}`.
 
     A method holds its coefficients and no state, so one instance serves every system.
 
@@ -33,11 +33,12 @@ class ClassicalMethod(ABC):
     order
         Order of convergence; of an adaptive method, the highest order of its formulas.
     symplectic
-        Whether Phi_h is symplectic for every Hamiltonian system the method applies to.
+        Whether the map :math:`\Phi_h` of a step is symplectic for every Hamiltonian system the
+        method applies to.
     volume_preserving
-        Whether det DPhi_h = 1 for every divergence-free system the method applies to.
+        Whether :math:`\det D\Phi_h = 1` for every divergence-free system the method applies to.
     symmetric
-        Whether Phi_{-h} is the inverse of Phi_h.
+        Whether :math:`\Phi_{-h}` is the inverse of :math:`\Phi_h`.
     source
         Paper or book, with the equation or section.
     """
@@ -118,11 +119,13 @@ class ClassicalMethod(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class OneStepMethod(ClassicalMethod):
-    """A method that is a map z -> Phi_h(z), the same at every step."""
+    r"""A method that is a map :math:`z \mapsto \Phi_h(z)`, the same at every step."""
 
     @abstractmethod
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        """Phi_h(z) - z as a new array (dim, trajectory), for states (dim, trajectory).
+        r"""How far a step moves states, as a new array (dim, trajectory).
+
+        That is :math:`\Phi_h(z) - z` for states z (dim, trajectory).
 
         The components come first, as NumPy is fastest on long rows. The increment, and not the new
         state, so that whoever adds it up can carry along what rounding cuts off. A trajectory whose
@@ -133,14 +136,14 @@ class OneStepMethod(ClassicalMethod):
 
     @abstractmethod
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        """DPhi_h(z), shape (trajectory, dim, dim), by differentiating the method's formulas.
+        r"""The derivative :math:`D\Phi_h(z)`, (trajectory, dim, dim), from the method's formulas.
 
         This is exact up to rounding: the system's own Jacobian goes through the same formulas as
         the vector field does (the method applied to the variational equation).
         """
 
     def step(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        """Phi_h(z) for states of shape (..., dim); NaN where the step cannot be computed."""
+        r""":math:`\Phi_h(z)` for states (..., dim); NaN where the step cannot be computed."""
         state = np.asarray(state, dtype=np.float64)
         components = np.array(state.reshape(-1, system.dim).T, order="C")
         with np.errstate(all="ignore"):

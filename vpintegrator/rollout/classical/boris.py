@@ -36,14 +36,17 @@ class Particle:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Boris(OneStepMethod):
-    """Half a drift, half a kick, a rotation, half a kick, half a drift.
+    r"""Half a drift, half a kick, a rotation, half a kick, half a drift.
 
-    For x' = v, v' = E(x) + v x B(x): positions first, then as many velocities, in the plane (B at
-    right angles to it) or in space. With x_{1/2} = x + h/2 v, E and B there, t = h/2 B and
-    s = 2 t / (1 + t.t):
+    For :math:`\dot x = v`, :math:`\dot v = E(x) + v \times B(x)`: positions first, then as many
+    velocities, in the plane (B at right angles to it) or in space. With
+    :math:`x_{1/2} = x_0 + \tfrac{h}{2} v_0`, E and B there, :math:`t = \tfrac{h}{2} B` and
+    :math:`s = 2 t / (1 + t \cdot t)`:
 
-        v^- = v + h/2 E,    v^+ = v^- + (v^- + v^- x t) x s,
-        v_1 = v^+ + h/2 E,  x_1 = x_{1/2} + h/2 v_1.
+    .. math::
+
+        v^- &= v_0 + \tfrac{h}{2} E, & v^+ &= v^- + (v^- + v^- \times t) \times s, \\
+        v_1 &= v^+ + \tfrac{h}{2} E, & x_1 &= x_{1/2} + \tfrac{h}{2} v_1.
 
     Each of these maps preserves volume, so the step does (Qin et al., Phys. Plasmas 20 (2013)
     084503), and their order is a palindrome. Without magnetic field it is the Verlet method. Fields

@@ -17,14 +17,17 @@ from vpintegrator.rollout.classical.order_conditions import first_failure
 @final
 @dataclass(frozen=True, kw_only=True)
 class ExplicitRungeKutta(OneStepMethod):
-    """k_i = f(z + h sum_{j<i} a_ij k_j), Phi_h(z) = z + h sum_i b_i k_i.
+    r"""An explicit Runge-Kutta method.
+
+    .. math:: k_i = f\Big( z + h \sum_{j<i} a_{ij} k_j \Big), \qquad
+        \Phi_h(z) = z + h \sum_{i=1}^s b_i k_i
 
     Attributes
     ----------
     stages
-        Rows a_i1, ..., a_i,i-1 of the tableau for the stages after the first.
+        Rows :math:`a_{i1}, \dots, a_{i,i-1}` of the tableau for the stages after the first.
     weights
-        b_1, ..., b_s.
+        :math:`b_1, \dots, b_s`.
 
     Raises
     ------

@@ -113,10 +113,15 @@ class PlaneFlow:
 @final
 @dataclass(frozen=True, kw_only=True)
 class FengShang(OneStepMethod):
-    """Implicit midpoint steps in the planes of a divergence-free field.
+    r"""Implicit midpoint steps in the planes of a divergence-free field.
 
-    The planes 1, ..., n - 2 with h/2, the plane n - 1 with h, and then the former with h/2 in the
-    reverse order. A field that depends on time is that of the middle of the step throughout.
+    Such a field is a sum of fields :math:`f^{(k)}` that move two components only, k and k + 1, each
+    with an area-preserving flow. With :math:`\Phi^{(k)}_h` the implicit midpoint step of the k-th,
+
+    .. math:: \Phi_h = \Phi^{(1)}_{h/2} \circ \cdots \circ \Phi^{(n-2)}_{h/2} \circ
+        \Phi^{(n-1)}_h \circ \Phi^{(n-2)}_{h/2} \circ \cdots \circ \Phi^{(1)}_{h/2}.
+
+    A field that depends on time is that of the middle of the step throughout.
     """
 
     def check(self, system: System) -> None:

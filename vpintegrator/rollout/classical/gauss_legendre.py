@@ -17,7 +17,9 @@ from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages
 @final
 @dataclass(frozen=True, kw_only=True)
 class GaussLegendre(OneStepMethod):
-    """Collocation at the Gauss points: y_i = h sum_j a_ij f(z + y_j), z + h sum_i b_i f(z + y_i).
+    r"""Collocation at the Gauss points.
+
+    .. math:: y_i = h \sum_j a_{ij} f(z + y_j), \qquad \Phi_h(z) = z + h \sum_i b_i f(z + y_i)
 
     The stages y are solved by Newton's method with the system's exact Jacobian, to rounding. A
     trajectory on which it does not converge gets NaN.
@@ -25,7 +27,7 @@ class GaussLegendre(OneStepMethod):
     Attributes
     ----------
     matrix, weights
-        a_ij and b_i.
+        :math:`a_{ij}` and :math:`b_i`.
     """
 
     matrix: tuple[tuple[float, ...], ...]

@@ -144,11 +144,20 @@ def moves_of(factors: tuple[float, ...], parts: int) -> tuple[tuple[int, float],
 @final
 @dataclass(frozen=True, kw_only=True)
 class CoordinateSplitting(Splitting):
-    """Compositions of coordinate splitting and its adjoint.
+    r"""Compositions of coordinate splitting and its adjoint.
 
-    Applies where no f_i depends on z_i. On a separable Hamiltonian system, the positions first, it
-    is symplectic Euler, and its symmetric composition the Stoermer-Verlet method. Time is a part of
-    its own, before all others, so that both sweeps of a symmetric composition see the same.
+    Coordinate splitting :math:`\chi_h` moves one component after another,
+
+    .. math:: z_i \mapsto z_i + h f_i(z), \qquad i = 1, \dots, n,
+
+    each with those before it already moved; its adjoint :math:`\chi^*_h` goes from the last to the
+    first. A composition is
+    :math:`\cdots \circ \chi_{\alpha_3 h} \circ \chi^*_{\alpha_2 h} \circ \chi_{\alpha_1 h}`.
+
+    Applies where no :math:`f_i` depends on :math:`z_i`: then each part is a shear. On a separable
+    Hamiltonian system, the positions first, it is symplectic Euler, and its symmetric composition
+    the Stoermer-Verlet method. Time is a part of its own, before all others, so that both sweeps of
+    a symmetric composition see the same.
     """
 
     volume_preserving: bool = True

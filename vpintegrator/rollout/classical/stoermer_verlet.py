@@ -14,11 +14,16 @@ from vpintegrator.rollout.classical.splitting import Part, Splitting, clock_part
 @final
 @dataclass(frozen=True, kw_only=True)
 class StoermerVerlet(Splitting):
-    """Half a kick, a drift, half a kick, for H(q, p) = T(p) + V(q).
+    r"""Half a kick, a drift, half a kick, for :math:`H(q, p) = T(p) + V(q)`.
 
-    p_{1/2} = p - h/2 V'(q),  q_1 = q + h T'(p_{1/2}),  p_1 = p_{1/2} - h/2 V'(q_1).
+    .. math::
+
+        p_{1/2} &= p_0 - \tfrac{h}{2} \nabla V(q_0), \\
+        q_1 &= q_0 + h \nabla T(p_{1/2}), \\
+        p_1 &= p_{1/2} - \tfrac{h}{2} \nabla V(q_1).
+
     Explicit, symplectic, symmetric: a composition of shears, so its determinant is 1. For
-    T(p, t) + V(q, t) the kicks are those of t and t + h, and the drift that of t + h/2.
+    :math:`T(p, t) + V(q, t)` the kicks are those of t and t + h, and the drift that of t + h/2.
     """
 
     symplectic: bool = True

@@ -41,12 +41,15 @@ def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
 def first_window_derivative(
     flow: NumericalFlow, initial: np.ndarray, directions: np.ndarray | None = None
 ) -> np.ndarray:
-    """Derivative of such windows by their first state, (n, window, dim, dim).
+    r"""Derivative of such windows by their first state, (n, window, dim, dim).
 
     Or along directions (dim, k) alone, (n, window, dim, k).
 
-    The solution Y of the variational equation Y' = Df(z) Y, Y(0) = identity, beside z' = f(z), at
-    the times of the window (Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I,
+    The solution Y of the variational equation
+
+    .. math:: \dot Y = Df(z)\, Y, \quad Y(0) = I, \qquad \text{beside} \quad \dot z = f(z),
+
+    at the times of the window (Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I,
     section I.14). NaN where it cannot be solved.
 
     Raises

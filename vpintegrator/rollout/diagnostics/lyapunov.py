@@ -117,7 +117,11 @@ def _variance_of_mean(rates: np.ndarray) -> np.ndarray:
 
 
 def lyapunov_exponent(flow: NumericalFlow, first: np.ndarray, steps: int) -> Lyapunov:
-    """Largest Lyapunov exponent along trajectories of a flow.
+    r"""Largest Lyapunov exponent along trajectories of a flow.
+
+    .. math:: \lambda = \lim_{t \to \infty} \frac{1}{t} \log \frac{\|v(t)\|}{\|v(0)\|}
+
+    of a tangent vector v, averaged over the time there is, without its first fifth.
 
     The arguments are those of :func:`tangent_propagation`.
 

@@ -42,21 +42,22 @@ class Section:
 
 
 class SectionObserver(Observer):
-    """Finds the crossings of a plane z_i = c in trajectories that come in parts.
+    r"""Finds the crossings of a plane :math:`z_i = c` in trajectories that come in parts.
 
     A trajectory crosses upwards from a state below the plane to the next one on or above it, and
     downwards likewise; what only touches the plane between two states is not seen. The crossing is
     the root of the polynomial of degree 9 through the ten states nearest to it, in the middle of
     them (off the middle at the ends of a trajectory and where it diverges). For a solution of
-    angular frequency w its error is about 2e-4 (w h)^10 amplitudes, 3e-11 at w h = 0.2, and at the
-    ends of a trajectory up to 50 times as large; where the states themselves are rough, as those
-    of a poorly trained model, it says no more than they do. (Henon's trick, Physica D 5 (1982)
-    412-414, would take a step of the vector field instead, which a learned map does not follow.)
+    angular frequency :math:`\omega` its error is about :math:`2 \cdot 10^{-4} (\omega h)^{10}`
+    amplitudes, 3e-11 at :math:`\omega h = 0.2`, and at the ends of a trajectory up to 50 times as
+    large; where the states themselves are rough, as those of a poorly trained model, it says no
+    more than they do. (Henon's trick, Physica D 5 (1982) 412-414, would take a step of the vector
+    field instead, which a learned map does not follow.)
 
     Parameters
     ----------
     component, value
-        The plane: z_i = c.
+        The plane: :math:`z_i = c`.
     direction
         1 for crossings upwards, -1 downwards, 0 both.
     step
@@ -183,7 +184,7 @@ def poincare_section(
     direction: int = 1,
     period: float | None = None,
 ) -> Section:
-    """Crossings of the plane z_i = c in trajectories (trajectory, time, dim).
+    """Crossings of the plane :math:`z_i = c` in trajectories (trajectory, time, dim).
 
     The arguments are those of :class:`SectionObserver`, which does the same for parts of them.
 

@@ -19,15 +19,15 @@ _FEWEST = 10  # steps that tell more than one of them does
 
 @dataclass(frozen=True)
 class TangentHistory:
-    """How phase space was deformed along trajectories.
+    r"""How phase space was deformed along trajectories.
 
     Attributes
     ----------
     times
         (time,), from 0.
     log_determinant
-        log|det D z_k / D z_0|, the logarithm of the volume of a small set of initial states
-        relative to its start, (trajectory, time).
+        :math:`\log |\det \partial z_k / \partial z_0|`, the logarithm of the volume of a small set
+        of initial states relative to its start, (trajectory, time).
     log_stretch
         Logarithm of the length of a tangent vector relative to its start, (trajectory, time).
     """
@@ -38,22 +38,27 @@ class TangentHistory:
 
 
 class TangentMap(Accumulator):
-    """Follows D z_k / D z_0 along trajectories that come in parts.
+    r"""Follows the derivative by the initial state along trajectories that come in parts.
 
-    A one-step method maps phase space, and D z_k / D z_0 is the product of its derivatives. A model
-    of windows of w states maps the product space R^(w dim); what it does to phase space is the
-    composition of z_0 -> (z_0, ..., z_{w-1}) by the exact flow (differentiated by the variational
+    A one-step method :math:`\Phi` maps phase space, and the derivative is the product of those of
+    its steps,
+
+    .. math:: \frac{\partial z_k}{\partial z_0} = D\Phi(z_{k-1}) \cdots D\Phi(z_1)\, D\Phi(z_0).
+
+    A model of windows of w states maps the product space :math:`\mathbb{R}^{w \cdot \text{dim}}`;
+    what it does to phase space is the composition of
+    :math:`z_0 \mapsto (z_0, \dots, z_{w-1})` by the exact flow (differentiated by the variational
     equation) with the map of windows as it is iterated, and the newest state of the window. So the
-    tangent is a matrix Y of shape (w dim, dim), and D z_k / D z_0 its block of the state k. Where
+    tangent is a matrix Y of shape (w dim, dim), and the derivative its block of the state k. Where
     ``prediction_window`` < w, the window iterated keeps its last states and takes only the new ones
     from the model, and so does its derivative.
 
-    After every map Y = QR is orthonormalised, the logarithms of diag(R) are added up, and Q goes
-    on (Benettin, Galgani, Giorgilli, Strelcyn, Meccanica 15 (1980) 9-30; Wolf, Swift, Swinney,
+    After every map :math:`Y = QR` is orthonormalised, the logarithms of diag(R) are added up, and Q
+    goes on (Benettin, Galgani, Giorgilli, Strelcyn, Meccanica 15 (1980) 9-30; Wolf, Swift, Swinney,
     Vastano, Physica D 16 (1985) 285-317). A block of Y is that of Q times the product of all R, so
-    log|det| is exact to rounding however long the trajectory is. The first tangent vector is drawn
-    once for all (with a fixed seed): that it has no part along the direction of fastest growth has
-    probability zero, unlike for a unit vector.
+    :math:`\log |\det|` is exact to rounding however long the trajectory is. The first tangent
+    vector is drawn once for all (with a fixed seed): that it has no part along the direction of
+    fastest growth has probability zero, unlike for a unit vector.
 
     Parameters
     ----------

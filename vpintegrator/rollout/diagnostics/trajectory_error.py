@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Euclidean distance from the reference at each time, (trajectory, time).
+    r"""Euclidean distance from the reference at each time, (trajectory, time).
+
+    .. math:: \| z_k - z_k^{\text{reference}} \|_2
 
     Infinite where a state is not finite although the reference is; NaN where the reference is not.
 
@@ -41,7 +43,11 @@ def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 
 def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Root mean square of the error over times and components, (trajectory,).
+    r"""Root mean square of the error over times and components, (trajectory,).
+
+    .. math:: \sqrt{ \frac{1}{N d} \sum_{k=1}^{N} \| z_k - z_k^{\text{reference}} \|^2 }
+
+    over N times, for states of d components.
 
     Infinite for a trajectory that has diverged.
 
