@@ -3,7 +3,8 @@
 ``.. python-api:: vpintegrator.nn`` with names in its content documents these: a table of them with
 their first sentences, then each with its docstring. Names of other pages may stand in the table,
 too: those after ``:also:``. ``.. python-names:: vpintegrator`` is a table of all that a module's
-``__all__`` names, wherever it is documented; ``.. classical-methods::`` one of the methods.
+``__all__`` names, wherever it is documented; ``.. classical-methods::`` one of the methods, and
+``.. values-of:: NAME`` what a tuple holds.
 
 Names that stand in a docstring as ``Name`` become links where a page documents them.
 """
@@ -14,6 +15,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +31,9 @@ from sphinx.util.nodes import make_refnode
 
 _BLOCK = re.compile(r"^\.\. python-api:: (\S+)\n((?:[ ]+\S.*\n|\n)*)", re.MULTILINE)
 _DATA = re.compile(r"^\.\. py:data:: (\S+)$", re.MULTILINE)
-_TYPE = re.compile(r"^:(?:var)?type \S+: ")
+_TYPE = re.compile(r"^:(?:(?:var)?type \S+|returns): ")
+_KIND = re.compile(r"\*([A-Z]\w*[a-z]\w*)\*|(?<![\w.])(?:[\w.]+\.)?([A-Z]\w*[a-z]\w*)\b")
+_SEVERAL = re.compile(r":ivar (\w+(?:, \w+)+): ")
 _LITERAL = re.compile(r"(?<![`:])``([A-Z]\w*[a-z]\w*|vpintegrator(?:\.\w+)+)``")
 # the arguments of a model are those of the model; what builds its layers is not called by users
 _HIDDEN = ("Arguments", "network", "arguments_of_file")
@@ -39,10 +43,12 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("python-api", PythonApi)
     app.add_directive("python-names", PythonNames)
     app.add_directive("classical-methods", ClassicalMethods)
+    app.add_directive("values-of", ValuesOf)
     app.connect("builder-inited", _find)
     app.connect("autodoc-process-docstring", _link, priority=600)  # after napoleon
     app.connect("autodoc-skip-member", _skip)
     app.connect("missing-reference", _resolve)
+    app.connect("doctree-read", _tidy)
     for kind in PyObject.doc_field_types:
         # kinds are said in words, "sequence of int", in which no name is looked for but by _link
         if isinstance(kind, TypedField):
@@ -82,6 +88,16 @@ class ClassicalMethods(Directive):
 
     def run(self) -> list[nodes.Node]:
         return _parsed(self, methods())
+
+
+class ValuesOf(Directive):
+    """The texts that a constant holds, in a line."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        values = found(self.arguments[0])
+        return _parsed(self, [", ".join(f'``"{value}"``' for value in values) + "."])
 
 
 def _parsed(directive: Directive, lines: Any) -> list[nodes.Node]:
@@ -182,9 +198,14 @@ _names: dict[int, str] = {}  # of the documented objects by their identity
 _pages: dict[str, str] = {}
 
 
+def _ends() -> dict[str, str]:
+    """The full names by what they end in."""
+    return {name.rpartition(".")[2]: name for name in _pages}
+
+
 def _linked(text: str) -> str:
     """``Name`` as a link, where it is documented."""
-    ends = {name.rpartition(".")[2]: name for name in _pages}
+    ends = _ends()
 
     def link(match: re.Match[str]) -> str:
         name = match[1]
@@ -204,19 +225,68 @@ def _canonical(name: str) -> str | None:
 
 
 def _link(app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
+    lines[:] = _apart(lines)
     code = False
     for number, line in enumerate(lines):
         code = code and (not line or line.startswith(" "))
         code = code or line.rstrip().endswith("::") or line.lstrip().startswith(">>>")
         if _TYPE.match(line):
-            lines[number] = re.sub(r"\b[A-Z]\w*[a-z]\w*\b", _class, line)
+            lines[number] = _KIND.sub(_class, line)
         elif not code:
             lines[number] = _linked(line)
 
 
+def _apart(lines: list[str]) -> list[str]:
+    """Attributes that are described together, one by one: as parameters are from the first."""
+    result: list[str] = []
+    number = 0
+    while number < len(lines):
+        end = number + 1
+        several = _SEVERAL.match(lines[number])
+        if several:
+            while end < len(lines) and lines[end].startswith(" "):
+                end += 1
+            rest = [lines[number][several.end() :], *lines[number + 1 : end]]
+            for name in several[1].split(", "):
+                result += [f":ivar {name}: {rest[0]}", *rest[1:]]
+        else:
+            result += [lines[number]]
+        number = end
+    return result
+
+
 def _class(match: re.Match[str]) -> str:
-    link = _linked(f"``{match[0]}``")
+    link = _linked(f"``{match[1] or match[2]}``")
     return match[0] if link.startswith("``") else link
+
+
+def _tidy(app: Sphinx, doctree: nodes.document) -> None:
+    """Parameters that have their words in common share an entry; a dash stands before the words.
+
+    Sphinx leaves the dash to smart quotes, which are off.
+    """
+    for fields in doctree.findall(nodes.field_list):
+        for text in list(fields.findall(nodes.Text)):
+            if text.startswith(" -- "):
+                text.parent.replace(text, nodes.Text(f" – {text[4:]}"))
+        for entries in fields.findall(nodes.bullet_list):
+            for first, second in reversed(list(pairwise(entries.children))):
+                _merge(first, second)
+
+
+def _merge(first: nodes.Node, second: nodes.Node) -> None:
+    (one, *more), (other, *rest) = first.children, second.children
+    words = one.astext().partition(" – ")[2]
+    same = words and words == other.astext().partition(" – ")[2]
+    if same and [node.astext() for node in more] == [node.astext() for node in rest]:
+        end = next(i for i, node in enumerate(other.children) if not _is_name(node))
+        place = next(i for i, node in enumerate(one.children) if not _is_name(node))
+        one[place:place] = [nodes.Text(", "), *other.children[:end]]
+        second.parent.remove(second)
+
+
+def _is_name(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.strong) or node == ", "
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
@@ -232,6 +302,9 @@ def _resolve(
     if node.get("refdomain") != "py":
         return None
     target = node.get("reftarget", "")
+    first, _, rest = target.partition(".")
+    if first in _ends():  # ``Report.save``, from another module
+        target = f"{_ends()[first]}.{rest}" if rest else _ends()[first]
     full = _canonical(target) if target.startswith("vpintegrator.") else None
     owner, _, member = target.rpartition(".")
     if full is None and _canonical(owner):

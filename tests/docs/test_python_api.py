@@ -7,6 +7,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from docutils import nodes
+from docutils.utils import new_document
 
 import vpintegrator as vp
 
@@ -98,6 +100,26 @@ def test_docstrings_link_to_names_that_pages_document(api, monkeypatch):
     link = ":py:obj:`Coupling <vpintegrator.nn.Coupling>`"
     other = ":py:obj:`vpintegrator.nn.Coupling <vpintegrator.nn.Coupling>`"
     assert lines == [f"See {link}, ``Other``, {other}.", "", ">>> ``Coupling``"]
+
+
+def test_attributes_that_are_described_together_are_each_one(api):
+    lines = [":ivar a, b: Of both,", "         in words.", ":ivar c: Alone."]
+    both = [f":ivar {name}: Of both," for name in "ab"]
+    assert api._apart(lines) == [both[0], lines[1], both[1], lines[1], lines[2]]
+
+
+@pytest.mark.parametrize("words, count", [("Of both.", 1), ("Another.", 2)])
+def test_entries_with_the_same_words_are_one(api, words, count):
+    entries = nodes.bullet_list()
+    for name, text in (("a", "Of both."), ("b", words)):
+        paragraph = nodes.paragraph("", "", nodes.strong("", name), nodes.Text(f" – {text}"))
+        entries += nodes.list_item("", paragraph)
+    body = nodes.field_body("", entries)
+    document = new_document("page")
+    document += nodes.field_list("", nodes.field("", nodes.field_name("", "Parameters"), body))
+    api._tidy(None, document)
+    assert len(entries) == count
+    assert entries[0].astext() == ("a, b – Of both." if count == 1 else "a – Of both.")
 
 
 def test_first_sentences(api):

@@ -115,8 +115,13 @@ class PlaneFlow:
 class FengShang(OneStepMethod):
     r"""Implicit midpoint steps in the planes of a divergence-free field.
 
-    Such a field is a sum of fields :math:`f^{(k)}` that move two components only, k and k + 1, each
-    with an area-preserving flow. With :math:`\Phi^{(k)}_h` the implicit midpoint step of the k-th,
+    Such a field f is a sum of fields that move two components only, the k-th of them
+    :math:`\dot y_k = u_k`, :math:`\dot y_{k+1} = w_k`, each with an area-preserving flow:
+
+    .. math:: u_1 = f_1, \quad w_k = -\int \frac{\partial u_k}{\partial y_k}\, dy_{k+1}, \quad
+        u_{k+1} = f_{k+1} - w_k, \qquad w_{n-1} = f_n.
+
+    With :math:`\Phi^{(k)}_h` the implicit midpoint step of the k-th, the step is
 
     .. math:: \Phi_h = \Phi^{(1)}_{h/2} \circ \cdots \circ \Phi^{(n-2)}_{h/2} \circ
         \Phi^{(n-1)}_h \circ \Phi^{(n-2)}_{h/2} \circ \cdots \circ \Phi^{(1)}_{h/2}.
