@@ -34,6 +34,7 @@ _DATA = re.compile(r"^\.\. py:data:: (\S+)$", re.MULTILINE)
 _TYPE = re.compile(r"^:(?:(?:var)?type \S+|returns): ")
 _KIND = re.compile(r"\*([A-Z]\w*[a-z]\w*)\*|(?<![\w.])(?:[\w.]+\.)?([A-Z]\w*[a-z]\w*)\b")
 _SEVERAL = re.compile(r":ivar (\w+(?:, \w+)+): ")
+_COLON = "\ue000"  # of no text's
 _LITERAL = re.compile(r"(?<![`:])``([A-Z]\w*[a-z]\w*|vpintegrator(?:\.\w+)+)``")
 # the arguments of a model are those of the model; what builds its layers is not called by users
 _HIDDEN = ("Arguments", "network", "arguments_of_file")
@@ -45,7 +46,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("classical-methods", ClassicalMethods)
     app.add_directive("values-of", ValuesOf)
     app.connect("builder-inited", _find)
-    app.connect("autodoc-process-docstring", _link, priority=600)  # after napoleon
+    app.connect("autodoc-process-docstring", _hide_colons, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _link, priority=600)  # after it
     app.connect("autodoc-skip-member", _skip)
     app.connect("missing-reference", _resolve)
     app.connect("doctree-read", _tidy)
@@ -224,8 +226,16 @@ def _canonical(name: str) -> str | None:
         return None
 
 
+def _hide_colons(
+    app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]
+) -> None:
+    """Of properties napoleon would take what stands before a colon for their type."""
+    if what in ("attribute", "property") and lines:
+        lines[0] = lines[0].replace(":", _COLON)
+
+
 def _link(app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
-    lines[:] = _apart(lines)
+    lines[:] = _apart([line.replace(_COLON, ":") for line in lines])
     code = False
     for number, line in enumerate(lines):
         code = code and (not line or line.startswith(" "))

@@ -102,6 +102,14 @@ def test_docstrings_link_to_names_that_pages_document(api, monkeypatch):
     assert lines == [f"See {link}, ``Other``, {other}.", "", ">>> ``Coupling``"]
 
 
+def test_words_before_a_colon_are_no_type(api):
+    lines = ["In words: Hamiltonian, or not.", "", "Of a map: symplectic."]
+    api._hide_colons(None, "property", "", None, None, lines)
+    assert ":" not in lines[0]
+    api._link(None, "property", "", None, None, lines)
+    assert lines == ["In words: Hamiltonian, or not.", "", "Of a map: symplectic."]
+
+
 def test_attributes_that_are_described_together_are_each_one(api):
     lines = [":ivar a, b: Of both,", "         in words.", ":ivar c: Alone."]
     both = [f":ivar {name}: Of both," for name in "ab"]

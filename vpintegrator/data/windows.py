@@ -11,7 +11,9 @@ from vpintegrator.errors import InputError
 def windows(
     states: np.ndarray, window: int, prediction_window: int | None = None, horizon: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cut all pairs of windows out of trajectories.
+    r"""Cut all pairs of windows out of trajectories.
+
+    .. math:: (z_t, \dots, z_{t+T-1}) \quad \text{and} \quad (z_{t+P}, \dots, z_{t+P+T-1})
 
     Parameters
     ----------
@@ -29,8 +31,9 @@ def windows(
     Returns
     -------
     inputs, targets
-        Shapes (pair, T, dim) and (pair, T + (horizon - 1) P, dim): states t, ..., t+T-1 and
-        t+P, ..., t+T-1 + horizon P. Pairs with a state that was not observed (NaN) are left out.
+        Shapes (pair, T, dim) and (pair, T + (horizon - 1) P, dim): states t, ..., t+T-1 and t+P,
+        ..., t+T-1 + horizon P, with P the ``prediction_window``. Pairs with a state that was not
+        observed (NaN) are left out.
 
     Raises
     ------

@@ -20,7 +20,10 @@ _CONSTANT = 1e-9  # relative spread of a density that is constant but for roundi
 
 
 class Chart:
-    """Coordinates Z = chart(z) in which a system preserves volume; maybe they are canonical.
+    r"""Coordinates in which a system preserves volume; maybe they are canonical.
+
+    New components :math:`Z = Z(z)` are invertible functions of the old ones, and where the flow
+    keeps the volume :math:`dZ` it keeps the measure :math:`|\det DZ(z)|\, dz` of the states.
 
     Functions take NumPy arrays or torch tensors (..., dim), and are vectorised.
 

@@ -31,13 +31,15 @@ class Integrator(RichDisplay, nn.Module, by="model"):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows
-    ``prediction_window`` time steps later; the last ``prediction_window`` rows are new.
+    ``prediction_window`` time steps later; the last ``prediction_window`` rows are new:
+
+    .. math:: (z_1, \dots, z_T) \mapsto (z_{1+P}, \dots, z_{T+P}), \qquad
+        T = \text{window}, \quad P = \text{prediction window}.
 
     States enter the network as :math:`(z - \text{shift}) / \text{scale}` and leave it the other way
-    round. This is a
-    conjugation, so it changes neither the determinant nor the inverse nor the reversibility. With a
-    ``chart`` z are the components of that chart, of which the volume (or symplectic form) is kept:
-    the volume of states only where the chart keeps it.
+    round. This is a conjugation, so it changes neither the determinant nor the inverse nor the
+    reversibility. With a ``chart`` z are the components of that chart, of which the volume (or
+    symplectic form) is kept: the volume of states only where the chart keeps it.
 
     With ``reversing_symmetries`` the map is :math:`\psi R \psi^{-1} R`, reversible for every one of
     them (see ``vpintegrator.nn.Reversible``), where :math:`\psi` is the network on normalised
@@ -57,8 +59,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         steps predicted (window by default).
 
         ``reversing_symmetries``: matrices :math:`\rho` (dim, dim) with
-        :math:`f(\rho z) = -\rho f(z)`; for ``psi`` with an
-        explicit inverse only.
+        :math:`f(\rho z) = -\rho f(z)`; for ``psi`` with an explicit inverse only.
 
         ``periodic``: components that are angles, by number, with their periods. They enter the
         network in radians: their scale is period / (2 pi).

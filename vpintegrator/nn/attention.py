@@ -59,8 +59,8 @@ class VolumePreservingAttention(nn.Module):
         How many components, the last ones, stay as they are. They are not mixed in time; the
         weighting of the others is a linear function of them, :math:`A = A_0 + \sum_j k_j A_j`.
     rates : sequence of int
-        Of these components, those with which the weighting vanishes:
-        :math:`A = \sum_j k_j A_j` over them.
+        Of these components, those with which the weighting vanishes: :math:`A = \sum_j k_j A_j`
+        over them.
     symmetries : sequence of (dim, dim), optional
         Matrices S; A is kept invariant under the group they generate, :math:`A = S^T A S`, so
         that the layer commutes with every S.

@@ -15,7 +15,9 @@ _DIFFERENCE = 5e-4  # its fourth power and rounding over it are alike
 
 
 class ExactMap(NumericalFlow):
-    """What a discrete system says, iterated: exact, as far as rounding and chaos let it be.
+    r"""What a discrete system says, iterated: exact, as far as rounding and chaos let it be.
+
+    .. math:: z_{n+1} = M(z_n)
 
     Raises
     ------

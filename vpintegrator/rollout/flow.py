@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 
 class NumericalFlow(ABC):
-    """A map of windows of states that moves them ``prediction_window`` steps forward in time.
+    r"""A map of windows of states that moves them ``prediction_window`` steps forward in time.
+
+    .. math:: \Phi : (z_1, \dots, z_T) \mapsto (z_{1+P}, \dots, z_{T+P})
 
     A classical method reads and writes a single state: its windows have one row. All arrays are
     float64, whatever the model computes in.

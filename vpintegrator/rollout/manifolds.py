@@ -25,7 +25,14 @@ Map = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class InvariantManifolds:
-    """The manifolds of a hyperbolic point.
+    r"""The manifolds of a hyperbolic point.
+
+    Of a point p that a map :math:`\Phi` takes to itself, or does after some steps, the unstable one
+    holds what comes from there and the stable one what goes there:
+
+    .. math:: W^u = \{ z : \Phi^{-n}(z) \to p \}, \qquad W^s = \{ z : \Phi^n(z) \to p \}
+
+    as n grows, counted in periods.
 
     Attributes
     ----------

@@ -17,7 +17,9 @@ class NoPeriodicPoint(InputError):
 
 
 def periodic_point(flow: NumericalFlow, guess: np.ndarray, period: int = 1) -> np.ndarray:
-    """A point that a flow of single states maps to itself after ``period`` steps.
+    r"""A point that a flow of single states maps to itself after ``period`` steps.
+
+    .. math:: \Phi^n(z) = z, \qquad n = \text{period}
 
     Parameters
     ----------

@@ -17,7 +17,14 @@ LOSSES = ("mean-square", "relative")
 
 @dataclass(frozen=True)
 class Objective:
-    """A least-squares problem.
+    r"""A least-squares problem.
+
+    .. math:: \sum_{\text{windows}} \sum_{k=1}^{H P}
+        \left\| W \left( z_k^{\text{predicted}} - z_k^{\text{true}} \right) \right\|^2
+
+    over the H P states that H predictions of P states each make of a window, with the weights
+    :math:`W = I` or those of the model's normalisation,
+    :math:`W = \operatorname{diag}(1/\text{scale})`.
 
     Attributes
     ----------
@@ -26,7 +33,7 @@ class Objective:
         counts alike. ``relative``: in the units of the states, so that the sum of squares is that
         of the relative L2 error (the loss of arXiv 2312.11166).
     horizon
-        Number of predictions, each made from the one before. More than one teaches the model what
+        Number H of predictions, each made from the one before. More than one teaches the model what
         happens on its own windows, which lie off the surface that true windows fill.
     noise
         Standard deviation of random noise on the inputs, in units of the model's normalisation,

@@ -46,7 +46,7 @@ _LARGEST_STRAIGHT = 300
 @final
 @dataclass(frozen=True, kw_only=True)
 class TaylorMethod(ClassicalMethod):
-    """The Taylor method of heyoka at a given tolerance.
+    r"""The Taylor method of heyoka at a given tolerance.
 
     A trajectory that cannot be continued is NaN from there on and leaves the others alone; each is
     computed by itself, to the last bit.
@@ -55,7 +55,8 @@ class TaylorMethod(ClassicalMethod):
     ----------
     tolerance
         Of the error of a step, relative or, where components are smaller than 1, absolute. The
-        order of the polynomials follows from it: -ln(tolerance)/2 + 1, rounded up.
+        order of the polynomials follows from it:
+        :math:`\lceil 1 - \tfrac{1}{2} \ln(\text{tolerance}) \rceil`.
 
     Raises
     ------

@@ -33,7 +33,7 @@ _GROUPINGS = (1, 2, 4)
 
 @dataclass(frozen=True)
 class DriftFit:
-    """A straight line fitted to a quantity by least squares.
+    r"""A straight line :math:`a + b t` fitted to a quantity by least squares, of slope b.
 
     Attributes
     ----------

@@ -33,8 +33,7 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
     would not even be regular. So no form on the whole product space is looked at (for that see
     :func:`window_symplecticity_defect`). D is the derivative of the map of phase space from
     :math:`z_0` to the newest state predicted, through the window of the exact flow from
-    :math:`z_0`, itself symplectic. Of
-    ``windows`` only the first states count then.
+    :math:`z_0`, itself symplectic. Of ``windows`` only the first states count then.
 
     Of states of more than 128 components not all entries are computed: random tangent vectors u, v
     of standard normal components give the root mean square of
@@ -65,9 +64,9 @@ def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> flo
 
     with J on every time step. This is the form :math:`\sum_t dq_t \wedge dp_t` of the space of
     windows :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, which symplectic transformers keep
-    by construction, at any window. What they do to phase space
-    does not follow from it; that is :func:`symplecticity_defect`. D is that of the whole map, also
-    where ``prediction_window`` < ``window``. Of more than 128 components it is estimated as there.
+    by construction, at any window. What they do to phase space does not follow from it; that is
+    :func:`symplecticity_defect`. D is that of the whole map, also where ``prediction_window`` <
+    ``window``. Of more than 128 components it is estimated as there.
 
     Returns
     -------
@@ -155,11 +154,10 @@ def reversibility_defect(
 
     .. math:: \max_Z \| R \Phi R \Phi(Z) - Z \|_\infty
 
-    over windows Z (n, window, dim). R applies :math:`\rho`, with
-    :math:`f(\rho z) = -\rho f(z)`, to every state of a window and reverses their order in time
-    (Hairer, Lubich, Wanner, Geometric Numerical Integration, section V.1; for windows see
-    ``vpintegrator.nn.Reversible``). :math:`\Phi` is the whole map of windows, also where
-    ``prediction_window`` < ``window``.
+    over windows Z (n, window, dim). R applies :math:`\rho`, with :math:`f(\rho z) = -\rho f(z)`, to
+    every state of a window and reverses their order in time (Hairer, Lubich, Wanner, Geometric
+    Numerical Integration, section V.1; for windows see ``vpintegrator.nn.Reversible``).
+    :math:`\Phi` is the whole map of windows, also where ``prediction_window`` < ``window``.
 
     Parameters
     ----------

@@ -46,12 +46,12 @@ class TangentMap(Accumulator):
     .. math:: \frac{\partial z_k}{\partial z_0} = D\Phi(z_{k-1}) \cdots D\Phi(z_1)\, D\Phi(z_0).
 
     A model of windows of w states maps the product space :math:`\mathbb{R}^{w \cdot \text{dim}}`;
-    what it does to phase space is the composition of
-    :math:`z_0 \mapsto (z_0, \dots, z_{w-1})` by the exact flow (differentiated by the variational
-    equation) with the map of windows as it is iterated, and the newest state of the window. So the
-    tangent is a matrix Y of shape (w dim, dim), and the derivative its block of the state k. Where
-    ``prediction_window`` < w, the window iterated keeps its last states and takes only the new ones
-    from the model, and so does its derivative.
+    what it does to phase space is the composition of :math:`z_0 \mapsto (z_0, \dots, z_{w-1})` by
+    the exact flow (differentiated by the variational equation) with the map of windows as it is
+    iterated, and the newest state of the window. So the tangent is a matrix Y of shape (w dim,
+    dim), and the derivative its block of the state k. Where ``prediction_window`` < w, the window
+    iterated keeps its last states and takes only the new ones from the model, and so does its
+    derivative.
 
     After every map :math:`Y = QR` is orthonormalised, the logarithms of diag(R) are added up, and Q
     goes on (Benettin, Galgani, Giorgilli, Strelcyn, Meccanica 15 (1980) 9-30; Wolf, Swift, Swinney,

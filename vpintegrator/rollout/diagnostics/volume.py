@@ -40,8 +40,7 @@ class Volume:
     times
         (volume_time,).
     log_determinant
-        :math:`\log |\det D|` at these times for the first trajectories,
-        (trajectory, volume_time).
+        :math:`\log |\det D|` at these times for the first trajectories, (trajectory, volume_time).
     """
 
     times: np.ndarray

@@ -53,7 +53,7 @@ _BESIDE, _PARTS = 1e-3, 64  # how far beside a centre, and how often a flow is l
 
 @dataclass(frozen=True)
 class EnsembleMeasures:
-    """What is measured of an ensemble.
+    r"""What is measured of an ensemble.
 
     Attributes
     ----------
@@ -70,9 +70,10 @@ class EnsembleMeasures:
         ``"q**2 + p**2 > 0.1"``; ``"never"`` for those alone that are no longer finite. By default
         what is beyond the states of a model's training by a tenth of their range.
     rotation
-        What turns: ``(x, y)``, a point of the plane, about which angles are taken; the name of a
-        component that is an angle; ``"auto"`` for the fixed point of the map that Newton's method
-        finds from the mean of all states, or else that mean; None for nothing.
+        What turns, by an angle :math:`\theta` whose mean growth in a step, over :math:`2\pi`, is
+        the rotation number: ``(x, y)``, a point of the plane, about which angles are taken; the
+        name of a component that is an angle; ``"auto"`` for the fixed point of the map that
+        Newton's method finds from the mean of all states, or else that mean; None for nothing.
 
     Examples
     --------
