@@ -37,7 +37,11 @@ def test_objects_say_what_they_are_in_a_line(tmp_path):
     assert repr(run).startswith("<Run net (learned): 3 trajectories, worst RMSE")
     assert "|log|det|| at most" in repr(run.volume["step"])
     assert repr(run.invariants["energy"]).startswith("<InvariantError: relative, at most")
-    for thing in (data, history, report, run, run.volume["step"], run.invariants["energy"]):
+    reference = vp.rollout.solve_reference(system, np.array([[1.0, 0.0]]), np.array([0.0, 0.1]))
+    assert repr(reference).startswith("<Reference: 1 by 2 states, error about ")
+    recipe = vp.load_recipe("pendulum")
+    values = (run.volume["step"], run.invariants["energy"])
+    for thing in (system, recipe, data, history, report, run, reference, *values):
         assert "\n" not in repr(thing)
         assert len(repr(thing)) < 300
 

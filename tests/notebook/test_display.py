@@ -69,12 +69,27 @@ def test_a_model_is_its_layers_and_what_they_keep(trained):
     assert [row[1] for row in layers] == ["GradientCoupling"] * 2
     assert sum(int(row[4]) for row in layers) == count
     assert {row[3] for row in layers} == {"volume, dq dp"}
+    assert "kinetic: NeuronPotential(size=1, width=3)" in layers[0][2]
     assert "symplectic form" in page.facts["keeps"] and "reversing" in page.facts["keeps"]
     assert page.facts["trained for"] == "pendulum" and page.facts["step"] == "0.2"
     assert page.facts["test error"].startswith(f"{history.test_error:.3g}")
     assert repr(model) in page.words  # folded
     for words in ("dim=2", "symplectic=True", f"parameters={count}"):
         assert words in repr(model)
+
+
+def test_a_family_says_its_ranges_and_a_member_its_step(tmp_path):
+    vary = {"step": [0.05, 0.3], "g": [0.8, 1.2]}
+    data = vp.generate("pendulum", tmp_path / "family.h5", count=20, steps=1, vary=vary)
+    sizes = {"functions": "polynomial", "degree": 2, "depth": 1}
+    model = vp.models.build(vp.data.ExtendedDataset(data).system, **sizes)
+    vp.train(model, data, epochs=1, progress=False, compiled=False)
+    facts = Page(model._repr_html_()).facts
+    low, high = data.varied["step"]
+    assert facts["family: step"] == f"{low:.6g} to {high:.6g}" and "family: g" in facts
+    assert facts["with"] == "m = 1.0, l = 1.0" and "step" not in facts
+    facts = Page(model.at(step=0.1, g=1.1)._repr_html_()).facts
+    assert facts["step"] == "0.1" and "g = 1.1" in facts["with"]
 
 
 def test_a_model_that_promises_nothing_says_so():

@@ -33,6 +33,7 @@ def test_those_of_a_linear_map_are_lines():
     golden = (1 + np.sqrt(5)) / 2
     np.testing.assert_allclose(found.point, 0, atol=1e-12)
     np.testing.assert_allclose(found.multipliers, [golden**2, golden**-2])
+    assert repr(found).startswith("<InvariantManifolds of (") and "and 0.382: " in repr(found)
     for branches, normal in ((found.unstable, [1, -golden]), (found.stable, [golden, 1])):
         ends = []
         for branch in branches:

@@ -57,7 +57,15 @@ def _row(layer: nn.Module) -> tuple[str, str, str, str]:
     laws = {"volume_preserving": "volume", "symplectic": "dq dp"}
     claims = {words: getattr(layer, name, None) for name, words in laws.items()}
     kept = ", ".join(words for words, holds in claims.items() if holds)
-    return type(layer).__name__, layer.extra_repr(), kept or "–", f"{_parameters(layer):,}"
+    return type(layer).__name__, _said(layer), kept or "–", f"{_parameters(layer):,}"
+
+
+def _said(layer: nn.Module) -> str:
+    """Its arguments; of a layer that says none, its parts with theirs."""
+    return layer.extra_repr() or "; ".join(
+        f"{name}: {type(part).__name__}({part.extra_repr()})"
+        for name, part in layer.named_children()
+    )
 
 
 def _kept(model: Integrator) -> str:
@@ -92,8 +100,9 @@ def _trained(model: Integrator) -> Iterator[tuple[str, Any]]:
     metadata = model.metadata
     yield "trained for", metadata.get("system_name", "not trained")
     if "parameters" in metadata:
-        values = _read(metadata["parameters"])
-        yield "with", ", ".join(f"{name} = {value}" for name, value in values.items())
+        values = _read(metadata["parameters"]).items()
+        fixed = (f"{name} = {value}" for name, value in values if name not in model.conditions)
+        yield "with", ", ".join(fixed)
     if "step" not in model.conditions:
         yield "step", metadata.get("step")
     for name, (low, high) in model.conditions.items():

@@ -47,7 +47,7 @@ def facts(rows: Iterable[tuple[str, Any]]) -> str:
     """What is called what, in two columns; without those of which nothing is known."""
     known = [(name, value) for name, value in rows if value is not None and value != ""]
     lines = "".join(
-        f'<tr><th scope="row" style="{_CELL}text-align:left">{text(name)}</th>'
+        f'<tr><th scope="row" style="{_CELL}white-space:nowrap;text-align:left">{text(name)}</th>'
         f'<td style="{_CELL}text-align:left">{text(value)}</td></tr>'
         for name, value in known
     )

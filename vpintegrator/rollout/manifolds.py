@@ -52,6 +52,14 @@ class InvariantManifolds:
     unstable: tuple[np.ndarray, np.ndarray]
     stable: tuple[np.ndarray, np.ndarray]
 
+    def __repr__(self) -> str:
+        place = ", ".join(f"{value:.6g}" for value in self.point)
+        return (
+            f"<InvariantManifolds of ({place}), period {self.period}, multipliers "
+            f"{self.multipliers[0]:.4g} and {self.multipliers[1]:.4g}: "
+            f"{sum(map(len, (*self.unstable, *self.stable))):,} points>"
+        )
+
 
 def invariant_manifolds(
     flow: NumericalFlow,

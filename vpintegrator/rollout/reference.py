@@ -32,6 +32,13 @@ class Reference:
     states: np.ndarray
     error: np.ndarray
 
+    def __repr__(self) -> str:
+        count, times, _ = self.states.shape
+        return (
+            f"<Reference: {count:,} by {times:,} states, error about "
+            f"{self.error.max(initial=0):.0e}>"
+        )
+
 
 def solve_reference(
     system: System,
