@@ -23,7 +23,7 @@ from typing import Any
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import desc_signature, pending_xref
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyObject
 from sphinx.util.docfields import TypedField
@@ -36,6 +36,7 @@ _KIND = re.compile(r"\*([A-Z]\w*[a-z]\w*)\*|(?<![\w.])(?:[\w.]+\.)?([A-Z]\w*[a-z
 _SEVERAL = re.compile(r":ivar (\w+(?:, \w+)+): ")
 _COLON = "\ue000"  # of no text's
 _LITERAL = re.compile(r"(?<![`:])``([A-Z]\w*[a-z]\w*|vpintegrator(?:\.\w+)+)``")
+_OF_MODULES = {"models": "models", "nn": "attention"}  # the first page of each
 # the arguments of a model are those of the model; what builds its layers is not called by users
 _HIDDEN = ("Arguments", "network", "arguments_of_file")
 
@@ -51,6 +52,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-skip-member", _skip)
     app.connect("missing-reference", _resolve)
     app.connect("doctree-read", _tidy)
+    app.connect("doctree-resolved", _goals_of_sources)
+    app.connect("html-collect-pages", _colours)
     for kind in PyObject.doc_field_types:
         # kinds are said in words, "sequence of int", in which no name is looked for but by _link
         if isinstance(kind, TypedField):
@@ -114,13 +117,13 @@ def table(names: list[str]) -> Iterator[str]:
     """Links with the first sentences of docstrings, as a table in reStructuredText."""
     yield from (".. list-table::", "   :widths: 36 64", "   :class: names", "")
     for name in names:
-        thing = found(name)
+        thing, short = found(name), name.rpartition(".")[2]
         if isinstance(thing, ModuleType) and callable(thing):
-            thing = getattr(thing, name.rpartition(".")[2])
-        elif isinstance(thing, ModuleType):
-            yield from (f"   * - ``{name}``", f"     - {first_sentence(thing)}")
-            continue
-        yield f"   * - :py:obj:`{name.rpartition('.')[2]} <{name}>`"
+            thing, name = getattr(thing, short), f"{name}.{short}"
+        if isinstance(thing, ModuleType):
+            yield f"   * - :doc:`{short} </reference/api/{_OF_MODULES[short]}>`"
+        else:
+            yield f"   * - :py:obj:`{short} <{name}>`"
         yield f"     - {first_sentence(thing)}"
     yield ""
 
@@ -297,6 +300,34 @@ def _merge(first: nodes.Node, second: nodes.Node) -> None:
 
 def _is_name(node: nodes.Node) -> bool:
     return isinstance(node, nodes.strong) or node == ", "
+
+
+def _goals_of_sources(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """What ``[docs]`` beside a source leads to.
+
+    viewcode takes all names of a file for those of one module, the one it met first; of a file
+    whose names are public in two, this gives the others a second anchor.
+    """
+    met = getattr(app.env, "_viewcode_modules", {})
+    anchors = {
+        name: f"{entry[3]}.{name}"
+        for entry in filter(None, met.values())
+        for name, where in entry[2].items()
+        if where == page
+    }
+    signatures = list(doctree.findall(desc_signature))
+    known = {anchor for signature in signatures for anchor in signature["ids"]}
+    for signature in signatures:
+        anchor = anchors.get(signature.get("fullname", ""))
+        if anchor and anchor not in known:
+            signature["ids"].append(anchor)
+            known.add(anchor)
+
+
+def _colours(app: Sphinx) -> list[Any]:
+    """Of pages of sources, which are made after all others."""
+    app.config.highlight_language = "python"
+    return []
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:

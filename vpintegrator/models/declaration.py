@@ -175,5 +175,7 @@ def _described(entry: tuple[str, Any]) -> str:
     choices = ", ".join(f'"{choice}"' for choice in each.metadata["choices"])
     kind = f"{{{choices}}}" if choices else each.metadata["kind"] or str(each.type)
     default = "" if each.default is MISSING else f", default {each.default!r}"
-    words = textwrap.indent(textwrap.fill(each.metadata["help"], 92), "    ")
+    words = textwrap.indent(
+        textwrap.fill(each.metadata["help"], 92, break_on_hyphens=False), "    "
+    )
     return f"{name} : {kind}{default}\n{words}".rstrip()
