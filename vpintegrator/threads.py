@@ -15,6 +15,11 @@ def torch_threads(count: int = 1) -> Iterator[None]:
     The tensors of neural integrators are small: waking a second thread costs more than it saves,
     and on a machine whose cores are busy with something else it makes every operation 10 to 20
     times slower, because threads wait for one another in a loop.
+
+    Parameters
+    ----------
+    count
+        How many threads torch takes meanwhile.
     """
     import torch
 

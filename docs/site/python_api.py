@@ -29,10 +29,13 @@ from sphinx.domains.python import PyObject
 from sphinx.util.docfields import TypedField
 from sphinx.util.nodes import make_refnode
 
+from vpintegrator.models import Arguments
+
 _BLOCK = re.compile(r"^\.\. python-api:: (\S+)\n((?:[ ]+\S.*\n|\n)*)", re.MULTILINE)
 _DATA = re.compile(r"^\.\. py:data:: (\S+)$", re.MULTILINE)
-_TYPE = re.compile(r"^:(?:(?:var)?type \S+|returns): ")
-_KIND = re.compile(r"\*([A-Z]\w*[a-z]\w*)\*|(?<![\w.])(?:[\w.]+\.)?([A-Z]\w*[a-z]\w*)\b")
+_TYPE = re.compile(r"^:(?:var)?type \S+: ")
+_KIND = re.compile(r"(?<![\w.])(?:[\w.]+\.)?([A-Z]\w*[a-z]\w*)\b")
+_RESULT = re.compile(r"(?<=^:returns: )\*([A-Z]\w*[a-z]\w*)\*")
 _SEVERAL = re.compile(r":ivar (\w+(?:, \w+)+): ")
 _COLON = "\ue000"  # of no text's
 _LITERAL = re.compile(r"(?<![`:])``([A-Z]\w*[a-z]\w*|vpintegrator(?:\.\w+)+)``")
@@ -49,6 +52,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", _find)
     app.connect("autodoc-process-docstring", _hide_colons, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", _link, priority=600)  # after it
+    app.connect("autodoc-process-docstring", _describe, priority=400)
+    app.connect("autodoc-process-signature", _returned)
     app.connect("autodoc-skip-member", _skip)
     app.connect("missing-reference", _resolve)
     app.connect("doctree-read", _tidy)
@@ -237,6 +242,35 @@ def _hide_colons(
         lines[0] = lines[0].replace(":", _COLON)
 
 
+def _describe(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
+    """Groups of arguments of models list those that they declare, as models list all of theirs."""
+    if what == "class" and issubclass(thing, Arguments) and thing.__annotations__:
+        lines += ["", "Parameters", "----------"]
+        for key, field in thing.declared().items():
+            if key in thing.__annotations__:
+                lines += [f"{key} : default {field.default!r}", f"    {field.metadata['help']}"]
+
+
+def _returned(
+    app: Sphinx,
+    what: str,
+    name: str,
+    thing: Any,
+    options: Any,
+    signature: str | None,
+    kind: str | None,
+) -> tuple[str | None, str | None] | None:
+    """After the arrow of a function stands what it returns, as annotated."""
+    if what not in ("function", "method") or signature is None:
+        return None
+    kind = inspect.signature(thing).return_annotation
+    if not isinstance(kind, str) or kind in ("None", "Self"):
+        return None
+    return signature, kind
+
+
 def _link(app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
     lines[:] = _apart([line.replace(_COLON, ":") for line in lines])
     code = False
@@ -246,7 +280,7 @@ def _link(app: Sphinx, what: str, name: str, thing: object, options: Any, lines:
         if _TYPE.match(line):
             lines[number] = _KIND.sub(_class, line)
         elif not code:
-            lines[number] = _linked(line)
+            lines[number] = _linked(_RESULT.sub(_class, line))
 
 
 def _apart(lines: list[str]) -> list[str]:
@@ -269,7 +303,7 @@ def _apart(lines: list[str]) -> list[str]:
 
 
 def _class(match: re.Match[str]) -> str:
-    link = _linked(f"``{match[1] or match[2]}``")
+    link = _linked(f"``{match[1]}``")
     return match[0] if link.startswith("``") else link
 
 

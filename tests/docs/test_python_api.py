@@ -130,6 +130,33 @@ def test_entries_with_the_same_words_are_one(api, words, count):
     assert entries[0].astext() == ("a, b – Of both." if count == 1 else "a – Of both.")
 
 
+def test_kinds_are_links(api, monkeypatch):
+    monkeypatch.setattr(api, "_pages", {"vpintegrator.nn.Coupling": "couplings"})
+    link = ":py:obj:`Coupling <vpintegrator.nn.Coupling>`"
+    lines = [
+        ":type x: list of Coupling",
+        ":vartype y: vpintegrator.nn.couplings.Coupling | None",
+        ":returns: *Coupling* -- Made.",
+        ":returns: *dict of str to Coupling*",
+    ]
+    api._link(None, "function", "", None, None, lines)
+    assert lines[0] == f":type x: list of {link}"
+    assert lines[1] == f":vartype y: {link} | None"
+    assert lines[2] == f":returns: {link} -- Made."
+    assert lines[3] == ":returns: *dict of str to Coupling*"
+
+
+def test_groups_of_arguments_list_their_own(api):
+    lines = ["Words."]
+    api._describe(None, "class", "", vp.models.StackArguments, None, lines)
+    assert [line.split(" : ")[0] for line in lines if " : " in line] == ["depth", "width"]
+
+
+def test_functions_say_what_they_return(api):
+    given = ("function", "", vp.load_system, None, "(source)", None)
+    assert api._returned(None, *given) == ("(source)", "System")
+
+
 def test_first_sentences(api):
     assert api.first_sentence(vp.nn.cayley).endswith("rotations.")
     assert (

@@ -421,6 +421,11 @@ def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """Open a dataset file. Only its attributes are read at once.
 
+    Parameters
+    ----------
+    path
+        The HDF5 file.
+
     Raises
     ------
     InputError

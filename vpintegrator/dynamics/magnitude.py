@@ -49,6 +49,13 @@ def is_relative(first: np.ndarray, terms: float = 0.0) -> np.ndarray:
     A value that is tiny beside those of the rest of the ensemble, or beside its own terms, is zero
     but for rounding.
 
+    Parameters
+    ----------
+    first
+        The first values of an invariant, (trajectory,).
+    terms
+        The largest size of the terms that it is a sum of, where known.
+
     Examples
     --------
     >>> vp.rollout.diagnostics.is_relative(np.array([2.0, 0.0]))

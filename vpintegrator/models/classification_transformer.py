@@ -21,6 +21,13 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 def image_patches(images: torch.Tensor, patch: int) -> torch.Tensor:
     """Cut images (..., height, width) into square patches, row by row of patches.
 
+    Parameters
+    ----------
+    images
+        (..., height, width).
+    patch
+        Pixels on a side of a patch.
+
     Returns
     -------
     Tensor, (..., number of patches, patch * patch)

@@ -16,7 +16,9 @@ from vpintegrator.nn.composition import Composition
 
 
 class SymplecticFeedForward(Integrator):
-    """A one-step map of states (q, p) made of gradient couplings, or of published layers.
+    r"""A one-step map of states (q, p) made of gradient couplings, or of published layers.
+
+    .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad D\psi^T J\, D\psi = J
 
     Exactly symplectic and explicitly invertible; with reversing symmetries also reversible. The
     published networks are its settings without reversing symmetries: G-SympNets are

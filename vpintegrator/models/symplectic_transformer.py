@@ -24,6 +24,9 @@ from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 class SymplecticTransformer(Integrator):
     r"""``depth`` units of symplectic attention and of a symplectic feed-forward layer.
 
+    .. math:: \psi = F_L \circ A_L \circ \cdots \circ F_1 \circ A_1
+
+    with attention :math:`A_l` over the window and gradient couplings :math:`F_l` of every state.
     The map of windows keeps the form :math:`\sum_t dq_t \wedge dp_t`, summed over the time steps,
     exactly, and is explicitly invertible; with reversing symmetries it is also reversible. That is
     a law of the space of windows: what it does to phase space, rollouts measure. Of many bodies it

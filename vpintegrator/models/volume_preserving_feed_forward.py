@@ -16,7 +16,9 @@ from vpintegrator.nn.composition import Composition
 
 
 class VolumePreservingFeedForward(Integrator):
-    """A one-step map made of couplings, or of triangular layers as published.
+    r"""A one-step map made of couplings, or of triangular layers as published.
+
+    .. math:: \psi = F_L \circ \cdots \circ F_1, \qquad \det D\psi = 1
 
     Exactly volume-preserving and explicitly invertible; with reversing symmetries also reversible.
     The published network is feed_forward = "triangular" and depth = 1, with its ``n_blocks`` and

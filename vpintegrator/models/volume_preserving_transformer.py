@@ -29,11 +29,14 @@ from vpintegrator.nn.time_mixing import TimeMixing
 class VolumePreservingTransformer(Integrator):
     r"""``depth`` units of volume-preserving attention and a volume-preserving feed-forward network.
 
+    .. math:: \psi = F_L \circ A_L \circ \cdots \circ F_1 \circ A_1
+
+    with attention :math:`A_l` over the window and feed-forward layers :math:`F_l` of every state.
     With the skew and the coupled weighting the map of windows is exactly volume-preserving and
     explicitly invertible; with reversing symmetries it is also reversible. With the arbitrary
     weighting (as published) it is none of these, and ``volume_preserving`` says so. The published
-    transformer is weighting = "arbitrary", attention_scale = :math:`1/\sqrt{\text{dim}}`, depth =
-    3, feed_forward = "triangular", blocks = 2, linear = 1.
+    transformer is ``weighting="arbitrary"``, ``attention_scale=dim**-0.5``, ``depth=3``,
+    ``feed_forward="triangular"``, ``blocks=2``, ``linear=1``.
 
     Raises
     ------

@@ -44,6 +44,11 @@ class NotWorthIt(NotCompilable):
 def load_library(source: str) -> ctypes.CDLL:
     """The library of a C++ source, compiled if it is not in the cache.
 
+    Parameters
+    ----------
+    source
+        The C++.
+
     Raises
     ------
     NotCompilable

@@ -16,6 +16,15 @@ def canonical_form(dim: int) -> torch.Tensor:
     .. math:: J = \begin{pmatrix} 0 & I \\ -I & 0 \end{pmatrix}, \qquad
         \dot q = \nabla_p H, \quad \dot p = -\nabla_q H.
 
+    Parameters
+    ----------
+    dim
+        Components of a state, even.
+
+    Returns
+    -------
+    Tensor, (dim, dim)
+
     Examples
     --------
     >>> vp.nn.canonical_form(2)

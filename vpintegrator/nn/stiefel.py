@@ -61,6 +61,10 @@ def orthonormality_error(weight: torch.Tensor) -> float:
 
     The largest entry of :math:`|W W^T - I|` for weights W (..., n, m).
 
+    Parameters
+    ----------
+    weight : Tensor, (..., n, m)
+
     Examples
     --------
     >>> vp.nn.orthonormality_error(torch.eye(3)[:2])

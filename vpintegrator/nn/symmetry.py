@@ -155,6 +155,17 @@ def symmetry_group(reversing_symmetries: Any, dim: int) -> torch.Tensor:
     Its elements S are symmetries of the system, :math:`f(S z) = S f(z)`. One reversing symmetry
     gives the identity alone; the three sign flips of the rigid body give the four rotations by pi.
 
+    Parameters
+    ----------
+    reversing_symmetries : sequence of (dim, dim)
+        Matrices that are their own inverses.
+    dim : int
+
+    Returns
+    -------
+    Tensor, (element, dim, dim)
+        The identity first.
+
     Examples
     --------
     >>> flips = [[[-1, 0], [0, 1]], [[1, 0], [0, -1]]]

@@ -71,6 +71,13 @@ def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType
     Without a width it has all columns. What must not be left out is stacked in several blocks
     where the width is too small for it.
 
+    Parameters
+    ----------
+    report
+        A report of a comparison.
+    width
+        Letters in a line; None for as many as it takes.
+
     Examples
     --------
     >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
@@ -110,6 +117,11 @@ def csv_table(report: Report) -> str:
 
     A title that a spreadsheet would take for a formula gets an apostrophe before it.
 
+    Parameters
+    ----------
+    report
+        A report of a comparison.
+
     Examples
     --------
     >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
@@ -140,6 +152,11 @@ def _plain(value: Any) -> Any:
 def markdown_table(report: Report) -> str:
     """A GitHub-flavoured table.
 
+    Parameters
+    ----------
+    report
+        A report of a comparison.
+
     Examples
     --------
     >>> report = vp.compare(None, "rk4", system="pendulum", step=0.1, steps=20)
@@ -163,6 +180,11 @@ def markdown(text: str) -> str:
 
 def latex_table(report: Report) -> str:
     """A ``tabular`` with booktabs rules, made smaller where it is wider than the text.
+
+    Parameters
+    ----------
+    report
+        A report of a comparison.
 
     Examples
     --------

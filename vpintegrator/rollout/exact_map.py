@@ -19,6 +19,11 @@ class ExactMap(NumericalFlow):
 
     .. math:: z_{n+1} = M(z_n)
 
+    Parameters
+    ----------
+    system
+        A discrete system.
+
     Raises
     ------
     InputError

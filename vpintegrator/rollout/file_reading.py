@@ -32,6 +32,11 @@ _COORDINATES = {"state", "trajectory", "time", "component", "unit"}
 def open_rollout(path: str | os.PathLike[str]) -> Report:
     """Read a rollout file.
 
+    Parameters
+    ----------
+    path
+        The HDF5 file, which vp-rollout or ``Report.save`` wrote.
+
     Raises
     ------
     InputError

@@ -114,6 +114,11 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
 
     Of two names of one map the first counts. Of a stroboscopic map they are those for its flow.
 
+    Parameters
+    ----------
+    system
+        The system.
+
     Examples
     --------
     >>> methods, others = vp.rollout.applicable_methods(vp.load_system("rigid-body"))

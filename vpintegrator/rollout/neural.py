@@ -289,6 +289,13 @@ def device_for(model: Integrator, trajectories: int) -> Choice:
     What is timed is one prediction in PyTorch: machine code is faster on either device. The model
     stays as it is.
 
+    Parameters
+    ----------
+    model
+        The model.
+    trajectories
+        How many states it starts from.
+
     Examples
     --------
     >>> model = vp.models.VolumePreservingFeedForward(dim=2)

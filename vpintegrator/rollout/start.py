@@ -235,6 +235,11 @@ def states_of_dataset(
 def recorded_dataset(models: Mapping[str, Integrator]) -> Path:
     """The dataset that the first model was trained on, if it is still where it was.
 
+    Parameters
+    ----------
+    models
+        Models by their names.
+
     Raises
     ------
     InputError

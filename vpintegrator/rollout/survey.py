@@ -209,6 +209,11 @@ def _measured(report: Report) -> np.ndarray:
 def open_survey(path: str | os.PathLike[str]) -> Survey:
     """Read a file of a survey.
 
+    Parameters
+    ----------
+    path
+        The HDF5 file.
+
     Raises
     ------
     InputError

@@ -48,6 +48,11 @@ _WITH_TOLERANCE = re.compile(r"(.+?)-(\d+(?:\.\d+)?(?:e-\d+)?)")
 def find_method(name: str) -> ClassicalMethod:
     """The classical method of a name, which may end in the tolerance of an adaptive one.
 
+    Parameters
+    ----------
+    name
+        Such as ``rk4``, or ``dop853-1e-10``.
+
     Raises
     ------
     InputError

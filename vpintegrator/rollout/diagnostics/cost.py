@@ -77,6 +77,15 @@ def count_evaluations(
     map, which evaluates none, for a method that evaluates other functions than the field, and where
     no initial state is finite.
 
+    Parameters
+    ----------
+    flow
+        The map.
+    initial
+        Initial states, (n, dim).
+    steps
+        How many steps are counted from each.
+
     Examples
     --------
     >>> flow = vp.rollout.as_flow("rk4", vp.load_system("pendulum"), 0.1)
@@ -121,6 +130,13 @@ def evaluations_per_step(flow: NumericalFlow, windows: np.ndarray) -> float | No
     """Evaluations of the vector field for one step of one trajectory at windows, or None.
 
     See :func:`count_evaluations`; the windows (n, window, dim) say at which states.
+
+    Parameters
+    ----------
+    flow
+        The map.
+    windows
+        At which states, (n, window, dim).
 
     Examples
     --------

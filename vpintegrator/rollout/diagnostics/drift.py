@@ -155,6 +155,13 @@ class DriftAccumulator(Accumulator):
 def fit_drift(times: np.ndarray, values: np.ndarray) -> DriftFit:
     """Straight lines fitted to values (series, time) at increasing times (time,).
 
+    Parameters
+    ----------
+    times
+        Increasing, (time,).
+    values
+        The series, (series, time).
+
     Examples
     --------
     >>> times = np.linspace(0, 10, 101)

@@ -20,6 +20,13 @@ _ENTRIES = 100_000  # of their derivatives
 def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
     """Windows (n, window, dim) of the exact flow from initial states (n, dim).
 
+    Parameters
+    ----------
+    flow
+        Says the length of windows, the step and the system.
+    initial
+        Initial states, (n, dim).
+
     Raises
     ------
     InputError
@@ -51,6 +58,15 @@ def first_window_derivative(
 
     at the times of the window (Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I,
     section I.14). NaN where it cannot be solved.
+
+    Parameters
+    ----------
+    flow
+        Says the length of windows, the step and the system.
+    initial
+        Initial states, (n, dim).
+    directions
+        Tangent vectors of the first state, (dim, k); all of them if None.
 
     Raises
     ------

@@ -79,6 +79,20 @@ def invariant_errors(
 
     With ``times`` (time,) the drift of each is fitted too.
 
+    Parameters
+    ----------
+    system
+        The system whose invariants these are.
+    states
+        Along trajectories, (trajectory, time, dim).
+    times
+        Of the states, (time,), increasing; None where no drift is wanted.
+
+    Returns
+    -------
+    dict of str to InvariantError
+        By the names of the invariants.
+
     Examples
     --------
     >>> pendulum = vp.load_system("pendulum")
@@ -105,6 +119,16 @@ def series_names(invariants: Iterable[str]) -> dict[str, str]:
 
     Some names cannot be those of arrays in a file; and the drift of ``error_x`` would have the name
     of the error of the drift of ``x``.
+
+    Parameters
+    ----------
+    invariants
+        Names of invariants.
+
+    Returns
+    -------
+    dict of str to str
+        Names of series by those of the invariants.
 
     Examples
     --------

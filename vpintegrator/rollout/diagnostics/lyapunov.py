@@ -125,6 +125,15 @@ def lyapunov_exponent(flow: NumericalFlow, first: np.ndarray, steps: int) -> Lya
 
     The arguments are those of :func:`tangent_propagation`.
 
+    Parameters
+    ----------
+    flow
+        The map, which must have a derivative.
+    first
+        First windows (trajectory, window, dim), or initial states (trajectory, dim).
+    steps
+        Number of time steps.
+
     Examples
     --------
     >>> flow = vp.rollout.as_flow("rk4", vp.load_system("henon-heiles"), 0.2)

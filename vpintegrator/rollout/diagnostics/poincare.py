@@ -188,6 +188,19 @@ def poincare_section(
 
     The arguments are those of :class:`SectionObserver`, which does the same for parts of them.
 
+    Parameters
+    ----------
+    states
+        Of trajectories, (trajectory, time, dim).
+    step
+        Time step of the trajectories.
+    component, value
+        The plane.
+    direction
+        1 for crossings upwards, -1 downwards, 0 both.
+    period
+        Of the component, where it is an angle or the time of periodic equations.
+
     Examples
     --------
     >>> times = 0.1 * np.arange(200)

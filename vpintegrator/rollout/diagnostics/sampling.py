@@ -13,6 +13,13 @@ def affordable(wanted: int, size: int) -> int:
     All of them up to 64 rows, and then as many as cost the same: a determinant, as the stages of an
     implicit method, takes time in proportion to the cube of the rows.
 
+    Parameters
+    ----------
+    wanted
+        How many there are to compute.
+    size
+        Rows of each.
+
     Examples
     --------
     >>> vp.rollout.diagnostics.affordable(2400, 32), vp.rollout.diagnostics.affordable(2400, 256)

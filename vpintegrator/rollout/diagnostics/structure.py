@@ -40,6 +40,13 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
     :math:`\omega(Du, Dv) - \omega(u, v)`, with the form :math:`\omega(u, v) = u^T J v`. That
     estimates the Frobenius norm of :math:`D^T J D - J`, no less than its largest entry.
 
+    Parameters
+    ----------
+    flow
+        The map, of a Hamiltonian system.
+    windows
+        Where it is measured, (n, window, dim).
+
     Returns
     -------
     float or None
@@ -67,6 +74,13 @@ def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> flo
     by construction, at any window. What they do to phase space does not follow from it; that is
     :func:`symplecticity_defect`. D is that of the whole map, also where ``prediction_window`` <
     ``window``. Of more than 128 components it is estimated as there.
+
+    Parameters
+    ----------
+    flow
+        The map, of a Hamiltonian system.
+    windows
+        Where it is measured, (n, window, dim).
 
     Returns
     -------

@@ -31,6 +31,13 @@ def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
     Infinite where a state is not finite although the reference is; NaN where the reference is not.
 
+    Parameters
+    ----------
+    states
+        Of a method, (trajectory, time, dim).
+    reference
+        The reference at the same times, (trajectory, time, dim).
+
     Examples
     --------
     >>> vp.rollout.trajectory_error(np.full((1, 2, 2), [3.0, 4.0]), np.zeros((1, 2, 2)))
@@ -50,6 +57,13 @@ def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndar
     over N times, for states of d components.
 
     Infinite for a trajectory that has diverged.
+
+    Parameters
+    ----------
+    states
+        Of a method, (trajectory, time, dim).
+    reference
+        The reference at the same times, (trajectory, time, dim).
 
     Examples
     --------

@@ -78,6 +78,18 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
     :class:`TangentMap` tells what happens to phase space. NaN where the window is not finite or the
     step cannot be made.
 
+    Parameters
+    ----------
+    flow
+        The map, which must have a derivative.
+    windows
+        Where it is measured, (..., window, dim).
+
+    Returns
+    -------
+    numpy.ndarray
+        In the shape (...).
+
     Examples
     --------
     >>> flow = vp.rollout.as_flow("explicit-euler", vp.load_system("harmonic-oscillator"), 0.1)
@@ -103,6 +115,20 @@ def density_change(
     For a density :math:`\rho` and the map :math:`\Phi` it is
     :math:`\log \rho(\Phi(z)) - \log \rho(z)`, summed over the states of a window. Added to
     ``log_determinant`` it is :math:`\log |\det D\Phi|` for the measure of that density.
+
+    Parameters
+    ----------
+    flow
+        The map.
+    windows
+        Where it is measured, (..., window, dim).
+    log_density
+        The logarithm of the density (n,) at states (n, dim).
+
+    Returns
+    -------
+    numpy.ndarray
+        In the shape (...).
 
     Examples
     --------
@@ -131,6 +157,22 @@ def step_log_determinant(
     at states z (..., dim), in the shape (...). The derivative is that of the method's formulas with
     the system's exact Jacobian. NaN where the state is not finite or the step cannot be made.
 
+    Parameters
+    ----------
+    method
+        A classical method with a fixed step.
+    system
+        The system, to which it applies.
+    states
+        Where it is measured, (..., dim).
+    step
+        The time step h.
+
+    Returns
+    -------
+    numpy.ndarray
+        In the shape (...).
+
     Examples
     --------
     >>> pendulum, rk4 = vp.load_system("pendulum"), vp.rollout.find_method("rk4")
@@ -150,6 +192,18 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
     for windows Z (..., window, dim), in the shape (...). This is the volume of the product space
     :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`; for a one-step model it is that of phase
     space.
+
+    Parameters
+    ----------
+    model
+        A model of windows.
+    windows
+        Where it is measured, (..., window, dim).
+
+    Returns
+    -------
+    numpy.ndarray
+        In the shape (...).
 
     Examples
     --------

@@ -176,6 +176,11 @@ def _write_density(f: h5py.File, density: np.ndarray) -> h5py.Dataset:
 def open_ensemble(path: str | os.PathLike[str]) -> EnsembleStatistics:
     """Read a file of an ensemble.
 
+    Parameters
+    ----------
+    path
+        The HDF5 file.
+
     Raises
     ------
     InputError
@@ -277,5 +282,11 @@ def _is_list(value: Any, length: int, kind: Any) -> bool:
 
 
 def is_ensemble(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is an ensemble, as far as its format says."""
+    """Whether a file is an ensemble, as far as its format says.
+
+    Parameters
+    ----------
+    path
+        A file.
+    """
     return is_hdf5_of(path, FORMAT, FORMAT_VERSION)
