@@ -4,7 +4,7 @@ import importlib
 import inspect
 import re
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from docutils import nodes
@@ -165,3 +165,45 @@ def test_first_sentences(api):
     )
     for name, _ in api.documented(PAGES):
         assert len(api.first_sentence(api.found(name))) < 200, name
+
+
+def described(thing):
+    """The names that the sections of a docstring with parameters or attributes describe."""
+    text = inspect.getdoc(thing) or ""
+    parts = re.split(r"^(\w[\w ]+)\n-+\n", text, flags=re.MULTILINE)
+    sections = zip(parts[1::2], parts[2::2], strict=True)
+    entries = [
+        line.split(" : ")[0]
+        for title, body in sections
+        if title in ("Parameters", "Attributes")
+        for line in body.splitlines()
+        if line and not line.startswith(" ")
+    ]
+    return {name.strip("* ") for entry in entries for name in entry.split(",")}
+
+
+def test_every_parameter_is_described(api):
+    """Of functions, and of classes that users make, groups of the arguments of models aside."""
+    lacking = []
+    for name, _ in api.documented(PAGES):
+        thing = api.found(name)
+        if inspect.isclass(thing) and is_described_elsewhere(thing):
+            continue
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            given = {p for p in inspect.signature(thing).parameters if not p.startswith("_")}
+            # members of groups of arguments are named, and described where the group is
+            named = set(re.findall(r"``(\w+)``", inspect.getdoc(thing) or ""))
+            missing = given - OF_ALL - described(thing) - named
+            lacking += [f"{name}: {parameter}" for parameter in missing]
+    assert not lacking, "\n".join(sorted(lacking))
+
+
+# of layers: in what they compute; of calls with groups of arguments: these, whole
+OF_ALL = {"dtype", "args", "arguments", "groups", "layers"}
+
+
+def is_described_elsewhere(thing):
+    """Classical methods, by their base; what other functions make; arguments of models."""
+    classical = vp.rollout.classical.ClassicalMethod
+    bases = (vp.models.Arguments, classical, Exception, SimpleNamespace)
+    return issubclass(thing, bases) or inspect.isabstract(thing)

@@ -132,6 +132,20 @@ def compile_model(
 
     For the CPU, or for the GPU that the model is on.
 
+    Parameters
+    ----------
+    model
+        The model, with the weights that it has now.
+    trajectories
+        How many there will be: machine code for one differs from that for many.
+    windows
+        Some that it will start from, (trajectory, window, dim), if they are known.
+
+    Raises
+    ------
+    NotCompilable
+        As of :class:`CompiledModel`.
+
     Examples
     --------
     >>> model = vp.models.VolumePreservingFeedForward(dim=2, depth=1)

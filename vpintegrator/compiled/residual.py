@@ -275,7 +275,17 @@ def compile_residual(
 ) -> CompiledResidual | GpuResidual:
     """Compile the residuals of a model, for the CPU or for the GPU that it is on.
 
-    The arguments are those of :class:`CompiledResidual`; threads are of the CPU.
+    Parameters
+    ----------
+    model, weights, chained, worth, wait
+        As for :class:`CompiledResidual`.
+    threads
+        The same, of the CPU.
+
+    Raises
+    ------
+    NotCompilable
+        As of :class:`CompiledResidual`.
 
     Examples
     --------

@@ -42,6 +42,8 @@ class BasisPotential(nn.Module):
         Largest total degree of a term; of an angle the order of the harmonic counts.
     periodic : sequence of int
         Components that are angles, in radians.
+    cyclic : sequence of int
+        Components that V does not depend on.
     expressions : sequence of str
         Formulas such as ``sigmoid(z[0])``, of the components of a state as they are before
         normalisation (see ``set_units``). Those count that the group takes to one another or to

@@ -93,12 +93,14 @@ def cayley_increment(C: torch.Tensor, X: torch.Tensor, rank: int | None = None) 
 def skew_matrix(
     entries: torch.Tensor, size: int, places: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Skew-symmetric matrices (..., size, size) from the entries below the diagonal, row by row.
+    r"""Skew-symmetric matrices (..., size, size) from the entries below the diagonal, row by row.
 
     Parameters
     ----------
     entries : Tensor, (..., size (size - 1) / 2)
-        C_10, C_20, C_21, C_30, ...; above the diagonal stand their negatives.
+        :math:`C_{10}, C_{20}, C_{21}, C_{30}, \dots`; above the diagonal stand their negatives.
+    size : int
+        Rows of each matrix.
     places : Tensor, optional
         ``lower_places(size)``, for callers that keep it.
 

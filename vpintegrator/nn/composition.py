@@ -10,7 +10,9 @@ from vpintegrator.nn.folding import at
 
 
 class Composition(nn.Sequential):
-    """Layers applied in order; invertible and volume-preserving when all of them are.
+    r"""Layers applied in order; invertible and volume-preserving when all of them are.
+
+    .. math:: z \mapsto (\ell_n \circ \cdots \circ \ell_1)(z)
 
     Examples
     --------

@@ -71,6 +71,9 @@ def generated_group(matrices: Any, dim: int, argument: str = "symmetries") -> to
     ----------
     matrices : sequence of (dim, dim)
         Generators; none give the group of the identity alone.
+    dim : int
+    argument : str
+        What messages call the matrices.
 
     Returns
     -------

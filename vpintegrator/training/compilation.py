@@ -27,7 +27,13 @@ _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the 
 
 @dataclass(frozen=True)
 class Execution:
-    """Where training runs, and whether as machine code, see :func:`vpintegrator.train`."""
+    """Where training runs, and whether as machine code.
+
+    Attributes
+    ----------
+    device, threads, compiled
+        As for :func:`vpintegrator.train`.
+    """
 
     device: str | torch.device = "cpu"
     threads: int = 1

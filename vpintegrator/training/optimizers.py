@@ -30,7 +30,25 @@ BY_NAME: dict[str, type[Optimizer]] = {name: _class(where) for name, where in CL
 
 @dataclass(frozen=True)
 class Method:
-    """How training minimises, see :func:`vpintegrator.train`."""
+    r"""How training minimises.
+
+    The second-order optimizers solve, for the residuals r of the windows in use and their
+    derivative J by the parameters :math:`\theta`,
+
+    .. math:: (J^T J + \mu I)\, \delta = -J^T r, \qquad \theta \mapsto \theta + \delta,
+
+    with a damping :math:`\mu` that falls where a step does what was expected of it, and grows where
+    it does not: Levenberg-Marquardt by a factorisation, Gauss-Newton by conjugate gradients.
+
+    Attributes
+    ----------
+    optimizer, batch, learning_rate, restarts, seed, kernel
+        As for :func:`vpintegrator.train`.
+
+    References
+    ----------
+    Nocedal, Wright, Numerical Optimization, second edition, section 10.3.
+    """
 
     optimizer: str = "auto"
     batch: int | None = None

@@ -21,7 +21,13 @@ from vpintegrator.training import processes
 
 @dataclass(frozen=True)
 class Files:
-    """What training writes, and goes on from, see :func:`vpintegrator.train`."""
+    """What training writes, and goes on from.
+
+    Attributes
+    ----------
+    checkpoint, checkpoint_seconds, resume, output, overwrite, log
+        As for :func:`vpintegrator.train`.
+    """
 
     checkpoint: str | os.PathLike[str] | None = None
     checkpoint_seconds: float = 30.0

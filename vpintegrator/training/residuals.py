@@ -119,6 +119,8 @@ def relative_error(
 
     Parameters
     ----------
+    model
+        The model.
     inputs, targets
         Pairs of windows, shape (pair, window, dim) and (pair, time, dim), see
         :func:`vpintegrator.data.windows`.

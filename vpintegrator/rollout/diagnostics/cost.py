@@ -32,6 +32,11 @@ class Evaluations:
 class CountingSystem(System):
     """A system that counts the states at which its functions are evaluated.
 
+    Parameters
+    ----------
+    system
+        The system that it is otherwise.
+
     Attributes
     ----------
     field_evaluations, jacobian_evaluations
