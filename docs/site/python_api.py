@@ -15,6 +15,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import MISSING
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -160,8 +161,10 @@ def found(name: str) -> Any:
 
 
 def _object(name: str) -> Iterator[str]:
-    if inspect.isclass(found(name)):
-        yield from (f".. autoclass:: {name}", "   :members:", "")
+    thing = found(name)
+    if inspect.isclass(thing):
+        kind = "exception" if issubclass(thing, BaseException) else "class"
+        yield from (f".. auto{kind}:: {name}", "   :members:", "")
     else:
         yield from (f".. autofunction:: {name}", "")
 
@@ -250,7 +253,8 @@ def _describe(
         lines += ["", "Parameters", "----------"]
         for key, field in thing.declared().items():
             if key in thing.__annotations__:
-                lines += [f"{key} : default {field.default!r}", f"    {field.metadata['help']}"]
+                default = "" if field.default is MISSING else f" : default {field.default!r}"
+                lines += [key + default, f"    {field.metadata['help']}"]
 
 
 def _returned(
@@ -263,12 +267,14 @@ def _returned(
     kind: str | None,
 ) -> tuple[str | None, str | None] | None:
     """After the arrow of a function stands what it returns, as annotated."""
-    if what not in ("function", "method") or signature is None:
+    if signature is None:
         return None
-    kind = inspect.signature(thing).return_annotation
-    if not isinstance(kind, str) or kind in ("None", "Self"):
-        return None
-    return signature, kind
+    if what in ("function", "method"):
+        annotated = inspect.signature(thing).return_annotation
+        if isinstance(annotated, str) and annotated not in ("None", "Self"):
+            kind = annotated
+    # defaults that are functions, or made anew, have no text that one could type
+    return re.sub(r"<(function )?[^<>]*(<lambda>)?[^<>]*>(?=[,)])", "...", signature), kind
 
 
 def _link(app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:

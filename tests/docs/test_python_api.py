@@ -150,11 +150,15 @@ def test_groups_of_arguments_list_their_own(api):
     lines = ["Words."]
     api._describe(None, "class", "", vp.models.StackArguments, None, lines)
     assert [line.split(" : ")[0] for line in lines if " : " in line] == ["depth", "width"]
+    api._describe(None, "class", "", vp.models.IntegratorArguments, None, lines)
+    assert "dim" in lines  # has no default
 
 
 def test_functions_say_what_they_return(api):
     given = ("function", "", vp.load_system, None, "(source)", None)
     assert api._returned(None, *given) == ("(source)", "System")
+    made = "(a=<function <lambda>>, b=<factory>, c=1)"
+    assert api._returned(None, "class", "", dict, None, made, None) == ("(a=..., b=..., c=1)", None)
 
 
 def test_first_sentences(api):
