@@ -1,0 +1,112 @@
+"""The site: it builds without a warning, its links lead somewhere, its pages load in a browser.
+
+Cells are not executed here: test_notebooks.py does that. ``scripts/docs`` does all of it.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q"]
+    command += ["-D", "nb_execution_mode=off", "-d", folder / "doctrees"]
+    # a notebook says that its cells are IPython's when it is executed
+    command += ["-D", "suppress_warnings=misc.highlighting_failure"]
+    done = subprocess.run(
+        [*command, ROOT / "docs", folder / "html"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+def test_the_site(built, site):
+    """One test, so that processes of tests build it once."""
+    assert list(site("links").problems(built)) == []
+    chromium = site("browser").browser()
+    if chromium is not None:
+        assert list(site("browser").problems(built, chromium)) == []
+    for command in ("vp-gen", "vp-train", "vp-rollout", "vp-plot", "vp-export"):
+        page = (built / "reference" / f"{command}.html").read_text(encoding="utf-8")
+        for parameter in site("command_line").loaded(command).params:
+            for name in parameter.opts if isinstance(parameter, click.Option) else ():
+                assert f'id="cmdoption-{command}-{name.strip("-")}"' in page
+    notebooks = {path.stem for path in (built / "notebooks").glob("*.ipynb")}
+    assert {path.stem for path in ROOT.glob("docs/tutorials/*.md")} <= notebooks
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_broken_links_are_found(tmp_path, site):
+    write(tmp_path, "index.html", '<a href="a/b.html#there">x</a><a href="https://pytorch.org">')
+    write(tmp_path, "a/b.html", '<p id="there"><img src="c%20d.png"><a href="../index.html">')
+    write(tmp_path, "a/c d.png", "")
+    assert list(site("links").problems(tmp_path)) == []
+    write(tmp_path, "a/b.html", '<img src="e.png"><a href="../../index.html"></a>')
+    write(tmp_path, "f.html", '<script src="https://example.org/x.js"></script>')
+    write(tmp_path, "g.css", "a { background: url('https://example.org/y.png') }")
+    assert sorted(site("links").problems(tmp_path)) == [
+        "a/b.html: ../../index.html does not exist",
+        "a/b.html: e.png does not exist",
+        "f.html: https://example.org/x.js is fetched from elsewhere",
+        "g.css: https://example.org/y.png is fetched from elsewhere",
+        "index.html: a/b.html#there has no such place",
+    ]
+
+
+def test_faults_are_seen_in_a_browser(tmp_path, site):
+    """Of a page that has one of each kind."""
+    browser = site("browser")
+    chromium = browser.browser()
+    if chromium is None:
+        pytest.skip("there is no Chromium")
+    write(
+        tmp_path,
+        "index.html",
+        '<script>console.error("a message")</script><article><span class="math">x^2</span>'
+        '<img src="none.png"><div style="width: 900px">wide</div></article>'
+        '<form action="search.html"><input name="q"></form>',
+    )
+    found = "\n".join(browser.problems(tmp_path, chromium, searches={}))
+    assert "index.html: a message" in found
+    assert "none.png was not loaded" in found
+    assert "1 of 1 formulas are not typeset" in found
+    assert "none.png does not show" in found
+    assert "pixels wide on a phone of 390" in found
+    assert "light and dark look the same" in found
+
+
+def test_a_command_is_described_as_its_help_does(site, monkeypatch):
+    @click.command(context_settings={"help_option_names": ["-h", "--help"]})
+    @click.argument("file")
+    @click.option("--many*", "many", help="How *many* of x_1, as --few says.")
+    def command(file, many):
+        """Do it.
+
+        \b
+        Examples:
+          do it now
+          do it again
+        """
+
+    module = site("command_line")
+    monkeypatch.setattr(module, "loaded", lambda name: command)
+    lines = list(module.page("do"))
+    assert lines[2] == "    do [OPTIONS] FILE"
+    assert [it for it in lines if "$" in it] == ["    $ do it now", "    $ do it again"]
+    assert ".. option:: --many* TEXT" in lines
+    assert r"    How \*many\* of x\_1, as ``--few`` says." in lines
+    assert not any("FILE" in line for line in lines[3:])
