@@ -45,3 +45,41 @@ def test_every_link_leads_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([\w/.-]+)\)", text):
         assert (ROOT / target).exists(), target
+
+
+def test_the_recipe_for_conda_needs_what_the_package_needs():
+    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8"))
+    assert recipe["context"]["version"] == vp.__version__
+    names = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+    wanted = []
+    for line in PROJECT["project"]["dependencies"]:
+        name, bound = re.fullmatch(r"([\w-]+)(.*)", line).groups()
+        wanted.append(f"{names.get(name, name)} {bound}")
+    wanted.append(f"python {PROJECT['project']['requires-python']}")
+    assert sorted(recipe["requirements"]["run"]) == sorted(wanted)
+    commands = {f"{k} = {v}" for k, v in PROJECT["project"]["scripts"].items()}
+    assert set(recipe["build"]["python"]["entry_points"]) == commands
+
+
+def test_the_image_copies_what_is_there():
+    text = (ROOT / "packaging/Dockerfile").read_text(encoding="utf-8")
+    copied = [line.split()[1:-1] for line in text.splitlines() if line.startswith("COPY")]
+    assert all((ROOT / name).exists() for names in copied for name in names)
+    tops = {name for names in copied for name in names}
+    packages = PROJECT["tool"]["setuptools"]["package-dir"].values()
+    assert tops >= {*packages, "pyproject.toml", PROJECT["project"]["readme"], "LICENSE"}
+    assert set(re.findall(r"\.\[(\w+)\]", text)) <= set(PROJECT["project"]["optional-dependencies"])
+
+
+def test_the_public_checks_call_the_scripts_and_know_the_pythons():
+    text = (ROOT / ".github/workflows/check.yml").read_text(encoding="utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    called = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert called == ["scripts/test", "scripts/docs"]
+    assert all((ROOT / name).exists() for name in called)
+    known = [
+        line.rpartition(" ")[2]
+        for line in PROJECT["project"]["classifiers"]
+        if re.search(r":: 3\.\d+$", line)
+    ]
+    assert jobs["test"]["strategy"]["matrix"]["python"] == known
