@@ -41,15 +41,66 @@ def test_between_states_lies_the_solution():
     system, pieces = load_system("rigid-body"), 8
     initial = np.array([[0.3, 0.8, np.sqrt(1 - 0.73)]])
     fine = solve(system, initial, np.arange(8 * pieces + 1) / pieces)
-    curve = between(system, fine[:, ::pieces], 1.0, pieces)
+    curve, solved = between(system, fine[:, ::pieces], 1.0, pieces)
+    assert solved
     assert curve.shape == fine.shape
     np.testing.assert_array_equal(curve[:, ::pieces], fine[:, ::pieces])
     chords = np.stack(
         [np.interp(np.arange(65), np.arange(0, 65, 8), fine[0, ::pieces, k]) for k in range(3)], -1
     )
     missed = np.abs(curve - fine).max()
-    assert missed < 1e-3
-    assert np.abs(chords - fine[0]).max() > 50 * missed
+    assert missed < 1e-9
+    assert np.abs(chords - fine[0]).max() > 1e6 * missed
+
+
+def kepler_orbit(step, steps=30):
+    system = load_system("kepler")
+    initial = np.array([[0.4, 0.0, 0.0, 2.0]])  # eccentricity 0.6, from the pericentre
+    return system, solve(system, initial, step * np.arange(steps + 1))
+
+
+def test_the_energy_is_constant_along_the_curve(monkeypatch):
+    system, orbit = kepler_orbit(0.5)
+    energy = system.invariants["energy"]
+
+    def change(curve):
+        return np.abs(energy(curve) - energy(orbit[0, 0])).max()
+
+    curve, solved = between(system, orbit, 0.5, 24)
+    assert solved
+    assert change(curve) < 1e-8
+    monkeypatch.setattr("vpintegrator.plotting.interpolation._WORK", 100)
+    curve, solved = between(system, orbit, 0.5, 24)
+    assert not solved
+    assert change(curve) > 1e-3
+
+
+def test_a_close_encounter_is_solved_by_smaller_steps():
+    system = load_system("kepler")
+    initial = np.array([[0.02, 0.0, 0.0, 9.9]])  # eccentricity 0.96, from the pericentre
+    orbit = solve(system, initial, 0.5 * np.arange(31))
+    curve, solved = between(system, orbit, 0.5, 24)
+    energy = system.invariants["energy"](curve)
+    assert solved
+    assert np.ptp(energy) < 1e-4 * np.abs(energy).max()
+
+
+def test_sharp_turns_at_a_pericentre_are_found():
+    system, orbit = kepler_orbit(0.1, 126)
+    assert turning(orbit) < COARSE
+    assert refinement(system, orbit, 0.1) > 5
+
+
+def test_states_of_no_solution_are_interpolated():
+    system, orbit = kepler_orbit(0.5)
+    noisy = orbit + 1e-3 * np.random.default_rng(0).normal(size=orbit.shape)
+    curve, solved = between(system, noisy, 0.5, 8)
+    assert not solved
+    np.testing.assert_allclose(curve[:, ::8], noisy, atol=1e-12)
+    gone = np.where(np.arange(31)[:, None] > 20, np.nan, orbit)  # a reference that ends early
+    curve, _ = between(system, gone, 0.5, 8)
+    assert np.isfinite(curve[:, : 20 * 8]).all()
+    assert np.isnan(curve[:, 20 * 8 + 1 :]).all()
 
 
 def test_only_what_is_known_is_drawn_between_long_steps():
@@ -78,8 +129,12 @@ def test_methods_are_dots_over_the_curve_of_the_reference(long_steps):
     np.testing.assert_array_equal(
         states.get_ydata(), long_steps.runs["implicit-midpoint"].states[0, 10:21, 1]
     )
-    handles = FIGURES["coordinates"].draw(scene).legends[0].legend_handles
-    assert [handle.get_linestyle() for handle in handles] == ["-", "None"]
+    legend = FIGURES["coordinates"].draw(scene).legends[0]
+    lines = dict(
+        zip([t.get_text() for t in legend.get_texts()], legend.legend_handles, strict=True)
+    )
+    assert lines["Implicit midpoint"].get_linestyle() == "None"
+    assert lines["reference"].get_linestyle() == "-"
 
 
 def test_a_plane_has_the_curve_below_the_dots(long_steps):

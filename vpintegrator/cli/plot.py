@@ -74,7 +74,7 @@ def main(
     beside: tuple[Path, ...],
     overwrite: bool,
 ) -> None:
-    """Draw the figures, tables and captions of a rollout: nothing is integrated again.
+    """Draw the figures, tables and captions of a rollout: no method runs again.
 
     Of a model, the curve of its training is drawn, and the weights of its
     attention in one window; of a survey of a family, errors over its step and

@@ -163,10 +163,9 @@ def long_steps(scene: Scene, comma: str = ";") -> str:
     """What is drawn where there are few steps a turn."""
     if scene.pieces == 1:
         return ""
-    return (
-        f"{comma} methods as dots, a step apart, and between the reference's states a curve "
-        "(quintic Hermite interpolation)"
-    )
+    dots = " methods as dots, a step apart, and" if scene.coarse else ""
+    curve = "the exact solution" if scene.solved else "an interpolation"
+    return f"{comma}{dots} between the reference's states {curve}"
 
 
 def closing(scene: Scene, *drawn: Iterator[np.ndarray], mark: str = " (crosses)") -> list[str]:

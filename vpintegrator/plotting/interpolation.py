@@ -1,7 +1,9 @@
 """Curves of long steps: whether straight lines between states would show, and what lies between.
 
 Where a method takes few steps a turn, its states are what it gives, and a polygon through them is
-nobody's solution: they are drawn as dots, over a curve through the reference's states.
+nobody's solution: they are drawn as dots, over a curve through the reference's states. The curve is
+the solution itself, found anew within every step; where that is too much work or does not lead to
+the next state, it is a Hermite interpolation.
 """
 
 from __future__ import annotations
@@ -9,22 +11,34 @@ from __future__ import annotations
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.rollout.classical import integrate
 
 COARSE = 15.0  # degrees: with fewer than 24 steps a turn a polygon shows
 _FINE = 3.0  # degrees between the points of a curve
+_SHARP = 0.99  # of the angles are smaller than the one that a polygon is told by
 _MOST = 24  # points in place of one step
 _MISSED = 0.1  # of the spread of an orbit: the part of a step by which a curve may miss the field
 _SAMPLED = 60  # states that this is measured on
+_PARTS = (1, 16)  # of a piece: steps of the method that solves the equations
+_WORK = 10_000_000  # components of states on the way: a figure is drawn in seconds
+_ARRIVED = 1e-6  # of the size of an orbit: so close to the next state a solution must end
 
 
-def turning(orbits: np.ndarray) -> float:
-    """Median angle between one step of orbits (..., time, dim) and the next, in degrees."""
+def turning(orbits: np.ndarray, share: float = 0.5) -> float:
+    """Median angle between one step of orbits (..., time, dim) and the next, in degrees.
+
+    ``share`` is that of the angles which are at most as large, if it is not the median.
+    """
     with np.errstate(all="ignore"):
         steps = np.diff(orbits, axis=-2)
         steps = steps / np.linalg.norm(steps, axis=-1, keepdims=True)
         cosine = (steps[..., 1:, :] * steps[..., :-1, :]).sum(axis=-1)
     known = cosine[np.isfinite(cosine)]
-    return float(np.degrees(np.arccos(np.clip(np.median(known), -1, 1)))) if known.size else 0.0
+    return (
+        float(np.degrees(np.arccos(np.clip(np.quantile(known, 1 - share), -1, 1))))
+        if known.size
+        else 0.0
+    )
 
 
 def refinement(system: System, orbits: np.ndarray, step: float) -> int:
@@ -33,7 +47,8 @@ def refinement(system: System, orbits: np.ndarray, step: float) -> int:
     1 where they are smooth as they are, or where nothing is known of what lies between the states:
     the system is measured, or the steps are so long that the curve would not follow its field.
     """
-    angle = turning(orbits[..., : system.phase_dim])
+    # the sharpest turns: an orbit that is smooth for the most part has its corners at a pericentre
+    angle = turning(orbits[..., : system.phase_dim], _SHARP)
     if angle <= COARSE or system.is_measured or system.is_discrete:
         return 1
     pieces = min(int(np.ceil(angle / _FINE)), _MOST)
@@ -45,16 +60,44 @@ def refinement(system: System, orbits: np.ndarray, step: float) -> int:
         return pieces if np.nanmedian(missed / spread) < _MISSED else 1
 
 
-def between(system: System, orbits: np.ndarray, step: float, pieces: int) -> np.ndarray:
-    """Orbits (..., time, dim) with ``pieces`` points a step: quintic Hermite interpolation.
+def between(
+    system: System, orbits: np.ndarray, step: float, pieces: int
+) -> tuple[np.ndarray, bool]:
+    """Orbits (..., time, dim) with ``pieces`` points a step, and whether all are the solution.
 
-    It has the vector field's first and second derivatives at every state.
+    From every state the equations are solved anew over one step, where this ends in the next state.
+    Where it does not, as in noisy data, points lie on a quintic Hermite interpolation, which has
+    the vector field's first and second derivatives at every state.
     """
     if pieces == 1 or orbits.shape[-2] < 2:
-        return orbits
+        return orbits, False
     curve, _ = _hermite(system, orbits, step, pieces)
+    solved = _solve_steps(system, orbits, step, curve)
     inner = curve.reshape(*orbits.shape[:-2], -1, orbits.shape[-1])
-    return np.concatenate([inner, orbits[..., -1:, :]], axis=-2)
+    return np.concatenate([inner, orbits[..., -1:, :]], axis=-2), solved
+
+
+def _solve_steps(system: System, orbits: np.ndarray, step: float, curve: np.ndarray) -> bool:
+    """Replace points (..., time - 1, pieces, dim) by the solution; whether all could be.
+
+    The work is bounded, unlike that of a solver which makes its steps as small as it takes.
+    """
+    starts, ends = orbits[..., :-1, :], orbits[..., 1:, :]
+    pieces = curve.shape[-2]
+    finite = np.isfinite(starts).all(axis=-1) & np.isfinite(ends).all(axis=-1)
+    left = np.argwhere(finite)
+    size = max(float(np.abs(orbits[np.isfinite(orbits)]).max(initial=0)), np.finfo(float).tiny)
+    for parts in _PARTS:
+        if not len(left) or len(left) * pieces * parts * system.dim > _WORK:
+            break
+        here = tuple(left.T)
+        found = integrate(
+            system, "dormand-prince-8", starts[here], step / (pieces * parts), pieces * parts
+        )[:, ::parts]
+        arrived = np.abs(found[:, -1] - ends[here]).max(axis=-1) <= _ARRIVED * size
+        curve[tuple(left[arrived].T)] = found[arrived, :-1]
+        left = left[~arrived]
+    return len(left) == 0
 
 
 def _hermite(

@@ -1,4 +1,4 @@
-"""Figures in units of their letters: how many panels fit a width, and the legend below them."""
+"""Figures in units of their letters: how many panels fit a width, and room for a legend below."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
+from vpintegrator.plotting.legend import Legend, LegendEntry, marker_size
 from vpintegrator.plotting.model_scene import ModelScene
 from vpintegrator.plotting.scene import Scene
 
-_HANDLE = 4.3  # em: the piece of line beside a title, and the space around both
-_LETTER = 0.55  # em: mean width of a letter in a legend
 _ROW = 1.55  # em: height of a legend's row
 _MARKS = 4  # on a line
 _PORTRAIT, _CURVES = 12.5, 24  # em: least widths of panels
@@ -39,7 +37,7 @@ def panels_of_curves(
     kinds: Sequence[str],
     draw: Callable[[Axes, Scene, str], None],
     height: float,
-    legend: Sequence[Line2D],
+    legend: Sequence[LegendEntry],
 ) -> matplotlib.figure.Figure:
     """A figure of a panel for each kind, ``height`` em high, two side by side where they fit."""
     width = scene.style.narrow if len(kinds) == 1 else scene.style.wide
@@ -54,57 +52,16 @@ def panels_of_curves(
 
 
 def new_figure(
-    scene: Scene, width: float, height: float, legend: Sequence[Line2D] = ()
+    scene: Scene, width: float, height: float, legend: Sequence[LegendEntry] = ()
 ) -> matplotlib.figure.Figure:
     """A figure ``width`` inches wide with ``height`` em for panels, and a legend below them."""
     em = scene.style.em
-    columns = _legend_columns(legend, width / em)
-    rows = -(-len(legend) // columns) if legend else 0
+    below = Legend(legend, width / em)
     figure = matplotlib.figure.Figure(
-        figsize=(width, em * (height + _ROW * rows)), layout="constrained"
+        figsize=(width, em * (height + _ROW * below.rows)), layout="constrained"
     )
-    if legend:
-        figure.legend(
-            handles=list(legend),
-            loc="outside lower center",
-            ncols=columns,
-            handlelength=3.0,
-            handletextpad=0.6,
-            columnspacing=1.0,
-        )
+    below.draw(figure)
     return figure
-
-
-def legend_lines(scene: Scene, marked: bool = True) -> list[Line2D]:
-    """One entry a method."""
-    return [
-        Line2D(
-            [],
-            [],
-            color=look.colour,
-            ls=look.line,
-            lw=look.width,
-            marker=look.marker if marked else "",
-            ms=marker_size(scene),
-            label=scene.legend_title(name),
-        )
-        for name, look in scene.looks.items()
-    ]
-
-
-def reference_line(scene: Scene) -> list[Line2D]:
-    """The legend's entry of the reference, none where there is none."""
-    if not scene.referenced:
-        return []
-    style = scene.style
-    return [
-        Line2D([], [], color=style.reference, lw=2.4 * style.line, alpha=0.5, label="reference")
-    ]
-
-
-def marker_size(scene: Scene) -> float:
-    """Size of the markers on lines, in points."""
-    return 0.42 * scene.style.letters
 
 
 def hide_inner_labels(axes: Axes, place: int, columns: int, rows: int) -> None:
@@ -135,12 +92,3 @@ def marks(scene: Scene, name: str, times: np.ndarray, logarithmic: bool) -> dict
         "ms": marker_size(scene),
         "markevery": sorted({int(index) for index in indices}),
     }
-
-
-def _legend_columns(lines: Sequence[Line2D], width: float) -> int:
-    if not lines:
-        return 1
-    longest = max(len(str(line.get_label())) for line in lines)
-    fit = max(1, int(width / (_HANDLE + _LETTER * longest)))
-    rows = -(-len(lines) // fit)
-    return -(-len(lines) // rows)  # as few columns as these rows need: no ragged last row

@@ -17,9 +17,10 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.files import replacing
 from vpintegrator.plotting.curves import floored
+from vpintegrator.plotting.interpolation import between, refinement
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
-from vpintegrator.plotting.orbits import ORBITS, orbit_colours, shown
+from vpintegrator.plotting.orbits import ORBITS, POINTS, orbit_colours, shown
 from vpintegrator.plotting.plane import Plane, drawn_in_plane, planes
 from vpintegrator.plotting.portraits import View, draw_orbits
 from vpintegrator.plotting.space import Space
@@ -132,6 +133,9 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
         return
     if dots:
         states = known[None]
+    else:
+        smooth = _between(dataset, dataset.states("train", slice(count))[:, :POINTS])
+        states = smooth[..., : system.phase_dim]
     part = shown(states, dots)
     colours = [look.colour] * len(states)
     radius = on_sphere(known)
@@ -149,6 +153,15 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     draw_orbits(axes, view, part, colours[: len(part)], [dots] * len(part), style)
 
 
+def _between(dataset: Dataset, states: np.ndarray) -> np.ndarray:
+    """States (trajectory, time, dim), with points of the solution between those of long steps."""
+    # pairs lie anywhere, and members of a family have steps and parameters of their own
+    if dataset.is_family or dataset.origins("train") is not None:
+        return states
+    pieces = refinement(dataset.system, states, dataset.step)
+    return between(dataset.system, states, dataset.step, pieces)[0]
+
+
 def reduced(states: np.ndarray, system: System) -> np.ndarray:
     """States (..., dim) with every angle within half a period of 0."""
     states = np.array(states)
@@ -164,6 +177,10 @@ def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Styl
     dots = dataset.is_observed or dataset.system.is_discrete
     if dataset.system.is_discrete:
         states = reduced(states, dataset.system)
+    elif not dots:
+        smooth = _between(dataset, states[None])[0]
+        places = np.linspace(0, len(times) - 1, len(smooth))
+        times, states = np.interp(places, np.arange(len(times)), times), smooth
     values = states[:, component]
     axes.plot(
         times,

@@ -10,6 +10,7 @@ from vpintegrator.plotting.interpolation import COARSE, between, refinement, tur
 from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import looks
 from vpintegrator.plotting.names import plain, shortened
+from vpintegrator.plotting.orbits import ORBITS, POINTS
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout import Report, Run
 
@@ -54,6 +55,8 @@ class Scene:
         those of a map that jumps.
     pieces
         Into how many pieces a step of the reference is cut for a smooth curve; 1 for none.
+    coarse
+        Whether such steps are long nearly everywhere, so that methods are drawn as dots.
     bands
         Whether errors are drawn with a band from the least to the largest.
     long
@@ -81,6 +84,8 @@ class Scene:
         )
         known = self.referenced and report.every == 1
         self.pieces = refinement(self.system, report.reference, report.step) if known else 1
+        self.coarse = self.pieces > 1 and turning(self.moving(report.reference)) > COARSE
+        self._curves: list[tuple[np.ndarray, np.ndarray, bool]] = []
         self.bands = len(report.runs) <= _BANDS and len(report.reference) > 1
         self.long = report.times[-1] > _LONG * report.step
 
@@ -113,7 +118,7 @@ class Scene:
 
         So it is where steps are long, and where the method itself jumps to and fro.
         """
-        return self.dots or self.pieces > 1 or turning(self.moving(orbit)) > COARSE
+        return self.dots or self.coarse or turning(self.moving(orbit)) > COARSE
 
     @property
     def dots_of_reference(self) -> bool:
@@ -122,7 +127,21 @@ class Scene:
 
     def curve(self, states: np.ndarray) -> np.ndarray:
         """States (..., time, dim) of the reference, :attr:`pieces` points a step."""
-        return between(self.system, states, self.report.step, self.pieces)
+        return self._solved_curve(states)[0]
+
+    @property
+    def solved(self) -> bool:
+        """Whether that curve is the solution everywhere, and no interpolation."""
+        return self._solved_curve(self.report.reference[:ORBITS, :POINTS])[1]
+
+    def _solved_curve(self, states: np.ndarray) -> tuple[np.ndarray, bool]:
+        """A panel for each method shows the same curves: the last few are kept."""
+        for known, curve, solved in self._curves:
+            if np.array_equal(known, states, equal_nan=True):
+                return curve, solved
+        curve, solved = between(self.system, states, self.report.step, self.pieces)
+        self._curves = [*self._curves[-3:], (states, curve, solved)]
+        return curve, solved
 
     def first_failure(self, name: str) -> float:
         """Time at which the first trajectory of a method diverges, NaN if none does."""

@@ -215,7 +215,7 @@ class Report(RichDisplay, by="report"):
         return dataset_of(self)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write a rollout file, from which everything can be drawn without integrating again.
+        """Write a rollout file, from which everything can be drawn without running a method again.
 
         A checkpoint stays; see :meth:`discard_checkpoint`.
 

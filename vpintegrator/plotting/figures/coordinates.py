@@ -11,13 +11,8 @@ from matplotlib.axes import Axes
 from vpintegrator.plotting.captions import closing, long_steps
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.interpolation import turning
-from vpintegrator.plotting.layout import (
-    columns_that_fit,
-    legend_lines,
-    marker_size,
-    new_figure,
-    reference_line,
-)
+from vpintegrator.plotting.layout import columns_that_fit, new_figure
+from vpintegrator.plotting.legend import legend_lines, marker_size, reference_line
 from vpintegrator.plotting.names import grouped, mathtext
 from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.scene import Scene
@@ -95,8 +90,8 @@ def _dotted(scene: Scene, parts: list[slice]) -> list[bool]:
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
     names, parts = scene.components[: _shown(scene)], stretches(scene)
-    lines = [*reference_line(scene), *legend_lines(scene, marked=False)]
-    dotted = [*([scene.dots_of_reference] if scene.referenced else []), *_dotted(scene, parts)]
+    lines = [*legend_lines(scene, marked=False), *reference_line(scene)]
+    dotted = [*_dotted(scene, parts), *([scene.dots_of_reference] if scene.referenced else [])]
     for line, dots in zip(lines, dotted, strict=True):
         if dots:
             line.set(ls="none", marker=".", markersize=1.6 * marker_size(scene), mew=0)

@@ -20,7 +20,8 @@ from vpintegrator.plotting.curves import (
     time_axis,
 )
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import legend_lines, new_figure
+from vpintegrator.plotting.layout import new_figure
+from vpintegrator.plotting.legend import legend_lines
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.own_axes import Rollout, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.scene import Scene

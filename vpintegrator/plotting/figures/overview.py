@@ -8,7 +8,6 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.captions import closing, listed, long_steps
 from vpintegrator.plotting.declaration import FigureDeclaration
@@ -21,13 +20,8 @@ from vpintegrator.plotting.figures.volume_errors import (
     volume_numbers,
     volumes_measured,
 )
-from vpintegrator.plotting.layout import (
-    columns_that_fit,
-    hide_inner_labels,
-    legend_lines,
-    new_figure,
-    reference_line,
-)
+from vpintegrator.plotting.layout import columns_that_fit, hide_inner_labels, new_figure
+from vpintegrator.plotting.legend import LegendEntry, legend_lines, reference_line
 from vpintegrator.plotting.names import grouped, orbits, shortened
 from vpintegrator.plotting.portraits import panel_title, portrait_kind
 from vpintegrator.plotting.scene import Scene
@@ -69,7 +63,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     width = style.wide / style.em
     above = len(ranks) * min(0.86 * width / len(names), 15) + 3.5
     below = 18.5 * rows
-    lines = [*reference_line(scene), *legend_lines(scene), *_stretches(scene)]
+    lines = [*legend_lines(scene), *reference_line(scene), *_stretches(scene)]
     figure = new_figure(scene, style.wide, above + below, lines)
     heights = [above, below] if panels else [above]
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
@@ -102,12 +96,12 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     return figure
 
 
-def _stretches(scene: Scene) -> list[Line2D]:
+def _stretches(scene: Scene) -> list[LegendEntry]:
     """The legend's entries of what is early and what is late."""
     style = scene.style
     colours: dict[str, Any] = {"early": pale(style.foreground, style), "late": style.foreground}
     return [
-        Line2D([], [], color=colour, lw=1.2 * style.line, label=label)
+        LegendEntry(label, "times", color=colour, lw=1.2 * style.line)
         for label, colour in colours.items()
     ]
 

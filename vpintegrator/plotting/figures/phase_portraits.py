@@ -17,8 +17,8 @@ from vpintegrator.plotting.layout import (
     hide_inner_labels,
     hide_unused,
     new_figure,
-    reference_line,
 )
+from vpintegrator.plotting.legend import reference_line
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.orbits import ORBITS, points_shown
 from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes

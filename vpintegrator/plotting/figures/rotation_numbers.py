@@ -6,12 +6,12 @@ from typing import Any
 
 import matplotlib.figure
 import numpy as np
-from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.captions import by_method
 from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.layout import legend_lines, marker_size, new_figure
+from vpintegrator.plotting.layout import new_figure
+from vpintegrator.plotting.legend import legend_lines, marker_size, reference_line
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout.diagnostics.rotation import RotationNumbers
@@ -39,7 +39,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     label, where = _places(scene, some)
     dots: dict[str, Any] = {"ls": "", "marker": "o", "color": style.reference, "alpha": 0.5}
     large = 1.8 * marker_size(scene)
-    legend = [Line2D([], [], ms=large, label="reference", **dots), *legend_lines(scene)]
+    legend = [*legend_lines(scene), *reference_line(scene, ms=large, **dots)]
     figure = new_figure(scene, style.narrow * 1.25, _PROFILE + _DIFFERENCE, legend)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _DIFFERENCE])
     order = np.argsort(where, kind="stable")
