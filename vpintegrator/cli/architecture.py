@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vpintegrator.cli.completion import names, offer
+from vpintegrator.cli.known_names import ACTIVATIONS, FUNCTIONS
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.models.arguments import flagged
+from vpintegrator.models.arguments import GROUPS, flagged
 from vpintegrator.models.declaration import Blocks, kinds_of
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ GIVEN_OTHERWISE = {
     ),
     "expressions": "--functions system takes those of the system",
 }
+_WORDS_OF_FLAGS = {"functions": FUNCTIONS, "activation": ACTIVATIONS}
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 _SHOWN = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT", Blocks: "BLOCKS"}
@@ -52,8 +55,17 @@ def flag(name: str) -> str:
 def flags_of_models(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the flags that arguments of models declare."""
     for name, (kind, words) in reversed(FLAGS.items()):
-        command = click.option(flag(name), type=kind, help=words)(command)
+        known = offer(names(*words_of(name)))
+        command = click.option(flag(name), type=kind, shell_complete=known, help=words)(command)
     return command
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words that the flag of an argument takes; none where it takes numbers."""
+    if name in _WORDS_OF_FLAGS:
+        return _WORDS_OF_FLAGS[name]
+    declared = (each for group in GROUPS for each in fields(group))
+    return next(each.metadata["choices"] for each in declared if each.name == name)
 
 
 def given_names(flags: Mapping[str, Any], entries: tuple[str, ...]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
+from vpintegrator.cli.completion import equated, names, offer, parameters
+from vpintegrator.cli.known_names import DEVICES
 from vpintegrator.cli.output import UNLIMITED, is_asked
 from vpintegrator.errors import InputError, printable
 
@@ -141,8 +143,11 @@ def parameter_option(
     help: str = "Set a parameter of the system; repeat for several; commas for an array (m=2,1).",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """``-p NAME=VALUE``, once or several times."""
-    names = ("-p", "--parameter", "parameters")
-    return click.option(*names, multiple=True, metavar="NAME=VALUE", help=help)
+    flags = ("-p", "--parameter", "parameters")
+    complete = offer(equated(parameters))
+    return click.option(
+        *flags, multiple=True, metavar="NAME=VALUE", shell_complete=complete, help=help
+    )
 
 
 def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -160,8 +165,14 @@ def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def device_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """``--device``, the name of one of PyTorch's or ``auto``, which the command has to check."""
-    names = "cpu|cuda|cuda:N|mps|auto"
-    return click.option("--device", default="cpu", show_default=True, metavar=names, help=help)
+    return click.option(
+        "--device",
+        default="cpu",
+        show_default=True,
+        metavar="cpu|cuda|cuda:N|mps|auto",
+        shell_complete=offer(names(*DEVICES)),
+        help=help,
+    )
 
 
 def console() -> Console:

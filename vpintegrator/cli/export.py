@@ -16,6 +16,7 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
+from vpintegrator.cli.completion import files, offer
 from vpintegrator.cli.output import output_options, write_json
 from vpintegrator.errors import InputError
 
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings=SETTINGS)
-@click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.safetensors")
+@click.argument(
+    "model",
+    type=click.Path(path_type=Path),
+    metavar="MODEL.safetensors",
+    shell_complete=offer(files(".safetensors")),
+)
 @click.option(
     "--to",
     type=click.Choice(["c", "onnx", "torch"]),
@@ -72,6 +78,7 @@ if TYPE_CHECKING:
     "--header",
     type=click.Path(path_type=Path),
     metavar="FILE.h",
+    shell_complete=offer(files(".h")),
     help="Of C: also write the declarations of its functions.",
 )
 @overwrite_option

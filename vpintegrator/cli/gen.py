@@ -15,12 +15,19 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
+from vpintegrator.cli.completion import datasets, files, offer, systems
+from vpintegrator.cli.known_names import ARRAY_FILES
 from vpintegrator.cli.output import output_options
 from vpintegrator.errors import InputError
 
 
 @click.command(context_settings=SETTINGS)
-@click.argument("source", required=False, metavar="[DATASET|SYSTEM|FILE.toml]")
+@click.argument(
+    "source",
+    required=False,
+    metavar="[DATASET|SYSTEM|FILE.toml]",
+    shell_complete=offer(systems, datasets, files(".toml")),
+)
 @click.option(
     "-o",
     "--output",
@@ -33,6 +40,7 @@ from vpintegrator.errors import InputError
     "--from",
     "from_",
     type=click.Path(path_type=Path),
+    shell_complete=offer(files(*ARRAY_FILES)),
     metavar="FILE",
     help="Take trajectories from a file .npz, .csv (also .csv.gz, .txt), .h5 or .nc instead of "
     "integrating.",
@@ -41,6 +49,7 @@ from vpintegrator.errors import InputError
 @click.option(
     "--inspect",
     type=click.Path(path_type=Path),
+    shell_complete=offer(files(".h5", ".safetensors")),
     metavar="FILE",
     help="Say what is in a dataset (or rollout, or model) and draw a preview to -o.",
 )
@@ -49,6 +58,7 @@ from vpintegrator.errors import InputError
 @click.option(
     "--show",
     metavar="SYSTEM",
+    shell_complete=offer(systems, files(".toml")),
     help="Typeset a system: equations, invariants, symmetries, divergence.",
 )
 @output_options

@@ -19,6 +19,8 @@ from vpintegrator.cli.common import (
     read_fractions,
     read_numbers,
 )
+from vpintegrator.cli.completion import equated, files, names, offer, parameters
+from vpintegrator.cli.known_names import SOLVERS
 from vpintegrator.errors import InputError, printable
 from vpintegrator.interrupts import terminate_as_interrupt
 
@@ -49,6 +51,7 @@ RECIPE_OPTIONS = Options(
     click.option(
         "--step",
         type=StepType(),
+        shell_complete=offer(names("period")),
         metavar="FLOAT|period",
         help="Time between two states; period, or 2*period, for the map over so many periods of "
         "equations in time.",
@@ -70,10 +73,15 @@ RECIPE_OPTIONS = Options(
         "--vary",
         multiple=True,
         metavar="NAME=LOW:HIGH[:log]",
+        shell_complete=offer(equated(names("step")), equated(parameters)),
         help="Give each trajectory a step or parameter of its own, uniform between two values, or "
         "its logarithm; repeat for several.",
     ),
-    click.option("--method", help="SciPy's solver: DOP853, RK45, RK23, Radau, BDF, LSODA."),
+    click.option(
+        "--method",
+        shell_complete=offer(names(*SOLVERS)),
+        help=f"SciPy's solver: {', '.join(SOLVERS)}.",
+    ),
     click.option("--rtol", type=float, help="Relative tolerance of every single trajectory."),
     click.option("--atol", type=float, help="Absolute tolerance of every single trajectory."),
     click.option(
@@ -113,6 +121,7 @@ RUN_OPTIONS = Options(
     click.option(
         "--scheduler",
         metavar="ADDRESS|FILE",
+        shell_complete=offer(files(".json")),
         help="Scheduler of a dask cluster whose workers integrate, such as tcp://host:8786.",
     ),
     click.option(

@@ -10,16 +10,21 @@ from typing import Any
 import click
 
 from vpintegrator.cli.common import Options, read_fractions, read_numbers
+from vpintegrator.cli.completion import each_of, files, offer, parameters, systems
 from vpintegrator.errors import InputError
 
 OPTIONS = Options(
     click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take."),
     click.option(
-        "--system", metavar="SYSTEM|FILE.toml", help="With --from: the system behind them."
+        "--system",
+        metavar="SYSTEM|FILE.toml",
+        shell_complete=offer(systems, files(".toml")),
+        help="With --from: the system behind them.",
     ),
     click.option(
         "--fit",
         metavar="NAME,...",
+        shell_complete=offer(each_of(parameters)),
         help="With --from and --system: parameters to estimate from the data, with standard "
         "errors.",
     ),

@@ -15,6 +15,7 @@ from vpintegrator.cli.common import (
     progress_bar,
     version_option,
 )
+from vpintegrator.cli.completion import files, folders, names, offer
 from vpintegrator.cli.output import output_options, write_json
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     "file",
     type=click.Path(path_type=Path),
     metavar="ROLLOUT.h5|SURVEY.h5|ENSEMBLE.h5|MODEL.safetensors",
+    shell_complete=offer(files(".h5", ".safetensors")),
 )
 @click.option(
     "-o",
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     default=Path("figures"),
     show_default=True,
+    shell_complete=folders,
     help="Folder for all of it; made if need be.",
 )
 @click.option(
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--width",
     metavar="column|page|INCHES",
+    shell_complete=offer(names("column", "page")),
     help="Width of every figure.  [default: each figure's own, on paper 3.4 or 7 inches]",
 )
 @click.option(
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="ENSEMBLE.h5",
+    shell_complete=offer(files(".h5")),
     help="Another ensemble of the same plane, drawn beside; repeat for several.",
 )
 @overwrite_option

@@ -21,11 +21,13 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
+from vpintegrator.cli.completion import each_of, files, names, offer, systems
 from vpintegrator.cli.ensembles import (
     ensemble_options,
     refuse_ensemble_options,
     run_ensemble,
 )
+from vpintegrator.cli.known_names import CLASSICAL_METHODS
 from vpintegrator.cli.output import output_options, width_of, write_json
 from vpintegrator.cli.surveying import conditions_asked, read_steps, run_survey, singled
 from vpintegrator.errors import InputError
@@ -41,11 +43,16 @@ _TIME = 120.0  # how long to run where nothing says it
 
 @click.command(context_settings=SETTINGS)
 @click.argument(
-    "models", nargs=-1, type=click.Path(path_type=Path), metavar="[MODEL.safetensors]..."
+    "models",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    metavar="[MODEL.safetensors]...",
+    shell_complete=offer(files(".safetensors")),
 )
 @click.option(
     "--against",
     metavar="NAME,...",
+    shell_complete=offer(each_of(names(*CLASSICAL_METHODS)), names("all", "none")),
     help="Classical methods beside the models, adaptive ones with a tolerance if need be "
     "(dop853-1e-10, heyoka-1e-9), beside a stroboscopic map with the steps of a period (rk4@64); "
     "'all' for all that apply, 'none' for none.  "
@@ -73,6 +80,7 @@ _TIME = 120.0  # how long to run where nothing says it
 @click.option(
     "--dataset",
     type=click.Path(path_type=Path),
+    shell_complete=offer(files(".h5")),
     help="Start from the test trajectories of a dataset.  [default for measured data: that of the "
     "training]",
 )
@@ -87,6 +95,7 @@ _TIME = 120.0  # how long to run where nothing says it
     default="reference",
     show_default=True,
     metavar="METHOD",
+    shell_complete=offer(names("reference", *CLASSICAL_METHODS)),
     help="What makes the first states of models that read several: the reference, or a method.",
 )
 @click.option(
@@ -104,6 +113,7 @@ _TIME = 120.0  # how long to run where nothing says it
     "--section",
     default="auto",
     metavar="COMPONENT=VALUE",
+    shell_complete=offer(names("auto", "none")),
     help="Poincare section, such as q[0]=0, or -q[0]=0 for downward crossings; 'none' for none.  "
     "[default: the system file's; q[0]=0 for Hamiltonian systems of two degrees of freedom]",
 )
@@ -120,6 +130,7 @@ _TIME = 120.0  # how long to run where nothing says it
 @click.option(
     "--system",
     metavar="SYSTEM|FILE.toml",
+    shell_complete=offer(systems, files(".toml")),
     help="The system to integrate.  [default: the one that the models hold]",
 )
 @click.option(

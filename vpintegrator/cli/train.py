@@ -29,13 +29,15 @@ from vpintegrator.cli.common import (
     progress_bar,
     version_option,
 )
+from vpintegrator.cli.completion import files, folders, model_options, models, names, offer
+from vpintegrator.cli.known_names import LOSSES
 from vpintegrator.cli.output import is_asked, output_options, write_json
 from vpintegrator.cli.searching import Candidate
 from vpintegrator.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.optimizer_names import CLASSES
+from vpintegrator.optimizer_names import CLASSES, OPTIMIZERS
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -70,7 +72,13 @@ class _Command(click.Command):
 
 
 @click.command(context_settings=SETTINGS, cls=_Command)
-@click.argument("dataset", required=False, type=click.Path(path_type=Path), metavar="DATASET.h5")
+@click.argument(
+    "dataset",
+    required=False,
+    type=click.Path(path_type=Path),
+    metavar="DATASET.h5",
+    shell_complete=offer(files(".h5")),
+)
 @click.option(
     "-o",
     "--output",
@@ -82,6 +90,7 @@ class _Command(click.Command):
     "--model",
     default="auto",
     show_default=True,
+    shell_complete=offer(names("auto"), models),
     help="Architecture, see below. auto is what the system's structure admits: spff, a symplectic "
     "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
     "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
@@ -90,6 +99,7 @@ class _Command(click.Command):
 @click.option(
     "--start",
     type=click.Path(path_type=Path),
+    shell_complete=offer(files(".safetensors")),
     help="Go on from a trained model, with new data or another budget.",
 )
 @flags_of_models
@@ -98,6 +108,7 @@ class _Command(click.Command):
     "extra",
     multiple=True,
     metavar="NAME=VALUE",
+    shell_complete=offer(model_options),
     help="Any other argument of the architecture's class, such as stiefel=true; "
     "split=halves, or blocks of components that couplings update in turn: split=0,1|2 or "
     "split=0-2|3-5.",
@@ -123,6 +134,7 @@ class _Command(click.Command):
     "--optimizer",
     default="auto",
     show_default=True,
+    shell_complete=offer(names(*OPTIMIZERS)),
     help=f"{', '.join(CLASSES)}, or auto, which picks by size and by the time of an epoch.",
 )
 @click.option(
@@ -130,6 +142,7 @@ class _Command(click.Command):
     default="auto",
     show_default=True,
     metavar="METHOD",
+    shell_complete=offer(names("auto", "none", *FACTORS)),
     help=f"Splitting method of the system that polynomials begin as: {', '.join(FACTORS)}; none; "
     "or auto, Strang splitting in as many steps as fit.",
 )
@@ -138,6 +151,7 @@ class _Command(click.Command):
     "--loss",
     default="mean-square",
     show_default=True,
+    shell_complete=offer(names(*LOSSES)),
     help="mean-square (every component counts alike) or relative (the relative L2 error).",
 )
 @click.option(
@@ -192,7 +206,12 @@ class _Command(click.Command):
     show_default=True,
     help="Interval between checkpoints.",
 )
-@click.option("--log", type=click.Path(path_type=Path), help="Folder for TensorBoard.")
+@click.option(
+    "--log",
+    type=click.Path(path_type=Path),
+    shell_complete=folders,
+    help="Folder for TensorBoard.",
+)
 @click.option("--batch", type=int, help="Windows in a step.")
 @click.option(
     "--learning-rate", type=float, help="Of first-order methods, at the start.  [default: 0.005]"

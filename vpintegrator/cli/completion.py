@@ -1,0 +1,285 @@
+"""What the shell offers when a name or a file is completed: names from lists, files of a kind.
+
+An option takes ``shell_complete=offer(...)`` of one source or several. A source knows what there is
+without importing anything slow: a shell waits for the answer at every press of the key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+)
+
+from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
+from vpintegrator.cli.known_names import MODEL_OPTIONS
+from vpintegrator.errors import InputError
+from vpintegrator.toml import read_toml
+
+Offered = Mapping[str, str]  # what may be typed, and a few words about it
+Source = Callable[[click.Context, str], Offered]
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
+
+_FILE = "file"  # click's word for: let the shell complete any file
+_DEEPEST = 20  # folders that hold one folder and nothing else
+_LARGEST_HEADER = 10_000_000  # bytes of a model file
+_TO_ESCAPE = re.compile(r"""[\s'"\\$`!*?\[\](){};&|<>#]""")
+
+
+def offer(*sources: Source) -> Completer:
+    """The ``shell_complete`` of an option or argument that takes what the sources know.
+
+    Where none of them knows anything and one is of files, the shell completes any file: it may have
+    another ending. A file that cannot be read offers nothing, and says nothing either.
+    """
+
+    def complete(
+        context: click.Context, _: click.Parameter, text: str
+    ) -> list[CompletionItem[str]]:
+        found: dict[str, str] = {}
+        for source in sources:
+            try:
+                found |= source(context, text)
+            except (InputError, OSError, ValueError, KeyError, TypeError, RecursionError):
+                continue
+        items = [
+            CompletionItem(value, help=words or None)
+            for value, words in found.items()
+            if value.startswith(text)
+        ]
+        if not items and any(hasattr(source, "suffixes") for source in sources):
+            return [CompletionItem(text, type=_FILE)]
+        return items
+
+    return complete
+
+
+def names(*known: str) -> Source:
+    """Names that are always the same."""
+    return lambda _context, _text: dict.fromkeys(known, "")
+
+
+def described(describe: Callable[[], Offered]) -> Source:
+    """Names and a few words about each, looked up when they are asked for."""
+    return lambda _context, _text: describe()
+
+
+def files(*suffixes: str) -> Source:
+    """Files with one of these endings, and folders; into a folder that is the only choice."""
+
+    def found(_: click.Context, text: str) -> Offered:
+        for _deeper in range(_DEEPEST):
+            entries = _entries(text, suffixes)
+            if len(entries) != 1 or not entries[0].endswith("/") or entries[0] == text:
+                break
+            inside = _entries(entries[0], suffixes)
+            if not inside:
+                break
+            text = entries[0]
+        return dict.fromkeys(entries, "")
+
+    found.suffixes = suffixes  # type: ignore[attr-defined]
+    return found
+
+
+def folders(_: click.Context, __: click.Parameter, text: str) -> list[CompletionItem[str]]:
+    """A completer of its own: let the shell complete a folder."""
+    return [CompletionItem(text, type="dir")]
+
+
+def _entries(text: str, suffixes: tuple[str, ...]) -> list[str]:
+    """What begins with the text; a tilde is kept as it was typed."""
+    folder, slash, start = text.rpartition("/")
+    with os.scandir(Path(f"{folder}{slash}").expanduser() if slash else ".") as scanned:
+        here = sorted(scanned, key=lambda entry: entry.name)
+    found = []
+    for entry in here:
+        hidden = entry.name.startswith(".") and not start
+        if hidden or not entry.name.startswith(start):
+            continue
+        if entry.is_dir():
+            found.append(f"{folder}{slash}{entry.name}/")
+        elif entry.name.lower().endswith(suffixes):
+            found.append(f"{folder}{slash}{entry.name}")
+    return found
+
+
+def each_of(source: Source) -> Source:
+    """Several with commas between: the last one is completed, by one that is not there yet."""
+
+    def found(context: click.Context, text: str) -> Offered:
+        before, comma, last = text.rpartition(",")
+        taken = before.split(",")
+        known = source(context, last)
+        return {f"{before}{comma}{k}": words for k, words in known.items() if k not in taken}
+
+    return found
+
+
+def equated(source: Source) -> Source:
+    """The names of ``NAME=VALUE``, each with the sign behind it."""
+    return lambda context, text: {f"{k}=": words for k, words in source(context, text).items()}
+
+
+@described
+def systems() -> Offered:
+    """The systems of the catalogue, with their titles."""
+    return _titles(SYSTEMS)
+
+
+@described
+def datasets() -> Offered:
+    """The recipes of the catalogue, with their titles."""
+    return _titles(DATASETS)
+
+
+@described
+def models() -> Offered:
+    """The architectures."""
+    from vpintegrator.models.registry import ARCHITECTURES
+
+    return ARCHITECTURES.descriptions()
+
+
+def _titles(package: str) -> Offered:
+    tables = {
+        name: read_toml(entry.read_text(encoding="utf-8"), name)
+        for name, entry in catalogue(package).items()
+    }
+    return {name: str(table["title"]) for name, table in tables.items()}
+
+
+def parameters(context: click.Context, _: str) -> Offered:
+    """Parameters of the system that the command line names so far, or that its models hold."""
+    given = dict(context.params)
+    for each in context.command.params:
+        # click has not shared them out where the last option still lacks its value
+        if isinstance(each, click.Argument) and context.args and not given.get(str(each.name)):
+            given[str(each.name)] = context.args if each.nargs == -1 else context.args[0]
+    found = _system(given).get("parameters", {})
+    return {name: f"{value}" for name, value in found.items()}
+
+
+def model_options(context: click.Context, text: str) -> Offered:
+    """``NAME=`` of the model's options for --option, and ``NAME=VALUE`` where values are words."""
+    named = context.params.get("model")
+    tables = [MODEL_OPTIONS[named]] if named in MODEL_OPTIONS else list(MODEL_OPTIONS.values())
+    option, equals, _ = text.partition("=")
+    if not equals:
+        return {f"{name}=": "" for table in tables for name in table}
+    return {f"{option}={value}": "" for table in tables for value in table.get(option, ())}
+
+
+def _system(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table of the system; that of a recipe is the one that it names."""
+    if given.get("system"):
+        return _described_by(str(given["system"]), SYSTEMS)
+    if given.get("source"):
+        table = _described_by(str(given["source"]), DATASETS)
+        inner = table.get("system", table)
+        return inner if isinstance(inner, Mapping) else _described_by(inner, SYSTEMS)
+    paths = given.get("models") or [path for path in (given.get("model"),) if path]
+    return _held_by(Path(paths[0])) if paths else {}
+
+
+def _described_by(source: str, package: str) -> Mapping[str, Any]:
+    """A TOML file of the catalogue, first of this folder of it, or the user's own."""
+    for known in (catalogue(package), catalogue(SYSTEMS)):
+        if source in known:
+            return read_toml(known[source].read_text(encoding="utf-8"), source)
+    return read_toml(Path(source).expanduser().read_text(encoding="utf-8"), source)
+
+
+def _held_by(path: Path) -> Mapping[str, Any]:
+    """The system in the header of a model file, which is JSON."""
+    with path.expanduser().open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        if size > _LARGEST_HEADER:
+            return {}
+        header = json.loads(stream.read(size).decode())
+    metadata = json.loads(header["__metadata__"]["metadata"])
+    return read_toml(metadata["system"], str(path))
+
+
+@add_completion_class
+class WholeWordsInBash(BashComplete):
+    """Bash, which splits ``--model=vpff`` and ``split=halves`` at the sign, and inserts as it is.
+
+    No space follows a name that ends in ``=``, or a folder.
+    """
+
+    source_template = BashComplete.source_template.replace(
+        "COMPREPLY+=($value)",
+        "COMPREPLY+=($value)\n            [[ $value == *[=/] ]] && compopt -o nospace",
+    )
+    _before = ""  # of the word, what bash leaves alone
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words up to the one to complete, put together again, and that one."""
+        words, last = super().get_completion_args()
+        if last == "=":  # directly behind it there is nothing yet
+            words, last = [*words, "="], ""
+        if words[-1:] == ["="] and len(words) > 1:
+            self._before = f"{words[-2]}="
+            words, last = words[:-2], f"{self._before}{last}"
+        return words, last
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        """A line for the function in bash, whose ``read`` takes one of two backslashes away."""
+        value = item.value
+        if self._before and value.startswith(self._before):
+            value = value.removeprefix(self._before)
+        return f"{item.type},{_TO_ESCAPE.sub(lambda found: chr(92) * 2 + found[0], value)}"
+
+
+class WholeOption(ShellComplete):
+    """Of shells that keep ``--model=vpff`` one word, and put what is offered in the place of it."""
+
+    _option = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the one to complete, and that one."""
+        words, last = super().get_completion_args()
+        name, equals, _ = last.partition("=")
+        self._option = f"{name}=" if equals and name.startswith("-") else ""
+        return words, last
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        """Lines for the shell's function, of the whole word."""
+        if item.type == "plain":
+            item.value = f"{self._option}{item.value}"
+        return super().format_completion(item)
+
+
+@add_completion_class
+class WholeOptionInFish(WholeOption, FishComplete):
+    """Fish; what is offered may have commas. No space follows what ends in ``=``, or a folder."""
+
+    source_template = FishComplete.source_template.replace(
+        'string split ","', 'string split --max 1 ","'
+    )
+
+
+@add_completion_class
+class WholeOptionInZsh(WholeOption, ZshComplete):
+    """Zsh; no space follows a name that ends in ``=``, or a folder."""
+
+    source_template = ZshComplete.source_template.replace(
+        'if [[ "$descr" == "_" ]]; then',
+        """if [[ "$key" == *[=/] ]]; then
+                local -a shown=("$key${${descr:#_}:+  -- $descr}")
+                compadd -U -V unsorted -S '' -l -d shown -- "$key"
+            elif [[ "$descr" == "_" ]]; then""",
+    )
