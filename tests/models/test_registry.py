@@ -129,3 +129,8 @@ def test_built_in_models_are_where_the_table_says():
         architecture = vp.models.ARCHITECTURES[name]
         assert (architecture.name, architecture.__name__) == (name, where.class_name)
         assert getattr(vp.models, where.class_name) is architecture
+
+
+def test_a_name_of_a_system_is_no_system():
+    with pytest.raises(InputError, match="not 'pendulum'"):
+        vp.models.build("pendulum")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -203,6 +204,11 @@ def _chart(
     system: System, model: str, wanted: bool | None, arguments: Mapping[str, Any]
 ) -> Chart | None:
     """The system's chart, if a model is to work in it."""
+    if isinstance(system, (str, os.PathLike)):
+        name = os.fspath(system)
+        raise InputError(
+            f"a model is built for a System, such as load_system({name!r}), not {name!r}"
+        )
     chart, reason = system.chart, ""
     if wanted is False:
         return None

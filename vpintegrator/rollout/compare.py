@@ -14,7 +14,7 @@ from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration, Measures, Start
-from vpintegrator.rollout.classical import compile_method, integrate
+from vpintegrator.rollout.classical import ClassicalMethod, compile_method, integrate
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
 from vpintegrator.rollout.diagnostics import work_precision
 from vpintegrator.rollout.diagnostics.poincare import section_plane
@@ -40,7 +40,7 @@ _THRESHOLD = 0.1  # of the reference's spread
 @grouped(start=Start, duration=Duration, measures=Measures)
 def compare(
     model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
-    against: str | Sequence[str] | None = None,
+    against: str | Sequence[str | ClassicalMethod] | None = None,
     *,
     system: System | str | None = None,
     start: Start,
@@ -60,8 +60,9 @@ def compare(
     model
         A trained model, several, or several by name; None for classical methods alone.
     against
-        Names of classical methods; ``"all"`` for all that apply to the system. By default the
-        implicit midpoint rule and RK4, and none where the equations are not known.
+        Names of classical methods, or methods of one's own; ``"all"`` for all that apply to the
+        system. By default the implicit midpoint rule and RK4, and none where the equations are not
+        known.
     system
         By default the one that the models were trained on.
     start, duration, measures

@@ -17,12 +17,15 @@ from vpintegrator.rollout.period_flow import PeriodFlow, find_period_method, per
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
+# names of classical methods, and methods of one's own
+Against = str | Sequence["str | ClassicalMethod"]
+
 _USUAL_METHODS = ("implicit-midpoint", "rk4")
 
 
 def chosen_flows(
     models: Mapping[str, Integrator],
-    against: str | Sequence[str] | None,
+    against: Against | None,
     system: System,
     step: float,
 ) -> list[NumericalFlow]:
@@ -81,23 +84,28 @@ def named_models(
 
 
 def classical_methods(
-    against: str | Sequence[str], models: Mapping[str, Any], system: System
+    against: Against, models: Mapping[str, Any], system: System
 ) -> dict[str, ClassicalMethod]:
-    """The methods named, or for ``all`` every one that applies to the system.
+    """The methods named or given, or for ``all`` every one that applies to the system.
 
     Of a stroboscopic map these are methods for its flow, ``rk4@64`` with 64 steps in a period.
     """
     if isinstance(against, str):
         against = [name.strip() for name in against.split(",") if name.strip()]
+    if not isinstance(against, Sequence):
+        raise InputError("against must be a list of names of classical methods, or of methods")
     methods: dict[str, ClassicalMethod] = {}
-    for name in against:
+    for given in against:
+        name = given if isinstance(given, str) else _name_of_own(given, methods, system)
         flow = period_flow_of(system) or system
         if name == "all" and (flow.is_measured or flow.is_discrete):
             continue
         if name == "all":
             methods |= applicable_methods(system)[0]
             continue
-        if flow is system:
+        if isinstance(given, ClassicalMethod):
+            methods[name] = given
+        elif flow is system:
             methods[name] = find_method(name)
         else:
             methods[name] = find_period_method(name)[0]
@@ -107,6 +115,31 @@ def classical_methods(
         if name in models:
             raise InputError(f"a model and a classical method are both named '{name}'; rename one")
     return methods
+
+
+def _name_of_own(given: Any, others: Mapping[str, ClassicalMethod], system: System) -> str:
+    """The name of a method given as an object, which no other method may have."""
+    if not isinstance(given, ClassicalMethod):
+        raise InputError(f"against takes names and classical methods, not {given!r}")
+    name = given.name
+    # the name becomes that of a group in the file
+    if name in (*RESERVED, ".", "..", "all") or not re.fullmatch(
+        r"[^/\x00\ud800-\udfff]{1,200}", name
+    ):
+        raise InputError(f"a method cannot be named '{name}'; choose another name")
+    if system.is_discrete:
+        raise InputError(f"{name} is given as a method; {system.name} is a map: give names alone")
+    if any(other not in (None, given) for other in (_catalogued(name), others.get(name))):
+        raise InputError(f"there is another method named '{name}'; rename yours")
+    return name
+
+
+def _catalogued(name: str) -> ClassicalMethod | None:
+    """The method that this name has without a definition of one's own."""
+    try:
+        return find_method(name)
+    except InputError:
+        return None
 
 
 def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict[str, str]]:
@@ -145,6 +178,8 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
 
 def fingerprint(flow: NumericalFlow) -> str:
     """What tells two methods of one name apart."""
+    if isinstance(flow, ClassicalFlow) and flow.method != _catalogued(flow.name):
+        return repr(flow.method)  # of a dataclass: all of its coefficients
     if not isinstance(flow, LearnedFlow):
         return flow.name
     digest = hashlib.sha256(repr(flow.model.arguments).encode())

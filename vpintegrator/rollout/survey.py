@@ -17,6 +17,7 @@ from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5
 from vpintegrator.reading import is_hdf5_of, open_hdf5
 from vpintegrator.rich_display import RichDisplay
+from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.report import Report
 
@@ -107,7 +108,7 @@ class Survey(RichDisplay, by="survey"):
 
 def survey(
     model: Integrator,
-    against: str | Sequence[str] | None = None,
+    against: str | Sequence[str | ClassicalMethod] | None = None,
     *,
     conditions: Mapping[str, float | Sequence[float]],
     time: float = 120.0,
@@ -123,7 +124,8 @@ def survey(
     model
         A trained family.
     against
-        Names of classical methods; by default the implicit midpoint rule and RK4.
+        Names of classical methods, or methods of one's own; by default the implicit
+        midpoint rule and RK4.
     conditions
         Values of the step and of parameters; all combinations of them are taken. Parameters that
         are not named have the values of the system.

@@ -1,0 +1,62 @@
+"""Methods of one's own beside those named."""
+
+from dataclasses import replace
+
+import pytest
+
+import vpintegrator as vp
+from vpintegrator.errors import InputError
+from vpintegrator.rollout.classical import ExplicitRungeKutta, find_method
+from vpintegrator.rollout.flow import ClassicalFlow
+from vpintegrator.rollout.methods import fingerprint
+
+RALSTON = ExplicitRungeKutta(
+    name="ralston",
+    title="Ralston",
+    order=2,
+    source="Ralston, Math. Comp. 16 (1962) 431-437",
+    stages=((2 / 3,),),
+    weights=(1 / 4, 3 / 4),
+)
+
+
+def test_a_method_of_ones_own_runs_beside_named_ones_and_is_drawn():
+    report = vp.compare(None, ["rk4", RALSTON], system="pendulum", steps=20, trajectories=2)
+    assert list(report.runs) == ["rk4", "ralston"]
+    assert vp.plotting.errors(report) is not None
+
+
+@pytest.mark.parametrize(
+    ("against", "sentence"),
+    [
+        (RALSTON, "must be a list"),
+        ([3], "not 3"),
+        ([replace(RALSTON, name="rk4")], "another method named 'rk4'"),
+        ([replace(RALSTON, name="dop853-1e-9")], "another method named 'dop853-1e-9'"),
+        ([RALSTON, replace(RALSTON, title="Other")], "another method named 'ralston'"),
+        ([replace(RALSTON, name="a/b")], "cannot be named"),
+    ],
+)
+def test_others_are_refused(against, sentence):
+    with pytest.raises(InputError, match=sentence):
+        vp.compare(None, against, system="pendulum", steps=5, trajectories=1)
+
+
+def test_a_tableau_is_told_apart_from_another_of_its_name():
+    pendulum = vp.load_system("pendulum")
+    other = replace(RALSTON, stages=((0.5,),), weights=(0.0, 1.0))
+    flows = [ClassicalFlow(m, pendulum, 0.1) for m in (RALSTON, other)]
+    assert fingerprint(flows[0]) != fingerprint(flows[1])
+    for name in ("rk4", "dop853-1e-10"):
+        assert fingerprint(ClassicalFlow(find_method(name), pendulum, 0.1)) == name
+
+
+def test_a_model_may_not_have_its_name():
+    model = vp.models.build(vp.load_system("pendulum"), "vpff", functions="neurons")
+    with pytest.raises(InputError, match="a model and a classical method are both named"):
+        vp.compare({"ralston": model}, [RALSTON], system="pendulum", step=0.1, steps=5)
+
+
+def test_a_map_takes_names_alone():
+    with pytest.raises(InputError, match="give names alone"):
+        vp.compare(None, [RALSTON], system="standard-map", steps=5, trajectories=1)
