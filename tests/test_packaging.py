@@ -23,9 +23,12 @@ def test_the_version_stands_in_one_place():
 
 def test_the_changelog_speaks_of_this_version():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    released = re.findall(r"^## (\d+\.\d+\.\d+)", text, re.MULTILINE)
-    assert "## Unreleased" in text
-    assert vp.__version__ in (released or [re.search(r"(\d+\.\d+\.\d+), will hold", text)[1]])
+    first, *headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert first == "Unreleased"
+    released = [re.fullmatch(r"(\d\S*) - \d{4}-\d\d-\d\d", heading)[1] for heading in headings]
+    assert not released or released[0] == vp.__version__
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert ("date-released" in citation) == bool(released)
 
 
 def test_every_extra_is_explained():
@@ -71,9 +74,12 @@ def test_the_image_copies_what_is_there():
     assert set(re.findall(r"\.\[(\w+)\]", text)) <= set(PROJECT["project"]["optional-dependencies"])
 
 
+def workflow(name):
+    return yaml.safe_load((ROOT / ".github/workflows" / name).read_text(encoding="utf-8"))
+
+
 def test_the_public_checks_call_the_scripts_and_know_the_pythons():
-    text = (ROOT / ".github/workflows/check.yml").read_text(encoding="utf-8")
-    jobs = yaml.safe_load(text)["jobs"]
+    jobs = workflow("check.yml")["jobs"]
     called = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     assert called == ["scripts/test", "scripts/docs"]
     assert all((ROOT / name).exists() for name in called)
@@ -83,3 +89,23 @@ def test_the_public_checks_call_the_scripts_and_know_the_pythons():
         if re.search(r":: 3\.\d+$", line)
     ]
     assert jobs["test"]["strategy"]["matrix"]["python"] == known
+
+
+def test_a_tag_is_checked_and_built_by_the_scripts_and_published_where_that_is_protected():
+    release = workflow("release.yml")
+    assert release[True] == {"push": {"tags": ["v*"]}}  # YAML takes the word on for a truth
+    assert release["permissions"] == {"contents": "read"}
+    jobs = release["jobs"]
+    assert list(jobs) == ["check", "build", "publish", "announce"]
+    assert (ROOT / jobs["check"]["uses"]).exists()
+    assert "workflow_call" in workflow("check.yml")[True]
+    assert jobs["build"]["steps"][-2]["run"] == 'scripts/build --expect "$GITHUB_REF_NAME"'
+    publish = jobs["publish"]
+    assert publish["needs"] == ["check", "build"]
+    assert publish["environment"] == "pypi"
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["steps"][-1]["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert "with" not in publish["steps"][-1]  # no password: the index trusts the workflow
+    assert jobs["announce"]["needs"] == ["publish"]
+    for job in jobs.values():
+        assert all("secrets." not in str(step) for step in job.get("steps", []))
