@@ -48,6 +48,11 @@ def test_is_what_comparisons_say(model, survey):
         assert survey.values["worst_error"][n, 1] == report.summary("rk4").worst_error
     assert survey.values["volume_error"][:, 0].max() < 1e-12
     assert len(survey.table()) == 6 and survey.table()[0]["method"] == "spff"
+    frame = survey.to_frame()
+    np.testing.assert_array_equal(
+        frame[frame.method == survey.methods["rk4"]].median_error,
+        survey.values["median_error"][:, 1],
+    )
 
 
 def test_a_file_holds_it_whole(survey, tmp_path):

@@ -197,7 +197,7 @@ class Report(RichDisplay, by="report"):
         >>> list(report.to_frame().index)
         ['RK4', 'Störmer–Verlet']
         """
-        return frame_of(self)
+        return frame_of(self.table()).set_index("method")
 
     def to_xarray(self) -> xarray.Dataset:
         """Everything along the stored times as an xarray Dataset, with labels.

@@ -20,8 +20,11 @@ from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.compare import compare
 from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.views import frame_of
 
 if TYPE_CHECKING:
+    import pandas
+
     from vpintegrator.models import Integrator
 
 FORMAT, FORMAT_VERSION = "vpintegrator-survey", 1
@@ -85,6 +88,23 @@ class Survey(RichDisplay, by="survey"):
                 measured = {key: float(values[n, m]) for key, values in self.values.items()}
                 rows.append({**given, "method": title, **measured})
         return rows
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The table as a pandas DataFrame: a row for each combination and method.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> survey = vp.rollout.open_survey("rigid-body-survey.h5")  # doctest: +SKIP
+        >>> survey.to_frame().pivot(  # doctest: +SKIP
+        ...     index="method", columns="step", values="median_error"
+        ... )
+        """
+        return frame_of(self.table())
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a file from which it can be drawn.

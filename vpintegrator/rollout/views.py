@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 _ALONG = ("run", "trajectory", "time")
 
 
-def frame_of(report: Report) -> pandas.DataFrame:
-    """See :meth:`vpintegrator.rollout.Report.to_frame`."""
-    return _library("pandas").DataFrame(report.table()).set_index("method")
+def frame_of(table: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """The rows of a table as a data frame."""
+    frame: pandas.DataFrame = _library("pandas").DataFrame(table)
+    return frame
 
 
 def dataset_of(report: Report) -> xarray.Dataset:
