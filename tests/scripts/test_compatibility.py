@@ -37,7 +37,7 @@ def test_it_knows_the_pythons_and_the_dependencies(script):
 
 
 def test_what_runs_without_pytorch_does_not_import_it(script):
-    code = "import sys\nsys.modules['torch'] = None\nimport pytest\nsys.exit(pytest.main(sys.argv[1:]))"
+    code = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
     options = ["--collect-only", "-p", "no:cacheprovider"]
     command = [sys.executable, "-c", code, *options, *script.WITHOUT_TORCH]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
