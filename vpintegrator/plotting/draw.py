@@ -66,7 +66,7 @@ def draw(
     Parameters
     ----------
     report
-        A report, a survey or an ensemble, or the path of a file of one: nothing is integrated
+        A report, a survey or an ensemble, or the path of a file of one: no method runs
         again. The path of a model file ``.safetensors`` for the curve of its training and the
         weights of its attention.
     folder
