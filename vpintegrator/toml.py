@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from vpintegrator.errors import InputError, nearest
@@ -40,11 +40,23 @@ def read_toml(text: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source} is not valid TOML: a number is too long") from None
 
 
-def check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Raise InputError for a key of ``table`` that is not known, with the nearest one that is."""
+def check_keys(
+    table: Mapping[str, Any],
+    known: Collection[str],
+    where: str,
+    meant: Mapping[str, str] | None = None,
+) -> None:
+    """Raise InputError for a key of ``table`` that is not known, with the one that may be meant.
+
+    That is what ``meant`` gives for it, words that users of other programs know, or the nearest;
+    where nothing is near, all of them are listed.
+    """
     for key in table:
-        if key not in known:
-            raise InputError(f"{where}: unknown key '{key}'{nearest(key, known)}")
+        if key in known:
+            continue
+        hint = f"; did you mean '{meant[key]}'?" if meant and key in meant else nearest(key, known)
+        hint = hint or f"; there are {', '.join(sorted(known))}"
+        raise InputError(f"{where}: unknown key '{key}'{hint}")
 
 
 def toml_text(values: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]) -> str:

@@ -534,8 +534,16 @@ def test_orbits_are_fitted_in_the_end(tmp_path, monkeypatch):
     noisy = {"observation": {"relative_noise": 0.02}}
     generate("pendulum", "noisy.h5", count=12, steps=30, step=0.1, **noisy)
     sizes = ["--functions", "polynomial", "--degree", "3", "--depth", "2"]
-    few = ["--epochs", "20", "--compiled", "no", "--orbits", "10"]
+    few = ["--epochs", "6", "--compiled", "no", "--orbits", "10"]
+    limits, fit_orbits = [], vpintegrator.training.fit_orbits
+
+    def noting(*args, **keywords):
+        limits.append({name: keywords.get(name) for name in ("seconds", "epochs")})
+        return fit_orbits(*args, **keywords)
+
+    monkeypatch.setattr(vpintegrator.training, "fit_orbits", noting)
     result = CliRunner().invoke(main, ["noisy.h5", *sizes, *few, "-o", "model.safetensors"])
     assert result.exit_code == 0, result.output
+    assert limits == [{"seconds": None, "epochs": 3}]
     assert "stretches of 10 steps" in result.output
     assert "of 10 steps" in load("model.safetensors").metadata["orbits"]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _ARGUMENTS = "vpintegrator.arguments"
-_ADAPTIVE = 0.5  # of the budget, beside it
+_FURTHER = 0.5  # of the budget, beside it
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _DEFAULT = ParameterSource.DEFAULT
 
@@ -177,7 +177,7 @@ class _Command(click.Command):
     type=click.IntRange(min=1),
     metavar="STEPS",
     help="Of noisy data: in the end, fit the model to stretches of orbits of so many steps, whose "
-    "true first states are unknown too; for small models of one step.",
+    "true first states are unknown too, for half of the budget more; for small models of one step.",
 )
 @click.option(
     "--restarts",
@@ -315,7 +315,7 @@ def main(
         with training_bar(quiet=is_asked("quiet")) as show:
             history = _train_where_wrong(network, data, adaptive, options, path, show)
     if first and orbits is not None and not nothing and history.stopped_by != "interrupt":
-        _fit_orbits(network, data, orbits, path)
+        _fit_orbits(network, data, orbits, options, path)
     if first and not nothing:
         training_report.report(history, path, checkpoint)
         results = {**model_results(network), "history": history.summary()}
@@ -401,7 +401,7 @@ def _train_where_wrong(
     from vpintegrator.models import save
     from vpintegrator.training import Budget, train_where_wrong
 
-    budget = Budget(options["seconds"], options["epochs"]).or_default().part(_ADAPTIVE)
+    budget = Budget(options["seconds"], options["epochs"]).or_default().part(_FURTHER)
     history = train_where_wrong(
         network,
         data,
@@ -415,18 +415,22 @@ def _train_where_wrong(
     return history
 
 
-def _fit_orbits(network: Integrator, data: Dataset, length: int, path: Path) -> None:
+def _fit_orbits(
+    network: Integrator, data: Dataset, length: int, options: dict[str, Any], path: Path
+) -> None:
     """Fit a trained model to stretches of orbits, and write it again."""
     from vpintegrator.models import save
-    from vpintegrator.training import fit_orbits
+    from vpintegrator.training import Budget, fit_orbits
 
+    budget = Budget(options["seconds"], options["epochs"]).or_default().part(_FURTHER)
+    limits = {} if budget.epochs is None else {"epochs": budget.epochs}
     with progress_bar() as bar:
         task = bar.add_task("orbits", total=None)
 
         def show(iteration: int, distance: float) -> None:
             bar.update(task, description=f"orbits: {distance:.2g} after {iteration} iterations")
 
-        fit = fit_orbits(network, data, length, progress=show)
+        fit = fit_orbits(network, data, length, seconds=budget.seconds, progress=show, **limits)
     save(network, path, overwrite=True)
     train, validation = (errors[fit.best - 1] for errors in (fit.training, fit.validation))
     console().print(

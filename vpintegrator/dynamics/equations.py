@@ -53,6 +53,17 @@ _KEYS = {
     "plot",
     "chart",
 }
+_MEANT = {
+    "components": "state",
+    "variables": "state",
+    "equations": "vector_field",
+    "ode": "vector_field",
+    "rhs": "vector_field",
+    "constants": "parameters",
+    "name": "title",
+    "energy": "hamiltonian",
+    "discrete": "map",
+}
 
 
 @dataclass(frozen=True)
@@ -240,7 +251,7 @@ def read_equations(
     InputError
         Naming the file, the key and, inside an expression, the column.
     """
-    check_keys(table, _KEYS, source)
+    check_keys(table, _KEYS, source, _MEANT)
     algebra = Algebra()
     parameters = _read_parameters(table, source, overrides, algebra)
     values: dict[str, Value | tuple[Value, ...]] = dict(parameters)
