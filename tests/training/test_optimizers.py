@@ -163,7 +163,8 @@ class FirstOrderMomentum(FirstOrder):
     """One of ``torch.optim`` that steps along gradients is less."""
 
     name = "momentum"
-    kind = partial(torch.optim.SGD, momentum=0.9)
+    # alone it is to become a method, as a function is
+    kind = staticmethod(partial(torch.optim.SGD, momentum=0.9))
     remembered = ("momentum_buffer",)
 
 
