@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.shell_completion import ShellComplete, get_completion_class
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 import vpintegrator as vp
 from vpintegrator.cli import known_names
@@ -134,12 +134,42 @@ def test_parameters_of_the_system_that_a_model_holds(folder):
         assert list(offered(command, "-p", "r=1", "held.safetensors", "-p", "")) == ["rate="]
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff" * 99, b"\2\0\0\0\0\0\0\0{}"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"nonsense", b"\xff" * 99, b"\2\0\0\0\0\0\0\0{}", b"parameters = 3", b"system = 'no'"],
+)
 def test_a_file_that_is_damaged_offers_nothing(folder, content):
     (folder / "bad.safetensors").write_bytes(content)
     (folder / "bad.toml").write_bytes(content or b"state = [")
     assert offered("vp-rollout", "bad.safetensors", "-p", "") == {}
     assert offered("vp-gen", "bad.toml", "-p", "") == {}
+
+
+def test_words_of_a_file_give_no_orders(folder):
+    """Neither to the shell, which would run them, nor to the terminal."""
+    hostile = '"$(touch pwned)" = 1\n"a; b" = 1\n"c\\nplain,d" = 1\nfine = "\\u001b[31m"\n'
+    (folder / "own.toml").write_text(f"[parameters]\n{hostile}")
+    shell = ShellComplete(COMMANDS["vp-gen"], {}, "vp-gen", "_COMPLETE")
+    (item,) = shell.get_completions(["own.toml", "-p"], "")
+    assert item.value == "fine="
+    assert item.help.isprintable()
+    (folder / "x\nplain,y.h5").touch()
+    assert list(offered("vp-train", "x")) == ["x"]  # the shell's own way with files
+    (folder / "z;$(touch pwned).h5").touch()
+    bash = WholeWordsInBash(COMMANDS["vp-train"], {}, "vp-train", "_COMPLETE")
+    line = bash.format_completion(CompletionItem("z;$(touch pwned).h5"))
+    assert line == r"plain,z\\;\\$\\(touch\\ pwned\\).h5"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_never_ends_is_not_looked_into(folder):
+    os.mkfifo(folder / "pipe.safetensors")
+    os.mkfifo(folder / "pipe.toml")
+    with (folder / "huge.toml").open("wb") as file:
+        file.truncate(10**11)
+    for name in ("pipe.toml", "huge.toml"):
+        assert offered("vp-gen", name, "-p", "") == {}
+    assert offered("vp-rollout", "pipe.safetensors", "-p", "") == {}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

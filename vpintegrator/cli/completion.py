@@ -25,7 +25,7 @@ from click.shell_completion import (
 
 from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
 from vpintegrator.cli.known_names import MODEL_OPTIONS
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, printable
 from vpintegrator.toml import read_toml
 
 Offered = Mapping[str, str]  # what may be typed, and a few words about it
@@ -34,7 +34,8 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[
 
 _FILE = "file"  # click's word for: let the shell complete any file
 _DEEPEST = 20  # folders that hold one folder and nothing else
-_LARGEST_HEADER = 10_000_000  # bytes of a model file
+_LARGEST = 10_000_000  # bytes of a description, or of the header of a model, that are read
+_WORDS = 60  # letters beside a name
 _TO_ESCAPE = re.compile(r"""[\s'"\\$`!*?\[\](){};&|<>#]""")
 
 
@@ -52,7 +53,7 @@ def offer(*sources: Source) -> Completer:
         for source in sources:
             try:
                 found |= source(context, text)
-            except (InputError, OSError, ValueError, KeyError, TypeError, RecursionError):
+            except Exception:  # whatever a file holds: the line being typed stays as it is
                 continue
         items = [
             CompletionItem(value, help=words or None)
@@ -107,7 +108,7 @@ def _entries(text: str, suffixes: tuple[str, ...]) -> list[str]:
     found = []
     for entry in here:
         hidden = entry.name.startswith(".") and not start
-        if hidden or not entry.name.startswith(start):
+        if hidden or not entry.name.startswith(start) or not entry.name.isprintable():
             continue
         if entry.is_dir():
             found.append(f"{folder}{slash}{entry.name}/")
@@ -169,7 +170,10 @@ def parameters(context: click.Context, _: str) -> Offered:
         if isinstance(each, click.Argument) and context.args and not given.get(str(each.name)):
             given[str(each.name)] = context.args if each.nargs == -1 else context.args[0]
     found = _system(given).get("parameters", {})
-    return {name: f"{value}" for name, value in found.items()}
+    # what is offered stands on the command line in the end: names alone, as equations have them
+    return {
+        name: printable(f"{value}", _WORDS) for name, value in found.items() if name.isidentifier()
+    }
 
 
 def model_options(context: click.Context, text: str) -> Offered:
@@ -199,18 +203,27 @@ def _described_by(source: str, package: str) -> Mapping[str, Any]:
     for known in (catalogue(package), catalogue(SYSTEMS)):
         if source in known:
             return read_toml(known[source].read_text(encoding="utf-8"), source)
-    return read_toml(Path(source).expanduser().read_text(encoding="utf-8"), source)
+    path = Path(source).expanduser()
+    _check_size(path, path.stat().st_size)
+    return read_toml(path.read_text(encoding="utf-8"), source)
 
 
 def _held_by(path: Path) -> Mapping[str, Any]:
     """The system in the header of a model file, which is JSON."""
-    with path.expanduser().open("rb") as stream:
+    path = path.expanduser()
+    _check_size(path, 0)
+    with path.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
-        if size > _LARGEST_HEADER:
-            return {}
+        _check_size(path, size)
         header = json.loads(stream.read(size).decode())
     metadata = json.loads(header["__metadata__"]["metadata"])
     return read_toml(metadata["system"], str(path))
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Refuse what is no plain file, which might never end, or too much for the press of a key."""
+    if not path.is_file() or size > _LARGEST:
+        raise InputError(f"{path} is not looked into")
 
 
 @add_completion_class
