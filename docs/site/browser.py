@@ -44,21 +44,22 @@ def problems(
     chromium: str,
     screenshots: Path | None = None,
     searches: Mapping[str, str] = SEARCHES,
+    sources: bool = True,
 ) -> Iterator[str]:
-    """One sentence for each thing that is wrong."""
+    """One sentence for each thing that is wrong; without ``sources`` on the written pages alone."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         program = playwright.chromium.launch(
             executable_path=chromium, args=_OPTIONS, chromium_sandbox=False
         )
-        yield from _pages(program, folder, screenshots)
+        yield from _pages(program, folder, screenshots, sources)
         yield from _searches(program, folder, searches)
         yield from _themes(program, folder)
         program.close()
 
 
-def _pages(program: Any, folder: Path, screenshots: Path | None) -> Iterator[str]:
+def _pages(program: Any, folder: Path, screenshots: Path | None, sources: bool) -> Iterator[str]:
     page = program.new_page(viewport=DESKTOP)
     said: list[str] = []
     page.on("console", lambda it: said.append(it.text) if it.type == "error" else None)
@@ -66,7 +67,7 @@ def _pages(program: Any, folder: Path, screenshots: Path | None) -> Iterator[str
     page.on("requestfailed", lambda it: said.append(f"{it.url} was not loaded"))
     for path in sorted(folder.rglob("*.html")):
         name = path.relative_to(folder)
-        if name.parts[0] == "_static":
+        if name.parts[0] == "_static" or (name.parts[0] == "_modules" and not sources):
             continue
         page.set_viewport_size(DESKTOP)
         page.goto(path.as_uri())

@@ -34,7 +34,8 @@ def test_the_site(built, site):
     assert list(site("links").problems(built)) == []
     chromium = site("browser").browser()
     if chromium is not None:
-        assert list(site("browser").problems(built, chromium)) == []
+        # listings of modules, most of the pages, are made alike; scripts/docs opens them all
+        assert list(site("browser").problems(built, chromium, sources=False)) == []
     for command in ("vp-gen", "vp-train", "vp-rollout", "vp-plot", "vp-export"):
         page = (built / "reference" / f"{command}.html").read_text(encoding="utf-8")
         for parameter in site("command_line").loaded(command).params:

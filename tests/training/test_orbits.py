@@ -55,7 +55,7 @@ def test_pairs_of_neighbours_become_orbits_again(tmp_path):
     data = vp.import_dataset(tmp_path / "seen.csv", tmp_path / "seen.h5", system="pendulum")
     assert data.is_family
     model = vp.models.build(ExtendedDataset(data).system, functions="polynomial", degree=4, depth=2)
-    vp.train(model, data, epochs=40, progress=False, compiled=False)
+    vp.train(model, data, epochs=15, progress=False, compiled=False)
     fit = vp.training.fit_orbits(model, data, 10, epochs=3)
     assert fit.stretches[0] == 4 * (data.shapes["train"][0] // 40)
     assert fit.training[-1] < 1e-3
