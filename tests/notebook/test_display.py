@@ -88,8 +88,10 @@ def test_a_family_says_its_ranges_and_a_member_its_step(tmp_path):
     low, high = data.varied["step"]
     assert facts["family: step"] == f"{low:.6g} to {high:.6g}" and "family: g" in facts
     assert facts["with"] == "m = 1.0, l = 1.0" and "step" not in facts
+    assert "test error" in facts
     facts = Page(model.at(step=0.1, g=1.1)._repr_html_()).facts
     assert facts["step"] == "0.1" and "g = 1.1" in facts["with"]
+    assert "test error of the family" in facts and "test error" not in facts
 
 
 def test_a_model_that_promises_nothing_says_so():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import vpintegrator
 from vpintegrator.errors import InputError, printable
+from vpintegrator.models.family import MEMBER
 from vpintegrator.reading import read_json
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def facts_of(model: Integrator) -> dict[str, str]:
         found["windows"] = f"{model.window} states, of which {model.prediction_window} are new"
     found["parameters"] = _parameters(metadata.get("parameters", "{}"))
     found["keeps"] = _structure(model)
-    found["training"] = _training(metadata.get("training", "{}"))
+    found["training"] = _training(metadata.get("training", "{}"), MEMBER in metadata)
     found["made_by"] = f"vpintegrator {vpintegrator.__version__}"
     return {name: printable(text, _LONGEST) for name, text in found.items() if text}
 
@@ -83,8 +84,8 @@ def _structure(model: Integrator) -> str:
     return ", ".join(name for name, holds in kept.items() if holds)
 
 
-def _training(text: str) -> str:
-    """How far the map is from the flow, by what was measured in training."""
+def _training(text: str, member: bool) -> str:
+    """How far the map, or that of the family it is of, is from the flow, by its training."""
     try:
         told = read_json(text, "the training of the model")
     except InputError:
@@ -92,5 +93,6 @@ def _training(text: str) -> str:
     for key, name in (("test_error", "test"), ("validation_error", "validation")):
         error = told.get(key)
         if isinstance(error, int | float) and math.isfinite(error):
-            return f"relative error one window ahead {error:.2e} on {name} data"
+            of = " of its family" if member else ""
+            return f"relative error one window ahead {error:.2e} on {name} data{of}"
     return ""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 STEP = "step"
 KEY = "family"  # of the metadata
+MEMBER = "member_of"  # the same of a member: what else is told of its training is the family's
 _OF_EXTENDED = ("conserved", "rates", "cyclic")
 _OF_NEURONS = (AdditiveCoupling, NeuronPotential)
 _CHECKED, _ROUNDING = 16, 1e-10
@@ -180,7 +181,7 @@ def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
     plain = _plain(model, k, fixed)
     _take(plain, fixed)
     metadata = dict(model.metadata)
-    del metadata[KEY]
+    metadata[MEMBER] = metadata.pop(KEY)
     parameters = read_json(metadata.get("parameters", "{}"), "the parameters of the model")
     parameters |= {name: value for name, value in values.items() if name != STEP}
     step = values.get(STEP, conditions.step)

@@ -9,6 +9,7 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.models.family import MEMBER
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.notebook.page import facts, folded, heading, table, whole
 from vpintegrator.reading import read_json
@@ -110,7 +111,8 @@ def _trained(model: Integrator) -> Iterator[tuple[str, Any]]:
     training = _read(metadata.get("training", "{}"))
     error = training.get("test_error")
     if isinstance(error, float):
-        yield "test error", f"{error:.3g}, by {training.get('optimizer', 'an unknown optimizer')}"
+        whose = "test error of the family" if MEMBER in metadata else "test error"
+        yield whose, f"{error:.3g}, by {training.get('optimizer', 'an unknown optimizer')}"
 
 
 def _read(text: str) -> dict[str, Any]:

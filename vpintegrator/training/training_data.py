@@ -19,7 +19,7 @@ from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.family import KEY, FamilyConditions
+from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
 from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.training.residuals import BLOCK, relative_error_of
@@ -102,6 +102,7 @@ class TrainingData:
     def describe(self, model: Integrator) -> None:
         """Let a model say what it was trained on."""
         dataset = self.dataset
+        model.metadata.pop(MEMBER, None)  # trained further, it is no longer a family's
         model.metadata |= {
             "system": dataset.system.text,
             "system_name": dataset.system.name,
