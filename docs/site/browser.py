@@ -20,6 +20,8 @@ PHONE = {"width": 390, "height": 844}
 # what a reader looks for, and a page that has to be among what is found
 SEARCHES = {"Cayley": "api/structure", "--kernel": "vp-train", "Lyapunov": "numbers"}
 _OPTIONS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+_FOUND = """goal => [...document.querySelectorAll("#search-results li a")]
+    .some(link => link.href.includes(goal))"""
 _TYPESET = """async () => {
     if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
     const formulas = [...document.querySelectorAll("article .math")];
@@ -101,15 +103,13 @@ def _searches(program: Any, folder: Path, searches: Mapping[str, str]) -> Iterat
         box = page.locator("input[name=q]").first
         box.fill(words)
         box.press("Enter")
-        try:
-            page.wait_for_selector("#search-results li a", timeout=20_000)
-            page.wait_for_function("document.querySelector('.search-summary')")
+        try:  # what is found appears line by line
+            page.wait_for_function(_FOUND, arg=goal, timeout=20_000)
         except Exception:
-            yield f"search: nothing is found for '{words}'"
-            continue
-        links = page.locator("#search-results li a").evaluate_all("all => all.map(it => it.href)")
-        if not any(goal in link for link in links):
-            yield f"search: '{words}' does not lead to a page named {goal}"
+            if page.locator("#search-results li a").count():
+                yield f"search: '{words}' does not lead to a page named {goal}"
+            else:
+                yield f"search: nothing is found for '{words}'"
     page.close()
 
 
