@@ -18,7 +18,16 @@ def setup(app: Sphinx) -> dict[str, bool]:
     seconds = os.environ.get(SECONDS)
     if seconds is not None:
         app.connect("source-read", lambda app, name, text: _shorten(text, seconds))
+    _let_kernels_be_quiet(Path(app.doctreedir).parent / "ipython")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _let_kernels_be_quiet(folder: Path) -> None:
+    """Each would warn that others on this machine might listen to it."""
+    settings = folder / "profile_default" / "ipython_kernel_config.py"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('get_config().IPKernelApp.log_level = "ERROR"\n', encoding="utf-8")
+    os.environ["IPYTHONDIR"] = str(folder)
 
 
 def is_notebook(source: Path) -> bool:
