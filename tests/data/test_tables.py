@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray
 
+import vpintegrator as vp
 from vpintegrator.data import import_dataset
 from vpintegrator.errors import InputError
 
@@ -215,6 +216,27 @@ def test_units_in_headers_are_kept_as_units(tmp_path, header):
         assert data.state.attrs["units"] == "kg m/s, rad"
         assert data.unit.dims == ("component",)
         assert data.unit.values.tolist() == ["kg m/s", "rad"]
+
+
+@pytest.mark.parametrize("header", ["time_s,q_deg,p_deg_s", "t_ms,angle [deg],rate [°/s]"])
+def test_degrees_become_radians_where_the_system_has_an_angle(tmp_path, header):
+    dataset, states, record = load(tmp_path, table(header=header), system="pendulum")
+    np.testing.assert_allclose(states, np.radians(STATES), rtol=1e-14)
+    assert record["units"] == ["rad", "rad/s"] and dataset.step == 0.1
+    assert said(record, "degrees", "radians")
+    whole_turns = 'title = "x"\nmeasured = true\nstate = ["q", "p"]\n[periodic]\nq = "360"\n'
+    for options in ({}, {"system": vp.load_system(whole_turns)}):
+        dataset, states, record = load(tmp_path, table(header=header), **options)
+        np.testing.assert_array_equal(states, STATES)
+        assert record["units"][0] == "deg" and record["guessed"] == []
+
+
+def test_a_system_may_name_its_components_with_units(tmp_path):
+    system = vp.load_system('title = "x"\nmeasured = true\nstate = ["q_deg", "p_deg_s"]\n')
+    text = table(header="time_s,p_deg_s,q_deg")
+    dataset, states, _ = load(tmp_path, text, system=system)
+    np.testing.assert_array_equal(states, STATES[:, ::-1])
+    assert dataset.system.components == ("q_deg", "p_deg_s")
 
 
 def test_a_row_of_units_below_the_header(tmp_path):

@@ -25,6 +25,9 @@ _SYMBOLS = {
     "hour": "h",
     "day": "d",
 }
+# units that are written as a part of the name: time_ms, angle_deg, rate_rad_s
+_TIME_UNIT = re.compile(r"(t|times?|timestamp)_(s|secs?|seconds?|ms|us|ns|min|h)", re.IGNORECASE)
+_ANGLE_UNIT = re.compile(r"(\w+?)_(deg|rad)(?:rees?|ians?)?(_?(?:per_)?s(?:ec)?)?", re.IGNORECASE)
 
 
 class Numbers:
@@ -121,14 +124,19 @@ def read_date(text: str, where: str) -> float:
 
 
 def split_unit(name: str) -> tuple[str, str]:
-    """The name of a column and its unit: of ``x [m]``, ``x (m)`` or ``x/m``.
+    """The name of a column and its unit: of ``x [m]``, ``x (m)``, ``x/m``, ``t_ms`` or ``q_deg``.
 
     Examples
     --------
+    >>> split_unit("time_s"), split_unit("angle_deg"), split_unit("rate_deg_per_s")
+    (('time', 's'), ('angle', 'deg'), ('rate', 'deg/s'))
     >>> split_unit("v / (m/s)"), split_unit("time [seconds]"), split_unit("dq/dt")
     (('v', 'm/s'), ('time', 's'), ('dq/dt', ''))
     """
-    found = re.fullmatch(r"(.*?)[\[(]([^\[\]()]*)[\])]", name)
+    angle = _ANGLE_UNIT.fullmatch(name.strip())
+    if angle is not None:
+        return angle[1], angle[2].lower() + ("/s" if angle[3] else "")
+    found = _TIME_UNIT.fullmatch(name.strip()) or re.fullmatch(r"(.*?)[\[(]([^\[\]()]*)[\])]", name)
     if found is None or found[1].rstrip().endswith("/"):
         found = re.fullmatch(r"(\w+)\s*/\s*\(?([^()]+)\)?", name)
         if found is not None and re.fullmatch(r"d\w+\s*/\s*d\w", name):  # a derivative

@@ -23,6 +23,7 @@ from vpintegrator.data.importing.cells import plain_name
 from vpintegrator.data.importing.family_identification import judge_family
 from vpintegrator.data.importing.identification import judge
 from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
+from vpintegrator.data.importing.units import in_radians
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system
@@ -91,9 +92,10 @@ def import_dataset(
     known, order = _system(identification, arrays, title, where)
     names = _parameter_names(reading.parameter_columns, where)
     arrays = _ordered(arrays, known, order, reading, where)
+    arrays, turned = in_radians(arrays, known.periods)
     states, continued = unwrapped(arrays.states, known.periods)
     samples = arrange(replace(arrays, states=states), names, reading, sharing, where)
-    states, step, told = samples.states, samples.step, samples.told
+    states, step, told = samples.states, samples.step, [*samples.told, *turned]
     if continued:
         angles = ", ".join(known.components[k] for k in continued)
         told.append(f"angles that jumped by their period are continued over it: {angles}")
@@ -302,9 +304,11 @@ def _system(
             + (f" ({', '.join(names)})" if names is not None else "")
         )
     plain = [] if names is None else [plain_name(name) for name in names]
-    for written in ([] if names is None else list(names), plain):
-        if sorted(written) == sorted(components):
-            return system, [written.index(name) for name in components]
+    # a system may call them with their units, too
+    for own in (list(components), [plain_name(name) for name in components]):
+        for written in ([] if names is None else list(names), plain):
+            if sorted(written) == sorted(own):
+                return system, [written.index(name) for name in own]
     return system, list(range(dim))
 
 
