@@ -9,11 +9,10 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.legend import Legend, LegendEntry, marker_size
+from vpintegrator.plotting.legend import ROW, Legend, LegendEntry, marker_size
 from vpintegrator.plotting.model_scene import ModelScene
 from vpintegrator.plotting.scene import Scene
 
-_ROW = 1.55  # em: height of a legend's row
 _MARKS = 4  # on a line
 _PORTRAIT, _CURVES = 12.5, 24  # em: least widths of panels
 PORTRAIT_COLUMNS, _MANY = 4, 12
@@ -58,7 +57,7 @@ def new_figure(
     em = scene.style.em
     below = Legend(legend, width / em)
     figure = matplotlib.figure.Figure(
-        figsize=(width, em * (height + _ROW * below.rows)), layout="constrained"
+        figsize=(width, em * (height + ROW * below.rows)), layout="constrained"
     )
     below.draw(figure)
     return figure

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.scene import Scene
 
+ROW = 1.55  # em: height of a row
 _HANDLE = 4.3  # em: the piece of line beside a title, and the space around both
 _LETTER = 0.55  # em: mean width of a letter in a legend
 _TALLEST = 8  # rows of one column with all groups, where these do not fit side by side

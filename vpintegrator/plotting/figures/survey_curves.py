@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.curves import cut, floored, readable_decades
 from vpintegrator.plotting.declaration import FigureDeclaration
+from vpintegrator.plotting.legend import ROW, Legend, LegendEntry
 from vpintegrator.plotting.looks import Look, looks
 from vpintegrator.plotting.names import plain
 from vpintegrator.plotting.style import Style
@@ -79,23 +79,24 @@ def _draw(scene: SurveyScene) -> matplotlib.figure.Figure:
     columns = min(count, 2)
     rows = -(-count // columns)
     width = style.narrow if count == 1 else style.wide
-    legend = [
-        Line2D(
-            [],
-            [],
+    learned = scene.survey.learned
+    lines = [
+        LegendEntry(
+            plain(scene.survey.methods[name]),
+            "learned" if name in learned else "classical",
             color=look.colour,
             ls=look.line,
             lw=look.width,
             marker=look.marker,
             ms=0.5 * style.letters,
-            label=plain(scene.survey.methods[name]),
         )
         for name, look in scene.looks.items()
     ]
+    legend = Legend(lines, width / style.em)
     figure = matplotlib.figure.Figure(
-        figsize=(width, style.em * (_HEIGHT * rows + 2)), layout="constrained"
+        figsize=(width, style.em * (_HEIGHT * rows + ROW * legend.rows)), layout="constrained"
     )
-    figure.legend(handles=legend, loc="outside lower center", ncols=min(len(legend), 3 * columns))
+    legend.draw(figure)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, condition in zip(panels, scene.varied, strict=False):
         _panel(axes, scene, condition)
