@@ -120,3 +120,9 @@ def test_nothing_of_a_file_is_obeyed(title):
         if "$" not in title:
             assert title in shown  # as it stands
     assert text.count("$") - text.count("$$") * 2 == 2 * len(re.findall(r"(?<!\$)\$[^$]+\$", text))
+
+
+def test_names_of_several_letters_are_words():
+    text = vp.notebook.markdown(vp.load_system("field-lines"))
+    assert r"$\mathrm{cosine} = (0.005)$" in text and r"{\mathrm{sine}}_{k}" in text
+    assert r"$\kappa = 0.6$" in text and r"$R_{0} = 1$" in text

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 import sympy
+from sympy.printing.latex import LatexPrinter
 
 from vpintegrator.dynamics.algebra import Symbol, Value, below
 from vpintegrator.dynamics.notation import as_written, in_a_line, is_short
@@ -24,6 +25,19 @@ from vpintegrator.dynamics.system import System
 _LARGE = 8  # components; the equations of more are not written out one by one
 _LONG = 40  # operations of a Hamiltonian, whose derivatives would not fit a line
 _SHOWN = 12  # of a large system without arrays
+_WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
+
+
+class _NamesAsWords(LatexPrinter):
+    """SymPy's, where a name of several letters is one word and no product of its letters."""
+
+    def _print_Symbol(self, expr: sympy.Symbol, style: str = "plain") -> str:
+        return _WORD.sub(r"\\mathrm{\1}", str(super()._print_Symbol(expr, style)))
+
+
+def latex(expression: Any) -> str:
+    """LaTeX of what SymPy knows."""
+    return str(_NamesAsWords().doprint(expression))
 
 
 def equations_unicode(system: System, width: int = 100) -> str:
@@ -56,10 +70,7 @@ def equations_latex(system: System, environment: str = "align*") -> str:
         rows = _rows(system, _latex, _dotted_latex, slope)
         count = len(rows)
     else:
-        rows = [
-            (sympy.latex(sympy.Symbol(name)), sympy.latex(right))
-            for name, right in _Written(system).rows
-        ]
+        rows = [(latex(sympy.Symbol(name)), latex(right)) for name, right in _Written(system).rows]
         count = system.phase_dim + system.is_hamiltonian
     most = _SHOWN + system.is_hamiltonian
     lines = [f"{name} &= {right}" for name, right in rows[:most]]
@@ -102,7 +113,7 @@ def invariants_latex(system: System) -> dict[str, str]:
     if not _by_array(system):
         e = _Written(system)
         return {
-            name: "H" if expression == e.hamiltonian else sympy.latex(expression)
+            name: "H" if expression == e.hamiltonian else latex(expression)
             for name, expression in e.invariants.items()
         }
     table, lengths = _file(system)
@@ -258,7 +269,7 @@ def _stages_latex(system: System) -> list[tuple[str, str]]:
             for name, text in _named(system, entry)
         ]
     return [
-        (sympy.latex(sympy.Symbol(name)), sympy.latex(right))
+        (latex(sympy.Symbol(name)), latex(right))
         for rows in _Written(system).stages
         for name, right in rows
     ]
@@ -392,7 +403,7 @@ def _dotted_latex(name: str) -> str:
 def _latex(text: str | float, lengths: Mapping[str, int]) -> str:
     if not is_short(text):
         return r"\text{too long to be typeset}"
-    return sympy.latex(as_written(text, lengths))
+    return latex(as_written(text, lengths))
 
 
 def _marked(name: str, mark: str) -> str:

@@ -13,7 +13,12 @@ from typing import Any
 import sympy
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.typeset import equations_latex, invariants_latex, symmetries_latex
+from vpintegrator.dynamics.typeset import (
+    equations_latex,
+    invariants_latex,
+    latex,
+    symmetries_latex,
+)
 from vpintegrator.errors import printable
 
 _SHOWN = 8  # entries of a list, images of a symmetry
@@ -88,7 +93,7 @@ def _symmetries(system: System) -> str:
 
 
 def _symbol(name: str) -> str:
-    return str(sympy.latex(sympy.Symbol(name.replace("[", "_").rstrip("]"))))
+    return latex(sympy.Symbol(name.replace("[", "_").rstrip("]")))
 
 
 def _value(value: Any) -> str:
