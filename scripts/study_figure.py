@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import SubFigure
 
 from vpintegrator.plotting.curves import cut, draw_curve, largest_between
-from vpintegrator.plotting.layout import legend_lines, reference_line
+from vpintegrator.plotting.legend import Legend, legend_lines, reference_line
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits
 from vpintegrator.plotting.scene import Scene
@@ -65,8 +65,7 @@ def draw_orbits(figure: SubFigure, scene: Scene, study: Study, names: Sequence[s
     figure.align_ylabels(grid[:, 0])
     titles = [scene.legend_title(name) for name in drawn]
     lines = [line for line in legend_lines(scene) if line.get_label() in titles]
-    handles = [*reference_line(scene), *lines]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, handlelength=3)
+    Legend([*lines, *reference_line(scene)], style.wide / style.em).draw(figure)
 
 
 def panel_title(scene: Scene, name: str) -> str:

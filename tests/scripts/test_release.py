@@ -67,7 +67,7 @@ def small(tmp_path):
 
 
 def call(checkout, name, *arguments):
-    command = [sys.executable, checkout / "scripts/releasing" / name, *arguments]
+    command = [sys.executable, "-B", checkout / "scripts/releasing" / name, *arguments]
     return subprocess.run(command, cwd=checkout, capture_output=True, text=True)
 
 

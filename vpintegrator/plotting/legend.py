@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.scene import Scene
@@ -69,7 +69,7 @@ class Legend:
         self.rows = max(map(len, columns), default=0)
         self._columns = columns
 
-    def draw(self, figure: Figure) -> None:
+    def draw(self, figure: Figure | SubFigure) -> None:
         """Below everything else."""
         if not self.rows:
             return
