@@ -36,7 +36,7 @@ def test_stretches_tell_more_than_pairs(noisy):
     model = vp.models.build(noisy.system, functions="polynomial", degree=3, depth=2)
     vp.train(model, noisy, epochs=40, progress=False, compiled=False)
     before = clean_error(model)
-    fit = vp.training.fit_orbits(model, noisy, 20, epochs=8)
+    fit = vp.training.fit_orbits(model, noisy, 20, epochs=5)
     assert clean_error(model) < before / 2
     assert fit.training[-1] == pytest.approx(NOISE, rel=0.1)
     assert fit.validation[fit.best - 1] == pytest.approx(NOISE, rel=0.15)
