@@ -29,6 +29,15 @@ def pairs(bodies, dimension, **seen):
 
 
 # an example or more of every layer and of every potential, of n degrees of freedom, windows of T
+
+
+def wide(size, degree=3, **options):
+    """With a wide box, so that maps exist whatever the weights."""
+    function = nn.GeneratingFunction(size, degree, **options)
+    function.adapt(torch.tensor([[-30.0], [30.0]]).double().expand(2, size))
+    return function
+
+
 LAYERS = {
     "neurons": lambda n, T: coupling(nn.NeuronPotential, n, 5),
     "polynomials": lambda n, T: coupling(nn.BasisPotential, n, 3),
@@ -47,6 +56,10 @@ LAYERS = {
     "rotations of bodies": lambda n, T: nn.SymplecticAttention(4 * n, bodies=n, rotations=True),
     "rotations of relative coordinates": lambda n, T: nn.SymplecticAttention(
         4 * n + 4, bodies=n + 1, translations=True
+    ),
+    "generating function": lambda n, T: nn.SymplecticGeneratingFunction(wide(2 * n)),
+    "generating function of angles": lambda n, T: nn.SymplecticGeneratingFunction(
+        wide(2 * n, 2, periodic=[0])
     ),
     "henon": lambda n, T: nn.HenonMap(nn.NeuronPotential(n, 5)),
     "rotations": lambda n, T: nn.SymplecticAttention(2 * n),

@@ -36,6 +36,15 @@ def potential(dim):
 
 
 # an example or more of every layer, of states of that many components or one more
+
+
+def wide(size):
+    """With a wide box, so that maps exist whatever the weights."""
+    function = nn.GeneratingFunction(size, 3)
+    function.adapt(torch.tensor([[-30.0], [30.0]]).double().expand(2, size))
+    return function
+
+
 LAYERS = {
     "skew attention": lambda d, T: nn.VolumePreservingAttention(d),
     "scaled attention": lambda d, T: nn.VolumePreservingAttention(d, scale=d**-0.5),
@@ -46,6 +55,12 @@ LAYERS = {
     "coupling of any functions": shears,
     "attention coupling": lambda d, T: nn.AttentionCoupling(d, T, width=4, heads=2),
     "polynomials": lambda d, T: nn.BasisCoupling(d, 2),
+    "generating functions": lambda d, T: nn.VolumePreservingGeneratingFunction(
+        [wide(d) for _ in range(d - 1)]
+    ),
+    "generating function of two components": lambda d, T: nn.SymplecticGeneratingFunction(
+        wide(2 * (d // 2))
+    ),
     "polynomials to and fro": lambda d, T: nn.BasisCoupling(
         d, 2, sweep=[*range(d), *range(d)[::-1]]
     ),

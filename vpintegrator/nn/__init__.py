@@ -21,6 +21,7 @@ from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
 from vpintegrator.nn.encoder import EncoderBlock
 from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
+from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.potentials import (
@@ -34,8 +35,10 @@ from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeA
 from vpintegrator.nn.stiefel import orthonormality_error, stiefel
 from vpintegrator.nn.symmetry import generated_group, symmetry_group
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
+from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 from vpintegrator.nn.time_mixing import TimeMixing
 from vpintegrator.nn.triangular import TriangularFeedForward, TriangularLayer
+from vpintegrator.nn.volume_generating import VolumePreservingGeneratingFunction
 from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 
 __all__ = [
@@ -54,6 +57,7 @@ __all__ = [
     "Coupling",
     "EncoderBlock",
     "GeneralMultiHeadAttention",
+    "GeneratingFunction",
     "GradientCoupling",
     "HenonMap",
     "MultiHeadAttention",
@@ -67,11 +71,13 @@ __all__ = [
     "Reversible",
     "Rotated",
     "SymplecticAttention",
+    "SymplecticGeneratingFunction",
     "TimeMixing",
     "TimePotential",
     "TriangularFeedForward",
     "TriangularLayer",
     "VolumePreservingAttention",
+    "VolumePreservingGeneratingFunction",
     "WindowAttention",
     "attention_weights",
     "canonical_form",

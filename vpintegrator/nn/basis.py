@@ -50,7 +50,10 @@ def moves_of_terms(group: torch.Tensor) -> SignedPermutations:
 
 
 def terms(
-    degree: int, kinds: Sequence[Univariate], absent: Sequence[bool] = ()
+    degree: int,
+    kinds: Sequence[Univariate],
+    absent: Sequence[bool] = (),
+    most: int = LARGEST_COUNT,
 ) -> list[tuple[int, ...]]:
     """All terms of a total degree, as an index of a function for each component.
 
@@ -72,10 +75,10 @@ def terms(
             for (e, total), (index, order) in product(found, each)
             if total + order <= degree
         ]
-        if len(found) > LARGEST_COUNT:
+        if len(found) > most:
             raise InputError(
-                f"degree = {degree} in {len(kinds)} components gives more than "
-                f"{LARGEST_COUNT:,} terms; take a lower degree, or functions = neurons"
+                f"degree = {degree} in {len(kinds)} components gives more than {most:,} terms; "
+                "take a lower degree, or functions = neurons"
             )
     rates = [k for k, kind in enumerate(kinds) if kind is Univariate.RATES]
     if rates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 from torch import nn
@@ -18,6 +18,8 @@ from vpintegrator.nn.univariate import Univariate
 if TYPE_CHECKING:
     from vpintegrator.nn.basis_coupling import BasisCoupling
     from vpintegrator.nn.basis_potential import BasisPotential
+
+Potential = TypeVar("Potential", bound="BasisPotential")
 
 
 class _Merged(NamedTuple):
@@ -183,9 +185,12 @@ def _merge_block(
     return merged, used
 
 
-def potential_at(potential: BasisPotential, values: torch.Tensor) -> BasisPotential:
-    """See ``BasisPotential.at``."""
+def potential_at(
+    potential: Potential, values: torch.Tensor, variables: torch.Tensor | None = None
+) -> Potential:
+    """See ``BasisPotential.at``; ``variables`` are what its functions take for the values."""
     values = given(values, potential.conserved)
+    variables = values if variables is None else variables
     size, kinds = potential.size, potential.kinds
     own = potential.components[:size]
     with torch.random.fork_rng(devices=[]):
@@ -197,7 +202,7 @@ def potential_at(potential: BasisPotential, values: torch.Tensor) -> BasisPotent
             initial_scale=0.0,
         )
     found.degree = potential.degree
-    known = {size + j: value for j, value in enumerate(values)}
+    known = {size + j: value for j, value in enumerate(variables)}
     if len(potential.formulas):
         units = (potential.state_shift, potential.state_scale)
         texts = _values_of_components(values, potential.components[size:], *units)

@@ -10,6 +10,7 @@ from torch import nn
 from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
+    LARGEST_COUNT,
     SignedPermutations,
     checked_degree,
     equivariant_coefficients,
@@ -79,6 +80,7 @@ class BasisPotential(nn.Module):
     """
 
     polynomial = True  # can take the terms of a smaller one
+    largest_count = LARGEST_COUNT
     chosen: torch.Tensor
     sources: torch.Tensor
     factors: torch.Tensor
@@ -115,7 +117,7 @@ class BasisPotential(nn.Module):
         if group is None:
             group = torch.eye(read, dtype=torch.float64).unsqueeze(0)
         group, turned = group if isinstance(group, tuple) else (group, torch.ones(len(group)))
-        moves = moves_of_terms(group)
+        moves = self._component_moves = moves_of_terms(group)
         self.formulas = Formulas((), max(self.components) + 1, self.components)
         if len(expressions):
             moves = self._place_formulas(expressions, group, moves)
@@ -123,7 +125,9 @@ class BasisPotential(nn.Module):
         self.kinds += [Univariate.POLYNOMIALS] * len(self.formulas)
         indices = [  # a function of what is conserved has no gradient
             e
-            for e in terms(degree, self.kinds, [index in cyclic for index in range(read)])
+            for e in terms(
+                degree, self.kinds, [index in cyclic for index in range(read)], self.largest_count
+            )
             if any(e[j] for j in self._moving())
             and all(any(e[j] for j in block) for block in involved)
         ]

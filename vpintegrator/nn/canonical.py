@@ -44,7 +44,7 @@ def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         If an element mixes q and p, or does not keep the form: S^T J S = J.
     """
     half = group.shape[-1] // 2
-    if not bool((_signs_of_form(group) == 1).all()):
+    if not bool((form_signs(group) == 1).all()):
         raise InputError(_OTHER_FORM)
     _check_apart(group, half)
     return group[:, :half, :half], group[:, half:, half:]
@@ -72,7 +72,7 @@ def canonical_blocks_beside(group: torch.Tensor, conserved: int) -> tuple[Signed
     """
     dim = group.shape[-1] - conserved
     half, own = dim // 2, group[:, :dim, :dim]
-    signs = _signs_of_form(own)
+    signs = form_signs(own)
     if bool((signs == 0).any()):
         raise InputError(_OTHER_FORM)
     _check_apart(own, half)
@@ -92,7 +92,7 @@ _OTHER_FORM = (
 )
 
 
-def _signs_of_form(group: torch.Tensor) -> torch.Tensor:
+def form_signs(group: torch.Tensor) -> torch.Tensor:
     """The sign of S^T J S = J or -J for each S (element, dim, dim), 0 where it is neither."""
     J = canonical_form(group.shape[-1])
     changed = group.mT @ J @ group
@@ -117,7 +117,7 @@ def is_canonical(matrix: torch.Tensor, conserved: int = 0) -> bool:
     dim = len(matrix) - conserved
     if dim % 2 or bool((matrix[:dim, dim:].abs() > TOLERANCE).any()):
         return False
-    return bool(_signs_of_form(matrix[None, :dim, :dim].double()).all())
+    return bool(form_signs(matrix[None, :dim, :dim].double()).all())
 
 
 def canonical_scale(scale: torch.Tensor, conserved: int = 0) -> torch.Tensor:

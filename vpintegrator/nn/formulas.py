@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -97,6 +98,7 @@ class Formulas:
         given = [symbols[i] for i in self.components]
         self._function = evaluator(values, given, torch_functions(), float)
         self._slopes = _slopes(values, given, algebra)
+        self._parsed = values, given, algebra
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -114,6 +116,19 @@ class Formulas:
         for (n, j), slope in zip(places, found[len(self) :], strict=True):
             slopes[n][j] = slope
         return found[: len(self)], slopes
+
+    @cached_property
+    def _curvatures(self) -> tuple[ComponentFunction, list[tuple[int, int, int]]]:
+        values, given, algebra = self._parsed
+        return _second_slopes(values, given, algebra)
+
+    def curvatures(self, z: torch.Tensor) -> list[dict[tuple[int, int], torch.Tensor | float]]:
+        """Of each formula its second derivatives by components i <= j that occur in it."""
+        function, places = self._curvatures
+        found: list[dict[tuple[int, int], torch.Tensor | float]] = [{} for _ in self.texts]
+        for (n, i, j), value in zip(places, function(*z.unbind(-1)), strict=True):
+            found[n][i, j] = value
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Formulas, (self.texts, self.dim, self.components, self.name)
@@ -188,3 +203,25 @@ def _slopes(
         slopes += [gradient[symbols[j]] for j in known]
         places += [(n, j) for j in known]
     return evaluator([*values, *slopes], symbols, torch_functions(), float), places
+
+
+def _second_slopes(
+    values: Sequence[Expression], symbols: Sequence[Symbol], algebra: Algebra
+) -> tuple[ComponentFunction, list[tuple[int, int, int]]]:
+    """Second derivatives of formulas as a function, and the formula and components of each."""
+    algebra.allow_derivatives()
+    number = {symbol: j for j, symbol in enumerate(symbols)}
+    found: list[Value] = []
+    places = []
+    for n, value in enumerate(values):
+        try:
+            for first, slope in algebra.gradient(value).items():
+                if not isinstance(slope, Expression):
+                    continue
+                for second, curvature in algebra.gradient(slope).items():
+                    if number[first] <= number[second]:
+                        found.append(curvature)
+                        places.append((n, number[first], number[second]))
+        except (TooLong, NotFinite, ZeroDivisionError) as error:
+            raise InputError(f"expressions[{n}] cannot be differentiated twice: {error}") from None
+    return evaluator(found, symbols, torch_functions(), float), places

@@ -40,6 +40,15 @@ class Univariate(Enum):
         assert self is Univariate.POLYNOMIALS
         return chebyshev_derivatives(x, values)
 
+    def second_derivatives(
+        self, x: torch.Tensor, values: list[torch.Tensor], slopes: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Second derivatives by x, from the values and the first ``derivatives``."""
+        if self is Univariate.HARMONICS:
+            return harmonic_derivatives(x, slopes)
+        assert self is Univariate.POLYNOMIALS
+        return chebyshev_second_derivatives(x, values, slopes)
+
     def orders(self, degree: int) -> list[int]:
         """Order of each function: what a term's degree is the sum of."""
         if self is Univariate.HARMONICS:
@@ -106,6 +115,21 @@ def chebyshev_derivatives(x: torch.Tensor, values: list[torch.Tensor]) -> list[t
     found = [torch.zeros_like(x), torch.full_like(x, 1 / RADIUS), 0.5 * slope]
     for n in range(1, len(values) - 2):
         found.append(slope * values[n] + double * found[n] - found[abs(n - 2)])
+    return found[: len(values)]
+
+
+def chebyshev_second_derivatives(
+    x: torch.Tensor, values: list[torch.Tensor], slopes: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """Second derivatives by x, by the second derivative of the recursion of ``chebyshev``."""
+    curvature = 8 / RADIUS**2
+    slope = curvature * x
+    double = (4 / RADIUS**2) * (x * x) - 2
+    zero = torch.zeros_like(x)
+    found = [zero, zero, torch.full_like(x, 0.5 * curvature)]
+    for n in range(1, len(values) - 2):
+        moved = curvature * values[n] + 2 * (slope * slopes[n])
+        found.append(moved + double * found[n] - found[abs(n - 2)])
     return found[: len(values)]
 
 

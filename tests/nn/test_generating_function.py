@@ -1,0 +1,270 @@
+"""Generating functions: derivatives, boxes, symmetries, angles, formulas, constants of motion."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.polynomial import chebyshev
+
+from tests.nn.laws import assert_close, randomise, sample
+from vpintegrator.errors import InputError
+from vpintegrator.nn import GeneratingFunction
+
+FLIP = torch.diag(torch.tensor([1.0, 1, -1, -1])).double()
+SWAP = torch.eye(4).double()[[1, 0, 3, 2]]
+GROUP = torch.stack([torch.eye(4).double(), FLIP, SWAP, FLIP @ SWAP])
+
+# an example of every option
+FUNCTIONS = {
+    "polynomials": {"size": 3, "degree": 5},
+    "one function": {"size": 2, "degree": 1},
+    "angles": {"size": 2, "degree": 4, "periodic": [0]},
+    "cyclic": {"size": 3, "degree": 4, "cyclic": [1]},
+    "group": {"size": 4, "degree": 4, "group": GROUP},
+    "signs": {"size": 4, "degree": 3, "group": (GROUP, torch.tensor([1.0, -1, 1, -1]).double())},
+    "formulas": {"size": 2, "degree": 3, "expressions": ["exp(z[0])", "z[0]*sin(z[1])"]},
+    "formulas alone": {"size": 2, "degree": 3, "expressions": ["z[0]**2 + z[1]"], "cyclic": [0, 1]},
+    "conserved": {"size": 2, "degree": 4, "conserved": 2},
+    "rates": {"size": 2, "degree": 4, "conserved": 2, "rates": [3]},
+    "formulas beside constants": {
+        "size": 2,
+        "degree": 3,
+        "conserved": 2,
+        "rates": [2],
+        "expressions": ["z[3]*cos(z[0])", "exp(z[3])"],
+    },
+}
+
+
+def made(name, seed=0):
+    torch.manual_seed(seed)
+    S = GeneratingFunction(**FUNCTIONS[name], initial_scale=0.5)
+    if len(S.formulas):
+        S.set_units(sample(S.size + S.conserved, seed=1, scale=0.3), torch.tensor(0.7).expand(4))
+    S.adapt(states(S, 200, 2) * torch.tensor([1.0, 2.0, 0.5, 1.5])[: S.size + S.conserved] + 0.3)
+    return S
+
+
+def states(S, count, seed=0):
+    return sample(count, S.size + S.conserved, seed=seed)
+
+
+def value(S, x):
+    """The sum over terms, function by function, at one state."""
+    u = [*((x - S.box_shift) / S.box_scale)]
+    z = x * S.state_scale + S.state_shift if len(S.formulas) else x
+    if len(S.formulas):
+        u += (torch.stack(S.formulas(z)) - S.formula_shift) / S.formula_scale
+    tables = [kind.values(v, S.degree) for v, kind in zip(u, S.kinds, strict=True)]
+    total = 0.0
+    for e, source, factor in zip(S.chosen.tolist(), S.sources.tolist(), S.factors, strict=True):
+        term = factor * S.coefficients[source]
+        for index, table in zip(e, tables, strict=True):
+            term = term * table[index]
+        total = total + term
+    return total
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_are_those_of_the_sum_over_terms(name):
+    S = made(name)
+    n = S.size
+    for x in states(S, 3):
+        gradient, hessian = S.gradient_and_hessian(x)
+        by_value = torch.func.grad(lambda y: value(S, y))(x)[:n]
+        assert_close(gradient, by_value, 1e-12 * (1 + float(by_value.detach().abs().max())))
+        assert_close(S.gradient(x), gradient, 0)
+        expected = torch.func.jacrev(S.gradient)(x)[:, :n]
+        assert_close(hessian, expected, 1e-12 * (1 + float(expected.detach().abs().max())))
+        assert_close(hessian, hessian.mT, 0)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_states_are_taken_together_or_one_by_one(name):
+    S = made(name)
+    x = states(S, 6).view(2, 3, -1)
+    together = S.gradient_and_hessian(x)
+    for i, j in itertools.product(range(2), range(3)):
+        for whole, single in zip(together, S.gradient_and_hessian(x[i, j]), strict=True):
+            assert_close(whole[i, j], single, 1e-13 * (1 + float(single.abs().max())))
+    mapped = torch.func.vmap(torch.func.vmap(S.gradient_and_hessian))(x)
+    for whole, single in zip(together, mapped, strict=True):
+        assert_close(whole, single, 1e-13 * (1 + float(whole.abs().max())))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_features_are_the_derivatives_by_coefficients(name):
+    S = made(name)
+    x, n = states(S, 5), S.size
+    orders = [*((i,) for i in range(n)), *((i, j) for i in range(n) for j in range(n))]
+    features = S.features(x, orders)
+    c = sample(S.coefficients.numel(), seed=3)
+    for part, derivative in zip(features, S.partials(x, orders, c), strict=True):
+        assert part.shape == (5, c.numel())
+        assert_close(
+            part @ c, derivative.expand(5), 1e-12 * (1 + float(derivative.detach().abs().max()))
+        )
+
+
+@given(degree=st.integers(1, 9), size=st.integers(1, 3), seed=st.integers(0, 99))
+def test_derivatives_are_those_of_numpy(degree, size, seed):
+    """Mixed and repeated second derivatives, by ``chebder`` on the box."""
+    S = randomise(GeneratingFunction(size, degree), 0.5, seed)
+    S.adapt(sample(50, size, seed=seed) * 2 + 1)
+    x = sample(4, size, seed=seed + 1)
+    grid = np.zeros((degree + 1,) * size)
+    for e, source in zip(S.chosen.tolist(), S.sources.tolist(), strict=True):
+        grid[tuple(e)] += S.coefficients[source].item()
+    half = 3 * S.box_scale.numpy()
+    u = (x.numpy() - S.box_shift.numpy()) / half
+    for order in [*((i,) for i in range(size)), *itertools.product(range(size), repeat=2)]:
+        derived, factor = grid, 1.0
+        for i in order:
+            derived, factor = chebyshev.chebder(derived, axis=i), factor / half[i]
+        evaluate = [chebyshev.chebval, chebyshev.chebval2d, chebyshev.chebval3d][size - 1]
+        expected = factor * evaluate(*u.T, derived)
+        found = S.partials(x, [order])[0].detach().numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-11 * (1 + np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if "formulas" not in n])
+def test_along_a_component_a_derivative_is_a_sum_of_functions(name):
+    S = made(name)
+    x = states(S, 5)
+    for i, j in itertools.permutations(range(S.size), 2):
+        if j in FUNCTIONS[name].get("cyclic", ()) or i in FUNCTIONS[name].get("cyclic", ()):
+            continue
+        weights = S.along(x, i, (j,))
+        moved = x.clone()
+        moved[:, i] += 0.7  # at any value of the component
+        assert_close(S.along(moved, i, (j,)), weights, 0)
+        functions = S.functions_of(i, moved[:, i], 2)
+        expected = S.partials(moved, [(j,), (i, j)])
+        for derived, reference in zip(functions, expected, strict=False):
+            found = (weights * derived).sum(0).expand(5)
+            assert_close(found, reference, 1e-12 * (1 + float(reference.abs().max())))
+        slopes = S.functions_of(i, moved[:, i], 1)[1]
+        assert_close((slopes * S.along(x, i, ())).sum(0), S.partials(moved, [(i,)])[0], 1e-11)
+
+
+@pytest.mark.parametrize("name", ["group", "signs"])
+def test_the_function_has_the_symmetries_whatever_its_box_is_taken_from(name):
+    S = made(name)
+    signs = torch.ones(4).double() if name == "group" else FUNCTIONS[name]["group"][1]
+    x = states(S, 4)
+    for g, sign in zip(GROUP, signs, strict=True):
+        assert_close(S.gradient(x @ g.mT), sign * S.gradient(x) @ g.mT, 1e-12)
+    assert S.box_shift[0] == S.box_shift[1]
+    assert bool((S.box_shift[2:] == 0).all())  # of those that change their sign
+    assert S.box_scale[0] == S.box_scale[1] and S.box_scale[2] == S.box_scale[3]
+
+
+@given(seed=st.integers(0, 999), shift=st.floats(-5, 5), size=st.floats(1e-3, 1e3))
+def test_the_box_holds_the_states(seed, shift, size):
+    S = GeneratingFunction(4, 2, group=GROUP)
+    x = size * sample(20, 4, seed=seed) + shift
+    S.adapt(x)
+    assert float(((x - S.box_shift) / S.box_scale).abs().max()) <= 3 / 1.05 * (1 + 1e-12)
+    other = GeneratingFunction(4, 2, group=GROUP)
+    other.adapt_like(S)
+    assert torch.equal(other.box_shift, S.box_shift)
+    assert torch.equal(other.box_scale, S.box_scale)
+
+
+def test_what_the_box_of_special_components_is():
+    """Of an angle none, of a rate one about zero, of a constant component one of length one."""
+    S = GeneratingFunction(3, 2, periodic=[0], conserved=2, rates=[4])
+    x = sample(50, 5) + 7
+    x[:, 1] = 4.0
+    S.adapt(x)
+    assert (S.box_shift[0], S.box_scale[0]) == (0, 1)
+    assert (S.box_shift[1], S.box_scale[1]) == (4, 1)
+    assert S.box_shift[4] == 0
+    assert S.box_scale[4] == pytest.approx(1.05 / 3 * x[:, 4].max())
+    gradient, hessian = S.gradient_and_hessian(x)
+    assert gradient.isfinite().all() and hessian.isfinite().all()
+
+
+def test_formulas_have_a_box_too():
+    """A function that is steep where states are is not clipped by its typical values."""
+    S = GeneratingFunction(2, 3, expressions=["exp(z[0])"])
+    S.adapt(3 * sample(50, 2))
+    u = S._scaled_variables(3 * sample(50, 2))[2]
+    assert 3 / 1.06 < float(u.abs().max()) <= 3 / 1.05 * (1 + 1e-12)
+
+
+def test_harmonics_are_periodic():
+    S = made("angles")
+    x = states(S, 5)
+    turned = x + torch.tensor([2 * torch.pi, 0.0], dtype=torch.float64)
+    assert_close(S.gradient(turned), S.gradient(x), 1e-12)
+    assert bool((S.gradient(x)[:, 0] != 0).all())
+
+
+def test_nothing_depends_on_cyclic_components():
+    S = made("cyclic")
+    x = states(S, 5)
+    moved = x.clone()
+    moved[:, 1] += 1
+    assert_close(S.gradient(moved), S.gradient(x), 0)
+    assert bool((S.gradient(x)[:, 1] == 0).all())
+
+
+def test_without_rates_there_is_no_gradient():
+    S = made("rates")
+    x = states(S, 5)
+    x[:, 3] = 0.0
+    assert bool((S.gradient(x) == 0).all())
+
+
+@pytest.mark.parametrize("name", ["conserved", "rates", "formulas beside constants"])
+def test_constants_of_motion_are_multiplied_out(name):
+    S = made(name)
+    x = states(S, 5)
+    values = torch.tensor([0.4, -0.3]).double()
+    x[:, 2:] = values
+    found = S.at(values)
+    assert (found.size, found.conserved) == (2, 0)
+    for own, expected in zip(
+        found.gradient_and_hessian(x[:, :2]), S.gradient_and_hessian(x), strict=True
+    ):
+        assert_close(own, expected, 1e-12 * (1 + float(expected.detach().abs().max())))
+    c = sample(found.coefficients.numel(), seed=5)
+    features = found.features(x[:, :2], [(0,), (0, 1)])
+    for part, derivative in zip(features, found.partials(x[:, :2], [(0,), (0, 1)], c), strict=True):
+        assert_close(part @ c, derivative, 1e-11 * (1 + float(derivative.detach().abs().max())))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_degrees_are_those_of_the_terms(name):
+    S = made(name)
+    for e, source in zip(S.chosen.tolist(), S.sources.tolist(), strict=True):
+        orders = [kind.orders(S.degree)[i] for i, kind in zip(e, S.kinds, strict=True)]
+        assert S.degrees[source] == sum(orders)
+    assert S.degrees.max() <= S.degree
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_copies_and_files_give_the_same_function(name):
+    S = made(name)
+    x = states(S, 4)
+    other = GeneratingFunction(**FUNCTIONS[name])
+    other.load_state_dict(S.state_dict())
+    for same in (copy.deepcopy(S), other):
+        assert torch.equal(same.gradient(x), S.gradient(x))
+
+
+def test_coefficients_are_zero_unless_a_size_is_given():
+    assert not GeneratingFunction(3, 4).coefficients.any()
+    assert GeneratingFunction(3, 4, initial_scale=1.0).coefficients.any()
+
+
+def test_bad_arguments():
+    with pytest.raises(InputError, match="gives more than 5,000 terms"):
+        GeneratingFunction(8, 12)
+    with pytest.raises(InputError, match="allowed by the symmetries"):
+        GeneratingFunction(2, 1, group=torch.stack([torch.eye(2), -torch.eye(2)]).double())

@@ -1,0 +1,323 @@
+"""Implicit maps: Newton's method, derivatives of any order, structure at random coefficients."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import vpintegrator as vp
+from tests.nn.laws import assert_close, determinant_error, sample, symplecticity_defect
+from vpintegrator.models import untrained
+from vpintegrator.nn import (
+    GeneratingFunction,
+    SymplecticGeneratingFunction,
+    VolumePreservingGeneratingFunction,
+)
+from vpintegrator.nn.implicit import MOST_ITERATIONS, newton, unrolled
+
+FLIP = torch.diag(torch.tensor([1.0, 1, -1, -1])).double()
+SWAP = torch.eye(4).double()[[1, 0, 3, 2]]
+
+
+def filled(layer, scale=0.03, seed=0):
+    """Random coefficients, on a box of length one."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for c in layer.coefficients():
+            c.copy_(scale * torch.randn(c.shape, generator=generator, dtype=torch.float64))
+    return layer
+
+
+def symplectic(size=2, degree=3, **options):
+    return SymplecticGeneratingFunction(GeneratingFunction(size, degree, **options))
+
+
+def chain(size=3, degree=3, **options):
+    functions = [GeneratingFunction(size, degree, **options) for _ in range(size - 1)]
+    return VolumePreservingGeneratingFunction(functions)
+
+
+# an example or more of every implicit map
+LAYERS = {
+    "symplectic": symplectic,
+    "symplectic beside a constant": lambda: symplectic(2, conserved=1, rates=[2]),
+    "symplectic of formulas": lambda: symplectic(2, expressions=["exp(z[0]/3)"]),
+    "chain": chain,
+    "chain of two components": lambda: chain(2),
+    "chain beside a constant": lambda: chain(2, conserved=1),
+    "chain of angles": lambda: chain(3, 2, periodic=[1]),
+}
+
+FEW = settings(max_examples=8)
+every_layer = pytest.mark.parametrize("name", LAYERS)
+
+
+def made(name, scale=0.03, seed=0):
+    return filled(LAYERS[name](), scale, seed)
+
+
+@every_layer
+def test_the_image_solves_the_equations(name):
+    layer = made(name)
+    z = sample(20, layer.dim)
+    image = layer(z)
+    assert_close(layer.residual(z, image, layer.coefficients()), torch.zeros_like(z), 1e-13)
+    assert_close(layer.inverse(image), z, 1e-13)
+    assert_close(layer(layer.inverse(z)), z, 1e-13)
+    assert float((image - z).detach().abs().max()) > 1e-2
+    for shape in ((layer.dim,), (4, 5, layer.dim), (0, layer.dim)):
+        states = z[: 1 if len(shape) == 1 else None].reshape(-1)[: torch.Size(shape).numel()]
+        assert layer(states.reshape(shape)).shape == shape
+
+
+@every_layer
+def test_equations_are_the_residual(name):
+    """Linear in the coefficients: the matrix times them, less the right side."""
+    layer = made(name)
+    z, image = sample(6, layer.dim), sample(6, layer.dim, seed=1)
+    n = layer.dim - layer.conserved
+    image[:, n:] = z[:, n:]
+    matrix, right = layer.equations(z, image)
+    c = torch.cat([c.detach() for c in layer.coefficients()])
+    residual = layer.residual(z, image, layer.coefficients()).detach()
+    assert_close(right - matrix @ c, residual[:, :n], 1e-12)
+
+
+@every_layer
+@pytest.mark.parametrize("inverse", [False, True])
+def test_derivatives_by_states_and_coefficients(name, inverse):
+    layer = made(name)
+    if inverse:
+        layer.forward = layer.inverse
+    names = [n for n, _ in layer.named_parameters()]
+
+    def function(z, *c):
+        return torch.func.functional_call(layer, dict(zip(names, c, strict=True)), (z,))
+
+    c = [p.detach().clone().requires_grad_() for p in layer.coefficients()]
+    z = sample(2, layer.dim).requires_grad_()
+    assert torch.autograd.gradcheck(function, (z, *c), fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, (z, *c), fast_mode=True)
+
+
+@every_layer
+def test_higher_derivatives_in_any_mode(name):
+    """Those of the iteration itself, with every operation recorded, are the reference."""
+    layer = made(name)
+    layer.iterations = 10
+    z = sample(layer.dim)
+    forward, reverse = torch.func.jacfwd, torch.func.jacrev
+    with unrolled():
+        first = reverse(layer)(z)
+        second = reverse(reverse(layer))(z)
+        third = reverse(reverse(reverse(layer)))(z)
+    for one in (forward, reverse):
+        assert_close(one(layer)(z), first, 1e-12)
+        for two in (forward, reverse):
+            assert_close(two(one(layer))(z), second, 1e-11)
+    assert_close(forward(forward(forward(layer)))(z), third, 1e-10)
+    assert_close(reverse(reverse(reverse(layer)))(z), third, 1e-10)
+    assert_close(torch.func.hessian(lambda y: layer(y)[0])(z), second[0], 1e-11)
+
+
+@every_layer
+def test_vmap_over_states_and_over_coefficients(name):
+    layer = made(name)
+    z = sample(3, 2, layer.dim)
+    assert_close(torch.func.vmap(layer)(z), layer(z), 1e-14)
+    assert_close(torch.func.vmap(layer, in_dims=1, out_dims=1)(z), layer(z), 1e-14)
+    jacobians = torch.func.vmap(torch.func.vmap(torch.func.jacrev(layer)))(z)
+    assert_close(jacobians[1, 1], torch.func.jacrev(layer)(z[1, 1]), 1e-14)
+    several = [made(name, seed=seed) for seed in range(3)]
+    parameters, _ = torch.func.stack_module_state(several)  # boxes are the same
+
+    def call(parameters, states):
+        return torch.func.functional_call(layer, parameters, (states,))
+
+    found = torch.func.vmap(call)(parameters, z)
+    together = torch.func.vmap(call, in_dims=(0, None))(parameters, z[0])
+    for n, each in enumerate(several):
+        assert_close(found[n], each(z[n]), 1e-14)
+        assert_close(together[n], each(z[0]), 1e-14)
+
+
+@every_layer
+@FEW
+@given(scale=st.floats(0.1, 30), seed=st.integers(0, 999))
+def test_states_without_a_solution_become_nan_and_no_others_do(name, scale, seed):
+    """Large coefficients: each row is NaN, or solves the equations, whatever is beside it."""
+    layer = made(name, scale, seed)
+    z = sample(20, layer.dim, seed=seed)
+    for backward in (False, True):
+        with torch.no_grad():
+            image = layer.inverse(z) if backward else layer(z)
+            pair = (image, z) if backward else (z, image)
+            residual = layer.residual(*pair, layer.coefficients())
+            solved = image.isfinite().all(-1)
+            size = scale * (1 + image[solved].abs().amax(-1, keepdim=True)) ** layer.dim
+            if len(size):
+                assert float((residual[solved] / size).abs().max()) < 1e-6
+            alone = torch.stack([layer.inverse(x) if backward else layer(x) for x in z])
+            assert torch.equal(alone.isfinite().all(-1), solved)
+            assert bool(image[~solved].isnan().any(-1).all())
+
+
+def test_a_state_beyond_a_fold_is_nan_and_its_neighbours_are_not():
+    """One degree of freedom, S = 4 q p^2 / 3 ...: for large momenta no image exists."""
+    layer = symplectic(2, 3)
+    with torch.no_grad():
+        layer.potential.coefficients.fill_(0.4)
+    z = torch.tensor([[0.01, 0.02], [40.0, -70.0], [-0.02, 0.01]]).double()
+    image = layer(z)
+    assert image.isfinite().all(-1).tolist() == [True, False, True]
+    assert torch.equal(image[[0, 2]], layer(z[[0, 2]]))
+    with unrolled():
+        assert layer(z).isfinite().all(-1).tolist() == [True, False, True]
+
+
+@every_layer
+def test_states_that_are_not_finite_become_nan(name):
+    layer = made(name)
+    z = sample(3, layer.dim)
+    z[0, 0], z[1, 1] = torch.nan, torch.inf
+    for found in (layer(z), layer.inverse(z)):
+        assert found[:2].isnan().any(-1).all()
+        assert found[2].isfinite().all()
+
+
+def test_newton_by_itself():
+    """Square roots; of negative numbers there are none."""
+    squares = torch.tensor([[4.0], [2.0], [-1.0], [1e10]]).double()
+    correction = lambda x: (squares / x - x) / 2  # noqa: E731
+    start, size = torch.ones_like(squares), torch.ones(()).double()
+    roots = newton(start, correction, size, 0)
+    assert_close(roots[:2], squares[:2].sqrt(), 1e-15)
+    assert roots[2:].isnan().tolist() == [[True], [False]] or roots[3].isnan()
+    assert roots[2].isnan()
+    with unrolled():
+        few, many = (newton(start, correction, size, n) for n in (2, 8))
+    assert few[1:].isnan().all()  # never half solved
+    assert_close(many[:2], roots[:2], 1e-15)
+
+
+@every_layer
+def test_unrolled_maps_are_the_same(name):
+    layer = made(name)
+    z = sample(50, layer.dim)
+    layer.settle(z)
+    assert 3 <= layer.iterations <= 8
+    with unrolled():
+        forward, inverse = layer(z), layer.inverse(z)
+    assert_close(forward, layer(z), 1e-14)
+    assert_close(inverse, layer.inverse(z), 1e-14)
+
+
+@every_layer
+def test_the_number_of_iterations_is_that_of_the_states_and_survives_a_file(name):
+    easy, hard = made(name, 1e-9), made(name, 0.1)
+    z = sample(50, easy.dim)
+    easy.settle(z)
+    hard.settle(z)
+    assert easy.iterations == 2 < hard.iterations <= MOST_ITERATIONS
+    loaded = LAYERS[name]()
+    loaded.load_state_dict(hard.state_dict())
+    assert loaded.iterations == hard.iterations == int(loaded.newton_iterations)
+    assert copy.deepcopy(hard).iterations == hard.iterations
+
+
+@pytest.mark.parametrize("name", [n for n in LAYERS if "constant" in n])
+def test_constants_of_motion_stay_and_are_multiplied_out(name):
+    layer = made(name)
+    z = sample(5, 3)
+    z[:, 2] = 0.4
+    image = layer(z)
+    assert torch.equal(image[:, 2], z[:, 2])
+    assert_close(layer.at(torch.tensor([0.4]))(z[:, :2]), image[:, :2], 1e-7)
+    values = torch.tensor([0.4], dtype=torch.float64)
+    assert_close(layer.at(values)(z[:, :2]), image[:, :2], 1e-13)
+    if "rates" in name or layer.functions[0].kinds[2].value == "rates":
+        z[:, 2] = 0.0
+        assert torch.equal(layer(z), z)
+
+
+# structure at random coefficients
+
+
+@FEW
+@given(
+    size=st.sampled_from([2, 4]),
+    degree=st.integers(1, 4),
+    scale=st.floats(1e-3, 0.05),
+    seed=st.integers(0, 999),
+)
+def test_the_symplectic_form_is_kept(size, degree, scale, seed):
+    layer = filled(symplectic(size, degree), scale, seed)
+    z = sample(size, seed=seed, scale=0.5)
+    assume(layer(z).isfinite().all())
+    assert symplecticity_defect(layer, z) < 1e-13
+    assert symplecticity_defect(layer.inverse, z) < 1e-13
+    assert determinant_error(layer, z) < 1e-13
+
+
+@FEW
+@given(
+    size=st.integers(2, 5),
+    degree=st.integers(1, 3),
+    scale=st.floats(1e-3, 0.05),
+    seed=st.integers(0, 999),
+)
+def test_volume_is_kept(size, degree, scale, seed):
+    layer = filled(chain(size, degree), scale, seed)
+    z = sample(size, seed=seed, scale=0.5)
+    assume(layer(z).isfinite().all())
+    assert determinant_error(layer, z) < 1e-13
+    assert determinant_error(layer.inverse, z) < 1e-13
+
+
+@FEW
+@given(scale=st.floats(1e-3, 0.05), seed=st.integers(0, 999))
+def test_symmetries_of_the_generating_function_are_those_of_the_map(scale, seed):
+    """A reversing symmetry, which turns the form, and an exchange, which keeps it."""
+    group = torch.stack([torch.eye(4).double(), FLIP, SWAP, FLIP @ SWAP])
+    layer = filled(symplectic(4, 4, group=group), scale, seed)
+    z = sample(5, 4, seed=seed, scale=0.5)
+    image = layer(z)
+    assume(image.isfinite().all())
+    assert_close(layer(z @ SWAP), image @ SWAP, 1e-13)
+    assert_close(layer(image @ FLIP) @ FLIP, z, 1e-13)
+    assert_close(layer.inverse(z), layer(z @ FLIP) @ FLIP, 1e-13)
+
+
+@pytest.mark.parametrize(
+    ("system", "model"), [("henon-heiles", "sgf"), ("rigid-body", "vpgf"), ("pendulum", "sgf")]
+)
+def test_models_are_reversible(system, model):
+    system, seed = vp.load_system(system), 0
+    model = vp.models.build(system, model, degree=4)
+    filled(getattr(model.core, "psi", model.core), 0.03, seed)
+    z = sample(4, system.dim, seed=seed, scale=0.3)
+    assert len(model.reversing_symmetries)
+    for rho in model.reversing_symmetries:
+        assert_close(model(model(z[:, None]) @ rho.mT) @ rho.mT, z[:, None], 1e-12)
+
+
+@FEW
+@given(seed=st.integers(0, 999))
+def test_invariants_of_a_body_keep_its_angular_momentum(seed):
+    system = vp.load_system("kepler")
+    assert "log" in untrained._invariants(system)["expressions"][0]
+    model = vp.models.build(system, "sgf", degree=3)
+    n = system.dim // 2
+    model.adapt(torch.tensor([1.0] * n + [0.5] * n).double() * (1 + 0.3 * sample(50, 2 * n)))
+    filled(model.core, 0.02, seed)
+    q, p = 1 + 0.2 * sample(6, n, seed=seed), sample(6, n, seed=seed + 1, scale=0.4)
+    image = model(torch.cat([q, p], 1)[:, None]).detach()[:, 0]
+    known = image.isfinite().all(1)
+    assume(known.any())
+    Q, P = image[known].split(n, 1)
+    assert float((Q - q[known]).abs().max()) > 1e-4
+    before = q[known, :, None] * p[known, None] - p[known, :, None] * q[known, None]
+    after = Q[:, :, None] * P[:, None] - P[:, :, None] * Q[:, None]
+    assert_close(after, before, 1e-13)

@@ -1,0 +1,372 @@
+"""Scalar functions that generate maps: linear in their coefficients, with two derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from vpintegrator.nn.basis import total_degrees
+from vpintegrator.nn.basis_folding import potential_at
+from vpintegrator.nn.basis_potential import BasisPotential
+from vpintegrator.nn.folding import given
+from vpintegrator.nn.univariate import RADIUS, Univariate
+
+MARGIN = 1.05  # of the box beyond the states it is taken from
+LARGEST_COUNT = 5_000  # terms
+
+Order = tuple[int, ...]  # derivative by these variables, () for the function itself
+
+
+class _Level(NamedTuple):
+    """Sum over the functions of one variable, see ``_Plan``."""
+
+    variable: int
+    functions: torch.Tensor  # (item,), index of the variable's function in each item
+    members: torch.Tensor  # (group, largest), items of each group, padded by a zero item
+    groups: int
+
+
+class _Plan:
+    """Order in which a sum over terms is taken: variable by variable, the last one first.
+
+    The terms that differ in the last variable alone are summed first, so that the sums over the
+    other variables are short: a polynomial of total degree D in n variables costs little more than
+    one multiplication for each of its terms.
+    """
+
+    def __init__(self, chosen: torch.Tensor, variables: Sequence[int]) -> None:
+        rows = chosen[:, list(variables)]
+        keys, self.places = rows.unique(dim=0, return_inverse=True)
+        self.items = len(keys)
+        self.levels: list[_Level] = []
+        for j in reversed(range(len(variables))):
+            functions = keys[:, j]
+            if j == 0:
+                keys, group = keys[:1], torch.zeros(len(functions), dtype=torch.long)
+            else:
+                keys, group = keys[:, :j].unique(dim=0, return_inverse=True)
+            counts = torch.bincount(group, minlength=len(keys))
+            members = torch.full((len(keys), int(counts.max())), len(functions))
+            first = counts.cumsum(0) - counts
+            own = torch.arange(len(functions)) - first[group]  # items are sorted by group
+            members[group, own] = torch.arange(len(functions))
+            self.levels.append(_Level(variables[j], functions, members, len(keys)))
+
+
+class GeneratingFunction(BasisPotential):
+    r"""A polynomial in the Chebyshev basis on the box of the training states.
+
+    .. math:: S(z) = \sum_e c_e\, \prod_i T_{e_i}\!\left(\frac{z_i - b_i}{w_i}\right)
+
+    A ``BasisPotential`` (harmonics of angles, formulas, symmetries, constants of motion) with the
+    box :math:`b_i \pm w_i` of states instead of a fixed interval, with second derivatives, and with
+    the derivatives of its basis functions, from which one least-squares solve gives c.
+
+    Parameters
+    ----------
+    size, degree
+        Components, and largest total degree of a term.
+    options
+        As for ``BasisPotential``. The coefficients are zero unless ``initial_scale`` is given.
+
+    Raises
+    ------
+    InputError
+        As ``BasisPotential``; if there are more than 5,000 terms.
+
+    Examples
+    --------
+    >>> S = vp.nn.GeneratingFunction(2, degree=3, initial_scale=0.1)
+    >>> z = torch.rand(2, dtype=torch.float64)
+    >>> H = torch.func.jacrev(S.gradient)(z)
+    >>> bool(torch.allclose(H, S.gradient_and_hessian(z)[1]))
+    True
+    """
+
+    box_shift: torch.Tensor
+    box_scale: torch.Tensor
+    largest_count = LARGEST_COUNT
+
+    def __init__(self, size: int, degree: int = 6, **options: Any) -> None:
+        super().__init__(size, degree, **{"initial_scale": 0.0, **options})
+        read = self.size + self.conserved
+        self.register_buffer("box_shift", torch.zeros(read, dtype=torch.float64))
+        self.register_buffer("box_scale", torch.ones(read, dtype=torch.float64))
+        self._rows = self.chosen.clone()  # on the CPU, wherever the function is
+        self._plans: dict[tuple[int, ...], _Plan] = {}
+        self._plan()
+
+    # the box
+
+    def adapt(self, x: torch.Tensor) -> None:
+        """Take the box of states x (state, size + conserved), as symmetric as the group asks."""
+        low, high = x.amin(0).double(), x.amax(0).double()
+        places, signs = self._component_moves
+        middle = _invariant_mean((low + high) / 2, places, signs)
+        fixed = torch.tensor([kind is not Univariate.POLYNOMIALS for kind in self._component_kinds])
+        middle = middle.masked_fill(fixed, 0.0)
+        half = MARGIN * torch.maximum(high - middle, middle - low) / RADIUS
+        half = torch.where(half > 0, half, torch.ones(()).double())
+        angles = torch.tensor([kind is Univariate.HARMONICS for kind in self._component_kinds])
+        half = half[places].amax(0).masked_fill(angles, 1.0)
+        with torch.no_grad():
+            self.box_shift.copy_(middle)
+            self.box_scale.copy_(half)
+            if len(self.formulas):
+                self._adapt_formulas(x)
+
+    def _adapt_formulas(self, x: torch.Tensor) -> None:
+        values = torch.stack(self.formulas(x * self.state_scale + self.state_shift), -1)
+        values = values[values.isfinite().all(-1)]
+        low, high = values.amin(0), values.amax(0)
+        places, signs = self._moves
+        middle = _invariant_mean((low + high) / 2, places, signs)
+        half = MARGIN * torch.maximum(high - middle, middle - low) / RADIUS
+        half = torch.where(half > 0, half, torch.ones(()).double())
+        self.formula_shift.copy_(middle)
+        self.formula_scale.copy_(half[places].amax(0))
+
+    def adapt_like(self, other: GeneratingFunction) -> None:
+        """Take the box of a function of the same components."""
+        for name in ("box_shift", "box_scale", "formula_shift", "formula_scale"):
+            if hasattr(self, name):
+                getattr(self, name).copy_(getattr(other, name))
+
+    def at(self, values: torch.Tensor) -> GeneratingFunction:
+        """The function of the other components where the conserved ones have these values."""
+        n = self.size
+        values = given(values, self.conserved)
+        box = [buffer.detach().cpu() for buffer in (self.box_shift, self.box_scale)]
+        found = potential_at(self, values, (values - box[0][n:]) / box[1][n:])
+        found.box_shift.copy_(self.box_shift[:n])
+        found.box_scale.copy_(self.box_scale[:n])
+        found._rows = found.chosen.cpu()
+        found._plans = {}
+        found._plan()
+        return found
+
+    @property
+    def degrees(self) -> torch.Tensor:
+        """Total degree of what each coefficient multiplies (coefficient,)."""
+        orders = total_degrees(self.chosen.tolist(), self.degree, self.kinds)
+        found = torch.zeros(self.coefficients.numel(), dtype=torch.long)
+        return found.index_copy(0, self.sources.cpu(), torch.tensor(orders))
+
+    @property
+    def _component_kinds(self) -> list[Univariate]:
+        return self.kinds[: self.size + self.conserved]
+
+    # values of the basis functions
+
+    def _tables(self, x: torch.Tensor, orders: Sequence[Order]) -> dict[tuple[int, int], Any]:
+        """Functions of each variable and their derivatives, (function, ...), by (variable, k)."""
+        variables = self._scaled_variables(x)
+        highest = [0] * len(variables)
+        for order in orders:
+            for j in order:
+                highest[j] = max(highest[j], order.count(j))
+        tables: dict[tuple[int, int], torch.Tensor] = {}
+        for j, (u, kind) in enumerate(zip(variables, self.kinds, strict=True)):
+            found = [kind.values(u, self.degree)]
+            if highest[j] > 0:
+                found.append(kind.derivatives(u, found[0]))
+            if highest[j] > 1:
+                found.append(kind.second_derivatives(u, *found))
+            tables |= {(j, k): torch.stack(each) for k, each in enumerate(found)}
+        return tables
+
+    def _scaled_variables(self, x: torch.Tensor) -> list[torch.Tensor]:
+        variables = list(((x - self.box_shift) / self.box_scale).unbind(-1))
+        if len(self.formulas):
+            values = self.formulas(x * self.state_scale + self.state_shift)
+            units = zip(
+                values, self.formula_shift.unbind(), self.formula_scale.unbind(), strict=True
+            )
+            variables += [(value - shift) / scale for value, shift, scale in units]
+        return variables
+
+    def prepare(self, *kept: int) -> None:
+        """Prepare sums as functions ``along`` a component, so that compilers need not."""
+        for component in kept:
+            self._plan([component])
+
+    def _plan(self, kept: Sequence[int] = ()) -> _Plan:
+        """The order of summation, with the ``kept`` variables in the end."""
+        key = tuple(kept)
+        if key not in self._plans:
+            others = [j for j in range(len(self.kinds)) if j not in kept]
+            self._plans[key] = _Plan(self._rows, [*kept, *others])
+        return self._plans[key]
+
+    def _sums(
+        self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor
+    ) -> dict[Order, torch.Tensor]:
+        """Derivatives (...) by the variables (not the components) of these orders."""
+        found = self._contracted(self._tables(x, orders), orders, c, self._plan())
+        return {order: sums.squeeze(0) for order, sums in found.items()}
+
+    def _contracted(
+        self,
+        tables: dict[tuple[int, int], torch.Tensor],
+        orders: Sequence[Order],
+        c: torch.Tensor,
+        plan: _Plan,
+        kept: int = 0,
+    ) -> dict[Order, torch.Tensor]:
+        """Sums over all variables but the first ``kept`` of the plan, (item, ...) by order.
+
+        States come last, so that functions are selected by whole rows.
+        """
+        terms = c.index_select(0, self.sources) * self.factors
+        first = terms.new_zeros(plan.items).index_add(0, plan.places.to(c.device), terms)
+        states = next(iter(tables.values())).ndim - 1
+        partial: dict[Order, torch.Tensor] = {(): first.view(-1, *[1] * states)}
+        done: set[int] = set()
+        for level in plan.levels[: len(plan.levels) - kept]:
+            done.add(level.variable)
+            needed = {tuple(j for j in order if j in done) for order in orders}
+            new: dict[Order, torch.Tensor] = {}
+            for order in needed:
+                rest = tuple(j for j in order if j != level.variable)
+                table = tables[level.variable, order.count(level.variable)]
+                items = partial[rest] * table.index_select(0, level.functions.to(c.device))
+                padded = torch.cat([items, torch.zeros_like(items[:1])])
+                chosen = padded.index_select(0, level.members.flatten().to(c.device))
+                new[order] = chosen.unflatten(0, tuple(level.members.shape)).sum(1)
+            partial = new
+        return partial
+
+    def features(self, x: torch.Tensor, orders: Sequence[Order]) -> list[torch.Tensor]:
+        """Partial derivatives by components (state, coefficient) of what each coefficient weighs.
+
+        Parameters
+        ----------
+        x : (state, size + conserved)
+        orders
+            One or two components for each derivative that is asked for.
+        """
+        chain = _Chain(self, x, orders)
+        tables = self._tables(x, chain.orders)
+        basis = {}
+        for order in chain.orders:
+            product = self.factors.unsqueeze(1)
+            for j in range(len(self.kinds)):
+                product = product * tables[j, order.count(j)].index_select(0, self.chosen[:, j])
+            basis[order] = product
+        empty = x.new_zeros(self.coefficients.numel(), len(x))
+        return [empty.index_add(0, self.sources, sums).mT for sums in chain.resolved(basis)]
+
+    def partials(
+        self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor | None = None
+    ) -> list[torch.Tensor]:
+        """Partial derivatives (...) by one or two components each at x (..., size + conserved)."""
+        chain = _Chain(self, x, orders)
+        sums = self._sums(x, chain.orders, self.coefficients if c is None else c)
+        return chain.resolved(sums)
+
+    def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
+        """Gradient (..., size) at x (..., size + conserved), with coefficients c."""
+        return torch.stack(self.partials(x, [(i,) for i in range(self.size)], c), -1)
+
+    def gradient_and_hessian(
+        self, x: torch.Tensor, c: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Gradient (..., size) and Hessian (..., size, size) at x (..., size + conserved)."""
+        n = self.size
+        pairs = [(i, j) for i in range(n) for j in range(i, n)]
+        found = self.partials(x, [*((i,) for i in range(n)), *pairs], c)
+        above = dict(zip(pairs, found[n:], strict=True))
+        rows = [above[min(i, j), max(i, j)] for i in range(n) for j in range(n)]
+        return torch.stack(found[:n], -1), torch.stack(rows, -1).unflatten(-1, (n, n))
+
+    def along(
+        self, x: torch.Tensor, component: int, order: Order, c: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Coefficients (function, ...) of a derivative as a function of one component alone.
+
+        The derivative is by another component than that one; there are no formulas.
+        """
+        plan, tables = self._plan([component]), self._tables(x, [order])
+        c = self.coefficients if c is None else c
+        sums = self._contracted(tables, [order], c, plan, kept=1)[order]
+        functions = plan.levels[-1].functions
+        length = len(self.kinds[component].orders(self.degree))
+        scale = torch.ones_like(self.box_scale[0])
+        for j in order:
+            scale = scale / self.box_scale[j]
+        places = torch.zeros(length, dtype=torch.long)
+        places[functions] = torch.arange(1, len(functions) + 1)
+        padded = torch.cat([torch.zeros_like(sums[:1]), sums * scale])
+        return padded.index_select(0, places.to(c.device))
+
+    def functions_of(
+        self, component: int, value: torch.Tensor, derivatives: int = 0
+    ) -> list[torch.Tensor]:
+        """Functions (function, ...) of one component, and so many derivatives of them."""
+        kind, scale = self.kinds[component], self.box_scale[component]
+        u = (value - self.box_shift[component]) / scale
+        found = [kind.values(u, self.degree)]
+        if derivatives > 0:
+            found.append(kind.derivatives(u, found[0]))
+        if derivatives > 1:
+            found.append(kind.second_derivatives(u, *found))
+        return [torch.stack(each) / scale**k for k, each in enumerate(found)]
+
+
+class _Chain:
+    """Derivatives by components from those by variables: scaled components, and formulas."""
+
+    def __init__(self, of: GeneratingFunction, x: torch.Tensor, wanted: Sequence[Order]) -> None:
+        self.wanted = wanted
+        scale, read = of.box_scale.unbind(), of.size + of.conserved
+        self.first: dict[int, list[tuple[int, Any]]] = {i: [(i, 1 / scale[i])] for i in range(read)}
+        self.second: dict[Order, list[tuple[int, Any]]] = {}
+        if len(of.formulas):
+            self._add_formulas(of, x, read, any(len(order) > 1 for order in wanted))
+        self.orders = list({order: None for each in wanted for order, _ in self._parts(each)})
+
+    def _add_formulas(
+        self, of: GeneratingFunction, x: torch.Tensor, read: int, twice: bool
+    ) -> None:
+        z, units = x * of.state_scale + of.state_shift, of.state_scale.unbind()
+        _, slopes = of.formulas.with_slopes(z)
+        for n, by in enumerate(slopes):
+            for i, slope in by.items():
+                factor = slope * (units[i] / of.formula_scale[n])
+                self.first[i].append((read + n, factor))
+        for n, by_two in enumerate(of.formulas.curvatures(z) if twice else []):
+            for (i, j), curvature in by_two.items():
+                factor = curvature * (units[i] * units[j] / of.formula_scale[n])
+                self.second.setdefault((i, j), []).append((read + n, factor))
+
+    def _parts(self, order: Order) -> list[tuple[Order, Any]]:
+        """Derivatives by variables and their factors, whose sum is one by components."""
+        if len(order) == 1:
+            return [((v,), factor) for v, factor in self.first[order[0]]]
+        i, j = order
+        parts: list[tuple[Order, Any]] = []
+        for v, a in self.first[i]:
+            parts += [((min(v, w), max(v, w)), a * b) for w, b in self.first[j]]
+        return parts + [((v,), factor) for v, factor in self.second.get((min(i, j), max(i, j)), ())]
+
+    def resolved(self, by_variables: dict[Order, torch.Tensor]) -> list[torch.Tensor]:
+        """The derivatives that are wanted."""
+        found = []
+        for each in self.wanted:
+            total = None
+            for order, factor in self._parts(each):
+                part = by_variables[order] * factor
+                total = part if total is None else total + part
+            assert total is not None
+            found.append(total)
+        return found
+
+
+def _invariant_mean(
+    values: torch.Tensor, places: torch.Tensor, signs: torch.Tensor
+) -> torch.Tensor:
+    """The mean of values over a group of signed permutations: (S v)_{p(j)} = s_j v_j."""
+    moved = torch.zeros_like(signs).scatter(1, places, signs * values)
+    return moved.mean(0)

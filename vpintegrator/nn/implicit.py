@@ -1,0 +1,303 @@
+"""Maps given by equations: Newton iteration, derivatives by the implicit function theorem."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import nn
+from torch._C._functorch import TransformType, get_interpreter_stack
+
+MOST_ITERATIONS = 20  # quadratic convergence needs fewer than ten, or never comes
+_CACHED = 1 << 18  # numbers
+_ITERATIONS = 6  # of unrolled programs until ``settle`` has found how many the states need
+_UNROLLED: ContextVar[bool] = ContextVar("unrolled", default=False)
+_COUNTS: ContextVar[list[int] | None] = ContextVar("counts", default=None)
+
+
+@contextmanager
+def unrolled() -> Iterator[None]:
+    """Let implicit maps make a fixed number of Newton iterations in plain operations of PyTorch.
+
+    For machine code and exported programs, which follow operations and cannot branch on values.
+    """
+    token = _UNROLLED.set(True)
+    try:
+        yield
+    finally:
+        _UNROLLED.reset(token)
+
+
+def is_unrolled() -> bool:
+    """Whether implicit maps are unrolled at the moment, as they are under ``torch.compile``."""
+    return torch.compiler.is_compiling() or _UNROLLED.get()
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Largest last correction of a Newton iteration that has converged to rounding.
+
+    Corrections square from one iteration to the next, so the error left is of the order of eps.
+    """
+    return float(torch.finfo(dtype).eps ** 0.5)
+
+
+def newton(
+    start: torch.Tensor,
+    correction: Callable[[torch.Tensor], torch.Tensor],
+    size: torch.Tensor,
+    iterations: int,
+) -> torch.Tensor:
+    """Solutions (..., n) of equations; NaN where the iteration does not converge.
+
+    Parameters
+    ----------
+    start : (..., n)
+    correction
+        The Newton correction to be added.
+    size : (n,) or number
+        Scale of each unknown, by which corrections are judged.
+    iterations
+        How many where the iteration is unrolled; else they end at rounding.
+    """
+    limit = tolerance(start.dtype)
+    if is_unrolled() or start.is_meta:
+        for _ in range(iterations):
+            change = correction(start)
+            start = start + change
+        worst = (change.abs() / size).amax(-1, keepdim=True)
+        return torch.where(worst <= limit, start, torch.full_like(start, torch.nan))
+    value, solved = start, torch.zeros_like(start[..., :1], dtype=torch.bool)
+    number = 0
+    while number < MOST_ITERATIONS:
+        number += 1
+        change = correction(value)
+        value = torch.where(solved, value, value + change)
+        solved = solved | ((change.abs() / size).amax(-1, keepdim=True) <= limit)
+        if bool((solved | ~value.isfinite().all(-1, keepdim=True)).all()):
+            break
+    if (counts := _COUNTS.get()) is not None:
+        counts.append(number)
+    return torch.where(solved, value, torch.full_like(value, torch.nan))
+
+
+class ImplicitMap(nn.Module):
+    """A map z -> Z that solves R(z, Z; c) = 0, with exact derivatives of any order.
+
+    Derivatives follow from the implicit function theorem,
+    :math:`dZ = -(\\partial R / \\partial Z)^{-1} (\\partial R / \\partial z\\, dz +
+    \\partial R / \\partial c\\, dc)`, and are differentiable themselves. A state for which the
+    Newton iteration does not converge becomes NaN.
+
+    Subclasses give the residual and both solutions, for coefficients that are passed as they are.
+    """
+
+    volume_preserving = True
+    dim: int
+
+    @property
+    def block(self) -> int:
+        """States that are solved for at once, so that values of all terms stay in the cache."""
+        terms = max((c.numel() for c in self.coefficients()), default=1)
+        return max(_CACHED // max(terms, 1), 16)
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("linear", torch.eye(size, dtype=torch.float64))
+        self.has_linear = False  # whether that is another map than the identity
+        # Newton iterations of unrolled programs, and the same for files
+        self.iterations = _ITERATIONS
+        self.register_buffer("newton_iterations", torch.tensor(_ITERATIONS))
+        self.register_load_state_dict_post_hook(_iterations_of_file)
+
+    @abstractmethod
+    def coefficients(self) -> tuple[torch.Tensor, ...]:
+        """The trained tensors c."""
+
+    @abstractmethod
+    def adapt(self, z: torch.Tensor) -> None:
+        """Take the box of states z (state, dim)."""
+
+    @abstractmethod
+    def residual(
+        self, z: torch.Tensor, image: torch.Tensor, c: tuple[torch.Tensor, ...]
+    ) -> torch.Tensor:
+        """R (..., dim) for states and images (..., dim)."""
+
+    @abstractmethod
+    def solve(
+        self, z: torch.Tensor, c: tuple[torch.Tensor, ...], backward: bool = False
+    ) -> torch.Tensor:
+        """The image of z, or the state whose image is z; NaN where none is found."""
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        """The images (..., dim) of states (..., dim)."""
+        return self._around(z, False)
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """The states that ``forward`` maps to z."""
+        return self._around(z, True)
+
+    def set_linear(self, matrix: torch.Tensor) -> None:
+        """Set the linear map K (size, size) of :math:`K \\circ \\Phi \\circ K`.
+
+        The implicit map stands between two equal linear maps, so that it may be near the identity
+        where the whole map is not, and reversible with them.
+        """
+        with torch.no_grad():
+            self.get_buffer("linear").copy_(matrix)
+        self.has_linear = not bool((matrix == torch.eye(len(matrix), dtype=matrix.dtype)).all())
+
+    def outer(self, z: torch.Tensor, backward: bool = False) -> torch.Tensor:
+        """States (..., dim) after the linear map, or before it."""
+        if not self.has_linear:
+            return z
+        matrix = self.get_buffer("linear").to(z)
+        matrix = torch.linalg.inv(matrix) if backward else matrix
+        n = len(matrix)
+        return torch.cat([z[..., :n] @ matrix.mT, z[..., n:]], -1)
+
+    def _around(self, z: torch.Tensor, backward: bool) -> torch.Tensor:
+        return self.outer(self._map(self.outer(z, backward), backward), backward)
+
+    def _map(self, z: torch.Tensor, backward: bool) -> torch.Tensor:
+        c = self.coefficients()
+        if is_unrolled():
+            return self.solve(z, c, backward)
+        kinds = [level.key() for level in get_interpreter_stack() or ()]
+        if kinds.count(TransformType.Jvp) > 1:  # which functions of one's own do not support
+            return self._corrected(z, c, backward, len(kinds))
+        return _Solve.apply(self, backward, z, *c)
+
+    def _corrected(
+        self, z: torch.Tensor, c: tuple[torch.Tensor, ...], backward: bool, order: int
+    ) -> torch.Tensor:
+        """The solution, whose derivatives are those of Newton corrections at it, up to an order.
+
+        A correction doubles the order up to which derivatives are exact, and adds one.
+        """
+        residual = _oriented(self, backward)
+        image: torch.Tensor = _Value.apply(self, backward, z, *c)
+        for _ in range(order.bit_length()):
+            matrix = _derivative(functools.partial(_at_state, residual, z, c), image)
+            defect = residual(z, image, c).unsqueeze(-1)
+            image = image - torch.linalg.solve(matrix, defect).squeeze(-1)
+        return image
+
+    @torch.no_grad()
+    def settle(self, z: torch.Tensor) -> None:
+        """Set how many iterations unrolled programs make: as many as states z (state, dim) need."""
+        counts: list[int] = []
+        token = _COUNTS.set(counts)
+        try:
+            for backward in (False, True):
+                self.solve(self.outer(z, backward), self.coefficients(), backward)
+        finally:
+            _COUNTS.reset(token)
+        # states beside these may need one more
+        self.iterations = min(max(counts) + 1, MOST_ITERATIONS)
+        self.get_buffer("newton_iterations").fill_(self.iterations)
+
+
+def _iterations_of_file(layer: nn.Module, _: Any) -> None:
+    assert isinstance(layer, ImplicitMap)
+    stored = layer.get_buffer("newton_iterations")
+    if not stored.is_meta:
+        layer.set_linear(layer.get_buffer("linear").clone())
+        layer.iterations = min(max(int(stored), 1), MOST_ITERATIONS)
+
+
+class _Solve(torch.autograd.Function):
+    """The solution of an ``ImplicitMap``, differentiated by the implicit function theorem."""
+
+    @staticmethod
+    def forward(of: ImplicitMap, backward: bool, z: torch.Tensor, *c: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            if z.is_meta or z.numel() <= z.shape[-1] * of.block:
+                return of.solve(z, c, backward)
+            parts = z.reshape(-1, z.shape[-1]).split(of.block)
+            return torch.cat([of.solve(part, c, backward) for part in parts]).view(z.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
+        ctx.of, ctx.back, *tensors = inputs
+        ctx.save_for_backward(*tensors, output)
+        ctx.save_for_forward(*tensors, output)
+
+    @classmethod
+    def vmap(
+        cls, info: Any, in_dims: Any, of: ImplicitMap, backward: bool, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, int]:
+        states, *coefficients = in_dims[2:]
+        z, *c = tensors
+        if all(dim is None for dim in coefficients):
+            return cls.apply(of, backward, z.movedim(states, 0), *c), 0
+        every = [
+            [
+                x if dim is None else x.select(dim, n)
+                for x, dim in zip(tensors, in_dims[2:], strict=True)
+            ]
+            for n in range(info.batch_size)
+        ]
+        return torch.stack([cls.apply(of, backward, *each) for each in every]), 0
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        *given, image = ctx.saved_tensors
+        z, *c = given
+        residual = _oriented(ctx.of, ctx.back)
+        matrix = _derivative(lambda y: residual(z, y, tuple(c)), image)
+        weight = torch.linalg.solve(matrix.mT, gradient.unsqueeze(-1)).squeeze(-1)
+        _, pull = torch.func.vjp(lambda z, *c: residual(z, image, c), *given)  # type: ignore[misc]
+        return None, None, *(-part for part in pull(weight))
+
+    @staticmethod
+    def jvp(ctx: Any, _of: Any, _back: Any, *tangents: torch.Tensor) -> torch.Tensor:
+        *given, image = ctx.saved_tensors
+        z, *c = given
+        residual = _oriented(ctx.of, ctx.back)
+        moved = tuple(
+            torch.zeros_like(value) if tangent is None else tangent
+            for value, tangent in zip(given, tangents, strict=True)
+        )
+        matrix = _derivative(lambda y: residual(z, y, tuple(c)), image)
+        _, change = torch.func.jvp(lambda z, *c: residual(z, image, c), tuple(given), moved)  # type: ignore[misc]
+        return -torch.linalg.solve(matrix, change.unsqueeze(-1)).squeeze(-1)
+
+
+class _Value(_Solve):
+    """The solution as a constant, without derivatives."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return None, None, *(torch.zeros_like(value) for value in ctx.saved_tensors[:-1])
+
+    @staticmethod
+    def jvp(ctx: Any, _of: Any, _back: Any, *tangents: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(ctx.saved_tensors[-1])
+
+
+def _at_state(
+    residual: Callable[..., torch.Tensor],
+    z: torch.Tensor,
+    c: tuple[torch.Tensor, ...],
+    image: torch.Tensor,
+) -> torch.Tensor:
+    return residual(z, image, c)
+
+
+def _oriented(of: ImplicitMap, backward: bool) -> Callable[..., torch.Tensor]:
+    if backward:
+        return lambda image, z, c: of.residual(z, image, c)
+    return of.residual
+
+
+def _derivative(function: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor) -> torch.Tensor:
+    """Jacobians (..., n, n) of a function of states (..., n), state by state."""
+    directions = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device)
+    columns = [torch.func.jvp(function, (y,), (e.expand_as(y),))[1] for e in directions]
+    return torch.stack(columns, -1)
