@@ -203,3 +203,13 @@ def test_what_polynomials_do_far_from_their_data_is_no_difference():
     far = model(torch.full((1, 1, 3), 9.0, dtype=torch.float64))
     assert not far.abs().max() < 1e100  # infinite, or nearly so
     compile_model(model)
+
+
+@pytest.mark.parametrize("size", [1.0, 4.0])
+def test_residuals_are_not_compared_where_the_model_overflows(size):
+    torch.manual_seed(1)
+    model = vp.models.VolumePreservingFeedForward(dim=3, functions="polynomial", degree=4, depth=3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=size)
+    CompiledResidual(model, np.ones(3))

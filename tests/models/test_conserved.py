@@ -102,7 +102,8 @@ def test_every_architecture_leaves_constants_as_they_are(name):
     torch.manual_seed(0)
     declared = ARCHITECTURES[name].Arguments.declared()
     windows = {"window": 3} if ARCHITECTURES[name].attention_mixes_alone else {}
-    model = ARCHITECTURES[name](dim=6, conserved=[4, 5], depth=1, **windows).eval()
+    size = {"depth": 1} if "depth" in declared else {"degree": 3}
+    model = ARCHITECTURES[name](dim=6, conserved=[4, 5], **size, **windows).eval()
     assert model.arguments["conserved"] == [4, 5] and "conserved" in declared
     assert "conserved" not in ARCHITECTURES[name](dim=4).arguments
     randomise(model.core, 0.3, 1)

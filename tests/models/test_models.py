@@ -197,6 +197,7 @@ def test_any_device(name):
 def test_compiles_and_copies(name):
     model = small(name, depth=1)
     X = sample(2, model.window, 4)
+    torch._dynamo.reset()  # it compiles one function for a few models at most
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     assert_close(compiled(X), model(X), 1e-13)
     assert_close(copy.deepcopy(model)(X), model(X), 0)

@@ -71,8 +71,8 @@ def header(**changes):
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        (None, "not a model saved by vpintegrator"),
-        ({"format": "pt"}, "not a model saved by vpintegrator"),
+        (None, "is a safetensors file of another program, not a model"),
+        ({"format": "pt"}, "is a safetensors file of another program, not a model"),
         (header(version="2"), "version 2"),
         (header(architecture="gpt"), "'gpt'"),
         (header(architecture=None), "architecture"),
@@ -244,7 +244,7 @@ def test_metadata_that_others_could_not_use(path, metadata, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ((2**40).to_bytes(8, "little") + b"{}", "its header would hold"),
+        ((2**40).to_bytes(8, "little") + b"{}", "is not a safetensors file or is damaged"),
         ((10**5).to_bytes(8, "little") + b"[" * 10**5, "nested too deeply"),
         ((40).to_bytes(8, "little") + b'{"__metadata__": {"a": "1", "a": "2"}}  ', "twice"),
         ((30).to_bytes(8, "little") + b'{"__metadata__": {"a": 1}}    ', "must be texts"),

@@ -21,6 +21,7 @@ from vpintegrator.compiled.operations import BOOLEAN, Operations
 from vpintegrator.compiled.reshaping import INDEXED, RESHAPING
 from vpintegrator.compiled.scalar_graph import ScalarGraph, too_large
 from vpintegrator.native import NotCompilable
+from vpintegrator.nn.implicit import unrolled
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -116,7 +117,7 @@ def _trace(
         for tensor in known:
             follower.assign(tensor, graph.parameter, count)
             count += tensor.numel()
-        with watched(model), follower:
+        with watched(model), unrolled(), follower:
             # operations in place become others
             output = torch.func.functionalize(call)(window, *weights.values())
         outputs = follower.nodes(output)

@@ -86,12 +86,7 @@ def export(
     one_of("to", to, tuple(SUFFIXES))
     if dtype is not None:
         one_of("dtype", dtype, tuple(DTYPES))
-    if to != "c" and (jacobian or many or header is not None or name != "vp"):
-        raise InputError(
-            "name, jacobian, many and header are for C alone; leave them out, or take to='c'"
-        )
-    if not _NAME.fullmatch(name):
-        raise InputError(f"name must be a name of C, as vp or rigid_body, not {name!r}")
+    check_for_c(to, name, jacobian or many or header is not None)
     path = check_output(path, overwrite)
     header = None if header is None else check_output(header, overwrite)
     if header is not None and header.resolve() == path.resolve():
@@ -111,6 +106,16 @@ def export(
         raise InputError(
             f"{plain.name or 'the model'} cannot be exported to {to}: {reason}"
         ) from None
+
+
+def check_for_c(to: str, name: str, others: bool) -> None:
+    """Raise InputError if options of C are given for another format, or a name is none of C."""
+    if to != "c" and (others or name != "vp"):
+        raise InputError(
+            "name, jacobian, many and header are for C alone; leave them out, or take to='c'"
+        )
+    if not _NAME.fullmatch(name):
+        raise InputError(f"name must be a name of C, as vp or rigid_body, not {name!r}")
 
 
 def _prepared(model: Integrator | str | os.PathLike[str], dtype: str | None) -> Integrator:

@@ -33,9 +33,15 @@ if TYPE_CHECKING:
     from vpintegrator.models.saving import load, save
     from vpintegrator.models.standard_transformer import StandardTransformer
     from vpintegrator.models.symplectic_feed_forward import SymplecticFeedForward
+    from vpintegrator.models.symplectic_generating_function_map import (
+        SymplecticGeneratingFunctionMap,
+    )
     from vpintegrator.models.symplectic_transformer import SymplecticTransformer
     from vpintegrator.models.untrained import build, suited
     from vpintegrator.models.volume_preserving_feed_forward import VolumePreservingFeedForward
+    from vpintegrator.models.volume_preserving_generating_function_map import (
+        VolumePreservingGeneratingFunctionMap,
+    )
     from vpintegrator.models.volume_preserving_multihead_transformer import (
         VolumePreservingMultiheadTransformer,
     )

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from vpintegrator.dynamics.region import recorded_region
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.declaration import show_arguments
@@ -19,8 +20,10 @@ from vpintegrator.nn.canonical import canonical_scale, halves_alike
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import is_invertible
 from vpintegrator.nn.gradient_coupling import GradientCoupling
+from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
+from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 from vpintegrator.rich_display import RichDisplay
 
@@ -112,6 +115,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
     Arguments: ClassVar[type[IntegratorArguments]] = ReversibleArguments
     name: ClassVar[str] = ""
     attention_mixes_alone: ClassVar[bool] = False  # all other layers take states one by one
+    linear_in_parameters: ClassVar[bool] = False  # what pairs of states give linear equations for
     description: str = ""
     shift: torch.Tensor
     scale: torch.Tensor
@@ -148,7 +152,9 @@ class Integrator(RichDisplay, nn.Module, by="model"):
             self.register_buffer("advance", torch.zeros(1, dtype=torch.float64))
         self.core = self.network(a) if psi is None else psi
         if len(rhos):
-            self.core = Reversible(self.core, rhos[0])
+            # generating functions of the midpoint are reversible by the choice of their terms
+            if not isinstance(self.core, SymplecticGeneratingFunction):
+                self.core = Reversible(self.core, rhos[0])
             self.arguments["reversing_symmetries"] = rhos.tolist()
         if self.chart is not None:
             self.description += f"; in the coordinates ({', '.join(self.chart.texts)})"
@@ -241,10 +247,63 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         times = window[..., -1:] + part * self.get_buffer("advance")
         return torch.cat([states[..., :-1], times], -1)
 
+    def in_the_middle(self, window: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        """States with the time in the middle of the step from a window, where time is explicit."""
+        return self._at(states, window, 0.5)
+
     def set_advance(self, time: float) -> None:
         """Set by how much each call moves on the time, where that is the last component."""
         if self.clock:
             self.get_buffer("advance").fill_(time)
+
+    def in_domain(self, states: Any) -> Any:
+        """Return whether states lie in the domain of the training data.
+
+        In the domain each component and each invariant of the system is within its range on the
+        training data, by a tenth of its width; angles have no range. A state at which an invariant
+        or the model's chart is not defined is outside. Of a family the state itself is judged.
+
+        Parameters
+        ----------
+        states
+            States (..., dim), an array or a tensor.
+
+        Returns
+        -------
+        numpy.ndarray or torch.Tensor
+            Truth values (...), of the kind that is given.
+
+        Raises
+        ------
+        InputError
+            If the model does not say which states it was trained on, or the states have another
+            size.
+
+        Examples
+        --------
+        >>> dataset = vp.generate("pendulum", "swing.h5", count=20, steps=20, overwrite=True)
+        >>> model = vp.models.VolumePreservingFeedForward(dim=2, depth=2, functions="polynomial")
+        >>> history = vp.train(model, dataset, epochs=1)
+        >>> model.in_domain([[1.5, 0.0], [1.5, 9.0]])
+        array([ True, False])
+        """
+        keys = ("region", "system")
+        if not all(key in self.metadata for key in keys):
+            raise InputError("the model does not say which states it was trained on; train it")
+        region, system = recorded_region(
+            *(self.metadata[key] for key in keys),
+            self.metadata.get("system_name", "system"),
+            self.metadata.get("parameters", "{}"),
+        )
+        given = states if torch.is_tensor(states) else np.asarray(states, dtype=np.float64)
+        last_size("states", torch.as_tensor(given), {"dim": self.dim})
+        inside = region.holds(system, given[..., : self.state_dim])
+        if self.chart is not None:
+            with torch.no_grad():
+                images = self.chart(torch.as_tensor(given).to(self.shift))
+            placed = images.isfinite().all(-1)
+            inside &= placed if torch.is_tensor(states) else placed.cpu().numpy()
+        return inside
 
     def predict(self, window: torch.Tensor) -> torch.Tensor:
         """The new states (..., prediction_window, dim) after windows (..., window, dim)."""
@@ -382,7 +441,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         if isinstance(self.core, Reversible):  # psi meets reflected states too
             normalised = torch.cat([normalised, self.core.reflection(normalised)])
         for layer in self.core.modules():
-            if isinstance(layer, GradientCoupling):
+            if isinstance(layer, GradientCoupling | ImplicitMap):
                 layer.adapt(normalised)
 
     def normalise_like(self, other: Integrator) -> None:
@@ -390,10 +449,11 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         self.set_normalisation(other.shift, other.scale, other.state_scale)
         if self.clock:
             self.set_advance(other.get_buffer("advance").item())
-        theirs = [layer for layer in other.core.modules() if isinstance(layer, GradientCoupling)]
+        kinds = GradientCoupling | ImplicitMap
+        theirs = [layer for layer in other.core.modules() if isinstance(layer, kinds)]
         for layer in self.core.modules():
-            if isinstance(layer, GradientCoupling):
-                layer.adapt_like(theirs[0])
+            if isinstance(layer, kinds):
+                layer.adapt_like(theirs[0])  # type: ignore[arg-type,operator]
 
     @property
     def _canonical(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -264,7 +264,7 @@ def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integr
 def _take(plain: Integrator, core: torch.nn.Module) -> None:
     """Give a model the weights of layers that a family was reduced to."""
     both = (map.psi if isinstance(map, Reversible) else map for map in (plain.core, core))
-    for new, old in zip(*(stack.children() for stack in both), strict=True):
+    for new, old in zip(*map(_parts, both), strict=True):
         if hasattr(new, "take"):  # it has the symmetries that are left
             new.take(old)
         elif not any(parameter.any() for parameter in old.parameters()):
@@ -277,6 +277,12 @@ def _take(plain: Integrator, core: torch.nn.Module) -> None:
                     f"what a {type(new).__name__} reads of the conditions cannot be multiplied "
                     "out; run the family itself, on states that its method extended makes"
                 ) from None
+
+
+def _parts(stack: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """Layers of a composition, or functions of a layer."""
+    for part in stack.children():
+        yield from part if isinstance(part, torch.nn.ModuleList) else [part]
 
 
 @torch.no_grad()

@@ -67,7 +67,7 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
         larger = type(model)(**arguments, dtype=model.scale.dtype)
     larger.arguments |= own
     larger.normalise_like(model)
-    larger.metadata, larger.choices = dict(model.metadata), model.choices
+    larger.metadata, larger.choices = dict(model.metadata), list(model.choices)
     larger.to(model.scale.device)
     # a Composition holds its layers in order, so new ones are those that are left over
     for new, old in zip(layers(larger), layers(model), strict=False):

@@ -53,6 +53,16 @@ BUILT_IN = {
         "SymplecticFeedForward",
         "symplectic feed-forward network: one step by gradient couplings; SympNets, HenonNets",
     ),
+    "sgf": BuiltIn(
+        "symplectic_generating_function_map",
+        "SymplecticGeneratingFunctionMap",
+        "symplectic map of a generating function: one step, trained by one linear solve",
+    ),
+    "vpgf": BuiltIn(
+        "volume_preserving_generating_function_map",
+        "VolumePreservingGeneratingFunctionMap",
+        "volume-preserving map of generating functions: one step, trained by one linear solve",
+    ),
     "spt": BuiltIn(
         "symplectic_transformer",
         "SymplecticTransformer",

@@ -19,18 +19,18 @@ import torch
 from vpintegrator.devices import check_device
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
+from vpintegrator.file_kinds import LARGEST_HEADER
 from vpintegrator.files import check_version
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.family import KEY, FamilyConditions
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.nn.tensor_arguments import as_dtype
-from vpintegrator.reading import read_json
+from vpintegrator.reading import check_kind, read_json
 from vpintegrator.tensors import write_tensors
 
 FORMAT = "vpintegrator-model"
 VERSION = 1
-_LARGEST_HEADER = 1 << 24  # bytes
 _MOST_TENSORS = 50_000
 
 
@@ -104,11 +104,6 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
     check_device(str(device), auto=False)
     path = Path(path)
     header, tensors = _read(path)
-    if header.get("format") != FORMAT:
-        raise InputError(
-            f"{path} is a safetensors file, but not a model saved by vpintegrator; give a file "
-            "written by vp-train or vpintegrator.models.save"
-        )
     check_version(path, header.get("version"), VERSION)
     name = header.get("architecture", "")
     if name not in ARCHITECTURES:
@@ -124,17 +119,14 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give a model file")
-    if not path.exists():
-        raise InputError(f"there is no file {path}; give a model written by vp-train")
+    check_kind(path, "model")
     try:
         with path.open("rb") as stream:
             size = int.from_bytes(stream.read(8), "little")
-            if size > _LARGEST_HEADER:
+            if size > LARGEST_HEADER:
                 raise InputError(
-                    f"{path} is not a safetensors file or is damaged: its header would hold {size} "
-                    "bytes"
+                    f"{path} is not a safetensors file or is damaged; give a model written by "
+                    "vp-train"
                 )
             text = stream.read(size).decode()
         entries = read_json(text, f"{path} is not a safetensors file or is damaged: its header")

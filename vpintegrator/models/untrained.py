@@ -12,6 +12,7 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import ReversibleArguments
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.generating_arguments import GeneratingArguments
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.symplectic_layers import SymplecticArguments
 from vpintegrator.nn.triangular import IdleComponents
@@ -19,7 +20,9 @@ from vpintegrator.nn.triangular import IdleComponents
 if TYPE_CHECKING:
     from vpintegrator.dynamics import Chart, System
 
-_OF_ONE_STEP = ("vpff", "spff")
+DELAYS = 2  # states in a window of one measured component: enough for one degree of freedom
+_INCOMPLETE = "a single measured component is not the whole state of an oscillation"
+_OF_ONE_STEP = ("vpff", "spff", "sgf", "vpgf")
 
 
 def suited(
@@ -58,6 +61,11 @@ def suited(
 
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     """The name, and why it is that, in a sentence."""
+    if _is_incomplete(system) and system.family is not None:
+        raise InputError(
+            f"{_INCOMPLETE}, and pairs of neighbours hold no windows; import the table again with "
+            "--irregular resample (resample=True in Python)"
+        )
     if system.dim < 2:
         return "resnet", "resnet was chosen: states of one component have no structure to keep"
     if not (system.divergence_free or system.is_measured):
@@ -86,6 +94,14 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     elif system.is_hamiltonian:
         why += "; symplectic models of windows, and of families, are for equations without time"
     return name, f"{name} was chosen: {why}"
+
+
+def _is_incomplete(system: System) -> bool:
+    """Whether a single component was measured, and no equations say that it is all."""
+    return (
+        system.is_measured
+        and len((system.family.system if system.family else system).components) == 1
+    )
 
 
 def build(
@@ -147,10 +163,13 @@ def build(
     name, why = _suited(system, arguments) if model == "auto" else (model, "")
     architecture = ARCHITECTURES.find(name)
     known = _known(architecture)
+    arguments, why = _with_delays(system, architecture, arguments, why)
     if system.clock == system.dim - 1 and name in _OF_ONE_STEP:
         arguments = {"clock": True} | arguments
     if "split" in known and _is_canonical(system, arguments.get("clock", False)):
         arguments.setdefault("split", "halves")  # positions and momenta
+    if issubclass(architecture.Arguments, GeneratingArguments):
+        arguments = {"functions": "polynomial"} | _invariants(system) | arguments
     if arguments.get("functions") == "system":
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
@@ -163,9 +182,8 @@ def build(
             arguments.setdefault("conserved", system.conserved)
     if system.family is not None:
         arguments |= _of_family(architecture, system)
-    rhos: list[Any] = []
-    if "reversing_symmetries" in known and reversible is not False:
-        rhos = list(system.reversing_symmetries)
+    wanted = "reversing_symmetries" in known and reversible is not False
+    rhos: list[Any] = list(system.reversing_symmetries) if wanted else []
 
     def make(given: dict[str, Any]) -> Integrator:
         own = arguments | given
@@ -198,6 +216,27 @@ def build(
     if why:
         built.choices.insert(0, why)
     return built
+
+
+def _with_delays(
+    system: System, architecture: type[Integrator], arguments: dict[str, Any], why: str
+) -> tuple[dict[str, Any], str]:
+    """Arguments with windows where a component is not the whole state, and the reason with this."""
+    known = _known(architecture)
+    if system.dim < 2 and "split" in known:
+        raise InputError(
+            f"{architecture.name} moves components by others, and states have one; take resnet"
+        )
+    if not _is_incomplete(system) or "window" not in known:
+        return arguments, why
+    arguments = {"window": DELAYS, "prediction_window": 1} | arguments
+    if arguments["window"] == 1:
+        return arguments, why
+    told = (
+        f"{_INCOMPLETE}: windows of {arguments['window']} states stand for the rest (delay "
+        "coordinates); more frequencies need more, and --window 1 takes it for the whole state"
+    )
+    return arguments, f"{why}; {told}" if why else told
 
 
 def _chart(
@@ -253,7 +292,9 @@ def _of_family(architecture: type[Integrator], system: System) -> dict[str, Any]
             f"the model {architecture.name} cannot be one of many steps and parameters; take vpff "
             "or spff"
         )
-    free = len(system.reversing_symmetries) > 0 and not _is_sum_of_shears(system, architecture)
+    implicit = issubclass(architecture.Arguments, GeneratingArguments)  # of any field
+    free = len(system.reversing_symmetries) > 0 and not implicit
+    free = free and not _is_sum_of_shears(system, architecture)
     vanishing = {} if free or "rates" not in known else {"rates": family.rates}
     return {"conserved": family.places} | vanishing
 
@@ -321,9 +362,32 @@ def _reversible(
     return built
 
 
+def _invariants(system: System) -> dict[str, Any]:
+    """Arguments by which a generating function is one of the invariants of a single body.
+
+    Under rotations about the origin these are the length of q, the part of p along q, and the
+    length of p; angular momentum is conserved then.
+    """
+    bodies = system.bodies
+    if bodies is None or bodies.count != 1 or not bodies.rotations or bodies.translations:
+        return {}
+    n = system.dim // 2
+    lengths, product, momenta = (
+        " + ".join(f"z[{i + a}]*z[{i + b}]" for i in range(n)) for a, b in ((0, 0), (0, n), (n, n))
+    )
+    along = f"({product})/sqrt({lengths})"
+    if len(system.reversing_symmetries):  # which turn its sign
+        along = f"({product})**2/({lengths})"
+    return {
+        "expressions": [f"log({lengths})", along, momenta],
+        "cyclic": list(range(system.dim)),
+    }
+
+
 def _functions(system: System, architecture: type[Integrator]) -> list[str]:
     """Those of potentials in symplectic models, of forces in others."""
-    symplectic = issubclass(architecture.Arguments, SymplecticArguments)
+    symplectic = issubclass(architecture.Arguments, SymplecticArguments | GeneratingArguments)
+    symplectic = symplectic and system.is_canonical
     functions = system.hamiltonian_functions if symplectic else system.functions
     if not functions:
         what = "Hamiltonian" if symplectic else "vector field"

@@ -18,8 +18,12 @@ from .test_gpu_models import near
 def of_architecture(name):
     torch.manual_seed(0)
     small = {"depth": 1, "width": 3, "attention_width": 3}
+    small |= {"degree": 3} if ARCHITECTURES[name].linear_in_parameters else {}
     declared = ARCHITECTURES[name].Arguments.declared()
     model = ARCHITECTURES[name](dim=4, **{k: n for k, n in small.items() if k in declared})
+    if model.linear_in_parameters:  # small enough that the map exists
+        for parameter in model.parameters():
+            parameter.data.normal_(std=0.02)
     return model.eval(), sample(70, model.window, 4, scale=0.5)
 
 
@@ -39,7 +43,7 @@ def with_a_clock():
 
 
 KINDS = {
-    **{name: functools.partial(of_architecture, name) for name in ("spff", "spt")},
+    **{name: functools.partial(of_architecture, name) for name in ("spff", "spt", "sgf", "vpgf")},
     "chart": in_a_chart,
     "family": functools.partial(of_a_family, "spff, formulas"),
     "family of transformers": functools.partial(of_a_family, "vpt, coupled"),
@@ -68,4 +72,6 @@ def test_rollouts_and_derivatives_are_those_of_the_cpu(on_host, name):
 
 def test_every_architecture_is_tried():
     """Of these, or of those of the other tests."""
-    assert {*ARCHITECTURES} == {"vpff", "vpt", "vpmt", "transformer", "resnet", "spff", "spt"}
+    generating = {"sgf", "vpgf"}
+    others = {"vpff", "vpt", "vpmt", "transformer", "resnet", "spff", "spt"}
+    assert {*ARCHITECTURES} == others | generating

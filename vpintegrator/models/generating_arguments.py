@@ -1,0 +1,116 @@
+"""Arguments of models that are generating functions, and what symmetries ask of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from vpintegrator.errors import InputError
+from vpintegrator.models.arguments import ReversibleArguments
+from vpintegrator.models.declaration import argument
+from vpintegrator.nn.canonical import SignedGroup, form_signs
+from vpintegrator.nn.symmetry import generated_group, symmetry_group
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratingArguments(ReversibleArguments):
+    """Of models that are linear in their coefficients."""
+
+    functions: str = argument(
+        "polynomial",
+        "Polynomials, with harmonics of angles.",
+        choices=["polynomial"],
+        omitted=True,
+    )
+    degree: int = argument(6, "Of the polynomials, in all components together.")
+    expressions: Any = argument(
+        (),
+        "Functions of the state such as ``log(z[0])`` that the polynomials take as further "
+        "variables, see ``GeneratingFunction``.",
+        kind="sequence of str",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        from vpintegrator.nn.formulas import as_expressions
+
+        self._set("expressions", as_expressions(self.expressions))
+        if self.window != 1:
+            raise InputError(
+                f"generating functions give one step: window must be 1, not {self.window}"
+            )
+
+    def stored(self) -> dict[str, Any]:
+        """Expressions only where there are some."""
+        return {n: v for n, v in super().stored().items() if n != "expressions" or v}
+
+    @property
+    def size(self) -> int:
+        """Components of a state that move."""
+        return self.dim - self.constants
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of every generating function."""
+        return {
+            "periodic": [*self.periods],
+            "cyclic": self.cyclic,
+            "conserved": self.constants,
+            "rates": self.rates,
+        }
+
+
+def signs_of_symplectic(a: GeneratingArguments) -> SignedGroup:
+    r"""The group that reversing symmetries generate, and signs :math:`S(g m) = \pm S(m)`.
+
+    Poincare's generating function changes its sign with the direction of time and with the sign of
+    the form: a reversing symmetry that turns the form leaves S as it is.
+
+    Raises
+    ------
+    InputError
+        If an element does not keep the form but for its sign, or acts on time both ways.
+    """
+    dim, n = a.dim, a.size
+    even = a.group
+    if not len(a.reversing_symmetries):
+        return even, torch.ones(len(even), dtype=torch.float64)
+    both, time = signs_of_time(a.reversing_symmetries, dim)
+    if len(both) != 2 * len(even):
+        raise InputError("the reversing symmetries ask that the map is its own inverse")
+    form = form_signs(both[:, :n, :n])
+    if bool((form == 0).any()) or bool((both[:, :n, n:].abs() > 1e-9).any()):
+        raise InputError(
+            "the symmetries do not keep the symplectic form; give fewer reversing_symmetries"
+        )
+    return both, time * form
+
+
+def signs_of_time(reversing_symmetries: Any, dim: int) -> SignedGroup:
+    """The group that reversing symmetries generate, and -1 of each element that reverses time."""
+    both, even = (
+        generated_group(reversing_symmetries, dim),
+        symmetry_group(reversing_symmetries, dim),
+    )
+    time = [1.0 if bool((even - g).abs().amax((1, 2)).min() < 1e-9) else -1.0 for g in both]
+    return both, torch.tensor(time, dtype=torch.float64)
+
+
+def signs_of_pair(a: GeneratingArguments, k: int) -> SignedGroup:
+    """Products of reversing symmetries, and what each makes of the function of components k, k+1.
+
+    Raises
+    ------
+    InputError
+        If a symmetry is more than changes of sign.
+    """
+    group = a.group
+    signs = group.diagonal(dim1=1, dim2=2)
+    if bool(((group.abs() - torch.eye(a.dim, dtype=group.dtype)).abs() > 1e-9).any()):
+        raise InputError(
+            "the chain of generating functions respects changes of sign alone; give fewer "
+            "reversing_symmetries"
+        )
+    return group, signs[:, k] * signs[:, k + 1]

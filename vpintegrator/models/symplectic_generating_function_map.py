@@ -1,0 +1,64 @@
+"""The symplectic map of a generating function: trained by one linear solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.models.base import Integrator
+from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
+from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.nn.generating_function import GeneratingFunction
+from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
+
+
+class SymplecticGeneratingFunctionMap(Integrator):
+    r"""A one-step map of states (q, p) given by Poincare's generating function.
+
+    .. math:: z' = z + J\, \nabla S\!\left(\frac{z + z'}{2}\right)
+
+    Symplectic for every S, and reversible by the choice of its terms. S is a polynomial whose
+    coefficients follow from pairs of states by linear least squares: ``optimizer = "linear"``.
+
+    Raises
+    ------
+    InputError
+        For an odd number of moving components, or symmetries that do not keep the symplectic form
+        but for its sign.
+
+    References
+    ----------
+    Hairer, Lubich, Wanner, Geometric Numerical Integration, section VI.5.
+
+    Examples
+    --------
+    >>> model = vp.models.SymplecticGeneratingFunctionMap(dim=4, degree=4)
+    >>> model.symplectic, model.linear_in_parameters
+    (True, True)
+    """
+
+    name = "sgf"
+    description = BUILT_IN[name].description
+    linear_in_parameters = True
+
+    @dataclass(frozen=True, kw_only=True)
+    class Arguments(GeneratingArguments):
+        """See the class."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.size % 2:
+                raise InputError(
+                    f"states (q, p) have an even number of components, not {self.size}; take "
+                    "vpgf, which preserves volume"
+                )
+
+    def network(self, a: Arguments) -> nn.Module:
+        """The implicit map of S."""
+        self.description = f"symplectic map of a generating function of degree {a.degree}"
+        S = GeneratingFunction(
+            a.size, a.degree, group=signs_of_symplectic(a), expressions=a.expressions, **a.options
+        )
+        return SymplecticGeneratingFunction(S)
