@@ -128,7 +128,7 @@ def unknown_filter(file):
         (attribute("accuracy", '{"a": ' * 5000 + "1" + "}" * 5000), "nested too deeply"),
         (attribute("accuracy", '{"a": ' * 100 + "1" + "}" * 100), "nested too deeply"),
         (attribute("format_version", "x"), "'format_version' must be a whole number"),
-        (attribute("format", None), "is an HDF5 file of another kind"),
+        (attribute("format", None), "is an HDF5 file of another program"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_dataset_is_one_sentence(damaged, change, said):

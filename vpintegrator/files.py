@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -76,6 +76,25 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
                 "another one"
             )
     return path
+
+
+def check_output_last(
+    path: str | os.PathLike[str], overwrite: bool, check: Callable[[], object]
+) -> Path:
+    """Return :func:`check_output`; where that fails, call ``check`` for an earlier mistake first.
+
+    Parameters
+    ----------
+    path, overwrite
+        As for :func:`check_output`.
+    check
+        Raises InputError if an argument is wrong.
+    """
+    try:
+        return check_output(path, overwrite)
+    except InputError:
+        check()
+        raise
 
 
 def check_input(path: str | os.PathLike[str], expected: str) -> Path:

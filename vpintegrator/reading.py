@@ -25,6 +25,7 @@ import numpy as np
 from h5py import h5d, h5z
 
 from vpintegrator.errors import InputError, printable
+from vpintegrator.file_kinds import KINDS, kind_of_format, kind_of_plain, refusal
 from vpintegrator.files import check_input, check_version
 
 _LARGEST_ATTRIBUTE = 1 << 22  # bytes
@@ -274,12 +275,11 @@ def open_hdf5(
         caller's block raises is left as it is.
     """
     kind = format_name.removeprefix("vpintegrator-")
-    with open_any(path, f"a {kind} file") as file:
+    with open_any(path, KINDS[kind].name) as file:
         root = StoredGroup(file, path)
-        found = root.text("format", None)
+        found = root.text("format", "")
         if found != format_name:
-            what = "an HDF5 file of another kind" if found is None else f"a {printable(found)} file"
-            raise InputError(f"{path} is {what}, not a {format_name} file")
+            raise InputError(refusal(path, kind_of_format(found) or "hdf5", KINDS[kind].name))
         version = check_version(path, root.whole("format_version", None), newest)
         if version < oldest:
             raise InputError(
@@ -289,13 +289,29 @@ def open_hdf5(
         yield root
 
 
-def is_hdf5_of(path: str | os.PathLike[str], format_name: str, newest: int) -> bool:
-    """Whether a file is one of this package's HDF5 files, of a format and no newer version."""
-    try:
-        with open_hdf5(path, format_name, newest):
-            return True
-    except InputError:
-        return False
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """Return the kind of a file, a key of ``vpintegrator.file_kinds.KINDS``, or None if unknown.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or HDF5 cannot open it.
+    """
+    with reading(str(path)):
+        path = check_input(path, "a file")
+        if not h5py.is_hdf5(path):
+            return kind_of_plain(path)
+    with open_any(path) as file:
+        return kind_of_format(StoredGroup(file, path).text("format", "")) or "hdf5"
+
+
+def check_kind(path: str | os.PathLike[str], *expected: str) -> None:
+    """Raise InputError if a file is of another known kind; say which command takes the file."""
+    found = kind_of(path)
+    if found is not None and found not in expected:
+        words = [KINDS[name].name for name in expected]
+        last = words.pop()
+        raise InputError(refusal(path, found, f"{', '.join(words)} or {last}" if words else last))
 
 
 @contextmanager
@@ -310,6 +326,8 @@ def open_any(path: str | os.PathLike[str], expected: str = "a file of arrays") -
     with reading(str(path)):
         path = check_input(path, expected)
         if not h5py.is_hdf5(path):
+            if kind := kind_of_plain(path):
+                raise InputError(refusal(path, kind, expected))
             raise InputError(f"{path} is not an HDF5 file; expected {expected}")
         stream = _Watched(path)
         file = h5py.File(stream, "r")

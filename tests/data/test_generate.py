@@ -102,7 +102,7 @@ def test_files_that_are_no_dataset(tmp_path):
         open_dataset(text)
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["x"] = 1
-    with pytest.raises(InputError, match="an HDF5 file of another kind"):
+    with pytest.raises(InputError, match="an HDF5 file of another program"):
         open_dataset(tmp_path / "b.h5")
     with pytest.raises(InputError, match="there is no file"):
         open_dataset(tmp_path / "c.h5")

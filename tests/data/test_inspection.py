@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from vpintegrator.data import generate, import_dataset
 from vpintegrator.data.inspection import inspect_dataset
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.preview import _first, draw_preview
+from vpintegrator.plotting.preview import _first, _portrait, draw_preview
+from vpintegrator.plotting.style import PAPER
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +102,14 @@ def test_pairs_of_neighbours_are_drawn_as_what_they_come_from(tmp_path):
     assert inspect_dataset(dataset)["train"].conditions["step"][1] < 0.3
     draw_preview(dataset, tmp_path / "a.png")
     assert (tmp_path / "a.png").exists()
+
+
+def test_a_portrait_in_many_dimensions_is_of_as_many_states_as_others(tmp_path):
+    """150 states, and not 150 points between the first of them."""
+    dataset = generate("henon-heiles", tmp_path / "a.h5", count=8, steps=200)
+    figure = Figure()
+    _portrait(figure, figure.add_gridspec(1, 1)[0], dataset, PAPER)
+    x, y = figure.axes[0].lines[0].get_data()
+    states = dataset.states("train", slice(1))[0]
+    np.testing.assert_allclose([x[0], y[0]], states[0, [0, 2]])
+    np.testing.assert_allclose([x[-1], y[-1]], states[149, [0, 2]], atol=1e-9)

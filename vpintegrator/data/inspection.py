@@ -127,3 +127,11 @@ def _look_through(dataset: Dataset, name: str) -> Group:
         change_times=times[kept],
         change_in_time={key: values[kept] for key, values in growth.items()},
     )
+
+
+def accuracy_text(error: str, accuracy: Mapping[str, Any]) -> str:
+    """How large the errors of generated states are, and how that is known, in words."""
+    again = f"{accuracy.get('sample', '?')} trajectories integrated again"
+    if accuracy.get("extended"):
+        return f"error at most {error} on {again} in extended precision"
+    return f"error about {error} ({again}, more tightly)"

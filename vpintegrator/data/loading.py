@@ -84,14 +84,14 @@ class WindowDataset(Pairs):
         self.window = window
         self.shift = window if prediction_window is None else prediction_window
         self._starts = count_starts(length, window, self.shift, horizon)
-        self._size = window + horizon * self.shift
+        self.size = window + horizon * self.shift
         self._process, self._state = -1, None
         # where states are missing: which pairs, of those that there would be, are whole
         self._whole = None if dataset.is_complete else self._find_whole()
         self._count = trajectories * self._starts if self._whole is None else len(self._whole)
         if not self._count:
             raise InputError(
-                f"{dataset.path}, {group}: no {self._size} consecutive states are all observed, as "
+                f"{dataset.path}, {group}: no {self.size} consecutive states are all observed, as "
                 f"a window of {window} and its prediction need"
             )
 
@@ -135,7 +135,7 @@ class WindowDataset(Pairs):
     def _read(self, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """States (n, size, dim) of trajectories from times on, block by block of the file."""
         state = self._states()
-        result = np.empty((len(rows), self._size, self._dim))
+        result = np.empty((len(rows), self.size, self._dim))
         length = state.shape[1]
         if state.chunks is not None:
             block = state.chunks[:2]
@@ -147,8 +147,8 @@ class WindowDataset(Pairs):
         for part in np.split(order, ends) if len(order) else []:
             r, t = rows[part], starts[part]
             first, begin = r.min(), t.min()
-            values = state[first : r.max() + 1, begin : t.max() + self._size]
-            steps = (t - begin)[:, None] + np.arange(self._size)
+            values = state[first : r.max() + 1, begin : t.max() + self.size]
+            steps = (t - begin)[:, None] + np.arange(self.size)
             result[part] = values[(r - first)[:, None], steps]
         return result
 
@@ -157,7 +157,7 @@ class WindowDataset(Pairs):
         rows, length, dim = state.shape
         part = max(1, _BUFFER_BYTES // (8 * dim * length))
         found = [
-            observed_starts(state[first : first + part], self._size) + first * self._starts
+            observed_starts(state[first : first + part], self.size) + first * self._starts
             for first in range(0, rows, part)
         ]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
@@ -179,9 +179,7 @@ class WindowDataset(Pairs):
         first, start = np.mgrid[0 : rows : block[0], 0 : self._starts : block[1]].reshape(2, -1)
         ends = np.minimum(first + block[0], rows), np.minimum(start + block[1], self._starts)
         blocks = np.stack([first, ends[0], start, ends[1]], axis=-1)
-        together = max(
-            1, _BUFFER_BYTES // (8 * dim * block[0] * min(block[1] + self._size, length))
-        )
+        together = max(1, _BUFFER_BYTES // (8 * dim * block[0] * min(block[1] + self.size, length)))
         seeds = np.zeros(len(blocks), dtype=np.int64)
         if generator is not None:
             blocks = blocks[torch.randperm(len(blocks), generator=generator).numpy()]
@@ -193,10 +191,10 @@ class WindowDataset(Pairs):
         state = self._states()
         order = np.lexsort(blocks.T[::-1]) if seed else np.arange(len(blocks))
         read = [
-            state[first:last, start : end + self._size - 1]
+            state[first:last, start : end + self.size - 1]
             for first, last, start, end in blocks[order]
         ]
-        pairs = HeldPairs.of_states(read, self.window, self.shift, self._size)
+        pairs = HeldPairs.of_states(read, self.window, self.shift, self.size)
         pairs.states = pairs.states.to(self._dtype)
         return pairs.shuffled(torch.Generator().manual_seed(seed)) if seed else pairs
 

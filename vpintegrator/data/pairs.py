@@ -34,6 +34,15 @@ class Pairs(TorchDataset[Pair], ABC):
         """Every pair once, in random order, ``size`` at a time; the last ones may be fewer."""
         return in_batches(self.buffers(generator), size)
 
+    def evenly(self, count: int) -> Pair:
+        """So many pairs, evenly chosen from all; all if there are no more."""
+        return self[self.places(count)]
+
+    def places(self, count: int) -> torch.Tensor:
+        """The numbers of these pairs."""
+        count = min(count, len(self))
+        return torch.linspace(0, len(self) - 1, count, dtype=torch.float64).long()
+
     def sample(self, count: int, generator: torch.Generator) -> Pair:
         """Different pairs at random: ``count``, or all if there are no more."""
         total = len(self)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.reading import check_kind
 from vpintegrator.toml import MAXIMUM_SIZE, read_toml
 
 
@@ -72,15 +73,13 @@ def find_description(
             f"a {what} is given by its name, path or TOML text, not by {type(source).__name__}"
         )
     if isinstance(source, os.PathLike):
-        path = Path(source)
-        return Description(read_text(path), path.stem, path)
+        return _described(Path(source), what)
     if source in known:
         return Description(known[source].read_text(encoding="utf-8"), source, None)
     if "\n" in source:
         return Description(source, None, None)
     if source.endswith(".toml") or _is_file(source) or (os.sep in source and "=" not in source):
-        path = Path(source)
-        return Description(read_text(path), path.stem, path)
+        return _described(Path(source), what)
     if "=" in source:
         if os.sep in source and not _is_toml(source):
             raise InputError(
@@ -92,6 +91,12 @@ def find_description(
         f"there is no {what} '{source}' in the catalogue{hint} (a file of your own is given by its "
         "path, ending in .toml)"
     )
+
+
+def _described(path: Path, what: str) -> Description:
+    if _is_file(str(path)):
+        check_kind(path, "system", *(("recipe",) if "dataset" in what else ()))
+    return Description(read_text(path), path.stem, path)
 
 
 def _is_file(name: str) -> bool:

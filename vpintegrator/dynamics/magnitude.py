@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-_VANISHING = 1e-10  # an invariant this much smaller than elsewhere, or than its terms, is zero
+VANISHING = 1e-10  # an invariant this much smaller than elsewhere, or than its terms, is zero
 _SAMPLED = 100  # orbits from which the size of an invariant's terms is taken
 _ENTRIES = 1_000_000  # components of all their states with one left out
 
@@ -40,14 +40,14 @@ def size_of(
     with np.errstate(all="ignore"):
         value = largest_of(invariant(initial, *own))
         terms = terms_of(invariant, initial, parameters)
-    return value if value > _VANISHING * terms else terms
+    return ensemble_size(np.array([value]), terms) or terms
 
 
-def is_relative(first: np.ndarray, terms: float = 0.0) -> np.ndarray:
-    """Whether an invariant's first values (trajectory,) are large enough to divide by.
+def ensemble_size(first: np.ndarray, terms: float = 0.0) -> float:
+    """Largest size of an invariant's first values (trajectory,), 0 where it vanishes in all orbits.
 
-    A value that is tiny beside those of the rest of the ensemble, or beside its own terms, is zero
-    but for rounding.
+    Changes are divided by it: the value of a single orbit may be zero by chance. Values that are
+    tiny beside the terms of the invariant are zero but for rounding.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def is_relative(first: np.ndarray, terms: float = 0.0) -> np.ndarray:
 
     Examples
     --------
-    >>> vp.rollout.diagnostics.is_relative(np.array([2.0, 0.0]))
-    array([ True, False])
-    >>> vp.rollout.diagnostics.is_relative(np.array([1e-17, 3e-17]), terms=1.0)
-    array([False, False])
+    >>> vp.rollout.diagnostics.ensemble_size(np.array([-2.0, 1e-9]))
+    2.0
+    >>> vp.rollout.diagnostics.ensemble_size(np.array([1e-17, 3e-17]), terms=1.0)
+    0.0
     """
-    size = np.abs(first)
-    return size > _VANISHING * max(size.max(initial=0.0), terms)
+    size = largest_of(first)
+    return size if size > VANISHING * terms else 0.0
 
 
 def largest_of(values: Any) -> float:

@@ -10,7 +10,9 @@ from vpintegrator.dynamics.system import System
 _TOLERANCE = 1e-8  # they lead to a beginning, not to a result
 
 
-def partway(system: System, initial: np.ndarray, step: float, parts: int) -> np.ndarray | None:
+def partway(
+    system: System, initial: np.ndarray, step: float, parts: int, tolerance: float = _TOLERANCE
+) -> np.ndarray | None:
     """States at equal parts of a step.
 
     Parameters
@@ -21,6 +23,8 @@ def partway(system: System, initial: np.ndarray, step: float, parts: int) -> np.
         The whole of it.
     parts
         How many.
+    tolerance
+        Relative and absolute, of the solver.
 
     Returns
     -------
@@ -45,5 +49,5 @@ def partway(system: System, initial: np.ndarray, step: float, parts: int) -> np.
     if system.is_discrete:
         return system.partway(initial, parts)
     times = step * np.arange(parts + 1) / parts
-    states = solve(system, initial, times, rtol=_TOLERANCE, atol=_TOLERANCE)
+    states = solve(system, initial, times, rtol=tolerance, atol=tolerance)
     return np.ascontiguousarray(states.transpose(1, 0, 2))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,6 +133,37 @@ class Region:
             *(components[name] for name in self.components),
             *(invariants[name] for name in self.invariants),
         ]
+
+    def holds(self, system: System, states: Any) -> Any:
+        """Whether states (..., dim), an array or a tensor, are inside by ``TOLERANCE``, (...).
+
+        A state at which a quantity is not defined is outside.
+        """
+        kept = self.within(system)
+        inside = (states - states == 0).all(-1)  # finite
+        with np.errstate(all="ignore"):
+            for quantity, (low, high), unit in zip(
+                kept.quantities(system), kept.bounds.tolist(), kept.units.tolist(), strict=True
+            ):
+                values = quantity(states)
+                inside &= (values >= low - TOLERANCE * unit) & (values <= high + TOLERANCE * unit)
+        return inside
+
+
+@cache
+def recorded_region(text: str, system: str, name: str, parameters: str) -> tuple[Region, System]:
+    """Return a region and the system of its quantities, from what a model keeps of both.
+
+    Raises
+    ------
+    InputError
+        If one of the texts cannot be read.
+    """
+    from vpintegrator.dynamics.system import System
+
+    where = "the model's metadata"
+    values = read_json(parameters, f"{where}: parameters")
+    return Region.from_text(text, f"{where}: region"), System(system, name, values, source=where)
 
 
 @dataclass(frozen=True)

@@ -392,6 +392,13 @@ class System(RichDisplay, by="system"):
             return [i for i in range(self.dim) if i not in changed]
         return [i for i, value in enumerate(self.equations.vector_field) if value == 0]
 
+    @property
+    def moving(self) -> list[int]:
+        """Numbers of all other components, without the time: those in which a solution can err."""
+        time = self.clock if self.family is None else self.family.system.clock
+        still = {time, *self.conserved}
+        return [i for i in range(self.dim) if i not in still] or list(range(self.dim))
+
     def map(self, state: Any) -> Any:
         """Image of a state under one step of a discrete system, shape (..., dim).
 

@@ -88,7 +88,8 @@ def generate(
         Opened. Its ``accuracy`` holds, as measured: ``invariant_drift``, for each invariant the
         largest change along a trajectory divided by the largest value of the invariant anywhere;
         ``estimated_error``, the largest difference in any component from a sample of trajectories
-        of each shard integrated again more tightly; ``sample``, their number. The last two are
+        of each shard integrated again; ``sample``, their number; ``extended``, whether that was in
+        extended precision, or else more tightly. The last three are
         absent for maps by formula, which are exact.
 
     Raises
@@ -106,8 +107,8 @@ def generate(
     ... )
     """
     workers = check_workers(workers, scheduler)
-    path = check_output(path, overwrite or resume)
     recipe = load_recipe(source, **overrides)
+    path = check_output(path, overwrite or resume)
     found = _layout(path, recipe) if resume and path.exists() else None
     if resume and path.exists() and not found:
         check_output(path, overwrite)

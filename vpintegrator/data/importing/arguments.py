@@ -44,7 +44,8 @@ class Reading:
         trajectory of two states with its own step. ``"resample"``: they are brought to equal steps
         by cubic splines; what that changes is estimated, and told in ``guessed`` of the recipe. By
         default pairs where steps differ by more than a tenth, if neither ``step`` nor ``missing``
-        is given; times that are regular but for gaps or rounding are refused then.
+        is given; times that are regular but for gaps or rounding are refused then. A single
+        component without equations is resampled by default, as it needs windows.
     resample
         The same as ``irregular="resample"``.
     longest_step

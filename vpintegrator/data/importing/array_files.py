@@ -22,7 +22,7 @@ from vpintegrator.data.importing.hdf5_arrays import read_hdf5
 from vpintegrator.data.importing.tables import read_table
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_input
-from vpintegrator.reading import COMPRESSION, LARGEST_UNSTORED, reading
+from vpintegrator.reading import COMPRESSION, LARGEST_UNSTORED, check_kind, reading
 
 
 def read_arrays(
@@ -56,6 +56,8 @@ def read_arrays(
     path = Path(path)
     with reading(str(path)):
         check_input(path, "a file of arrays")
+    if variable is None:
+        check_kind(path, "arrays", "hdf5")
     readers: dict[str, Callable[[Path, str | None, Sequence[str]], Arrays]] = {
         ".npz": _read_numpy,
         ".npy": _read_numpy,

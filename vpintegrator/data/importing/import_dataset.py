@@ -86,7 +86,6 @@ def import_dataset(
     >>> dataset.system.is_measured
     True
     """
-    check_output(path, overwrite)
     where = str(source) if isinstance(source, str | os.PathLike) else "the array given"
     arrays = _shaped(_arrays(source, reading), reading.missing, where)
     known, order = _system(identification, arrays, title, where)
@@ -94,7 +93,9 @@ def import_dataset(
     arrays = _ordered(arrays, known, order, reading, where)
     arrays, turned = in_radians(arrays, known.periods)
     states, continued = unwrapped(arrays.states, known.periods)
-    samples = arrange(replace(arrays, states=states), names, reading, sharing, where)
+    equations = not known.is_measured
+    samples = arrange(replace(arrays, states=states), names, reading, sharing, where, equations)
+    check_output(path, overwrite)
     states, step, told = samples.states, samples.step, [*samples.told, *turned]
     if continued:
         angles = ", ".join(known.components[k] for k in continued)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -70,9 +70,11 @@ class Samples:
 
 
 def arrange(
-    arrays: Arrays, names: list[str], given: Reading, sharing: Sharing, where: str
+    arrays: Arrays, names: list[str], given: Reading, sharing: Sharing, where: str, known: bool
 ) -> Samples:
     """Trajectories of states (trajectory, time, dim) and parameters (trajectory, time, name).
+
+    ``known`` says whether there are equations, for which the components are all of the state.
 
     Raises
     ------
@@ -86,6 +88,14 @@ def arrange(
     parameters = arrays.parameters
     assert isinstance(parameters, np.ndarray)
     change = _change(parameters, lengths)
+    told = list[str]()
+    alone = not known and states.shape[2] == 1 and not change
+    if alone and given.irregular is None and _as_pairs(times, lengths, given):
+        given = replace(given, irregular="resample")
+        told.append(
+            "a single component needs windows of states, so of equal steps (--irregular pairs "
+            "takes it for the whole state)"
+        )
     if change and given.interpolated:
         raise InputError(
             f"{where}: {names[change[0]]} changes along a trajectory, so states cannot be brought "
@@ -97,7 +107,6 @@ def arrange(
             times = np.broadcast_to(step * np.arange(length), (count, length))
         pairs = pair_up(states, times, lengths, parameters, given.longest_step, where)
         return _of_pairs(pairs, names, sharing, _reason(names, change, given))
-    told = []
     if times is None:
         step, first = step_of(arrays, given, where), 0.0
     else:

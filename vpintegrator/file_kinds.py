@@ -1,0 +1,95 @@
+"""The kinds of files that users meet, and the command that takes each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from vpintegrator.errors import printable
+
+LARGEST_HEADER = 1 << 24  # bytes of JSON before tensors
+_START = 1 << 16  # bytes of a TOML file in which its first keys are
+
+
+class FileKind(NamedTuple):
+    """Name of a kind of file, with its article, and how to use one, with ``{0}`` for its path."""
+
+    name: str
+    use: str
+
+
+_ARRAYS = FileKind("a file of arrays", "make a dataset of it with: vp-gen --from {0}")
+_EXPORTED = FileKind("a program made from a model", "give the model file itself")
+_FIGURE = FileKind("a figure", "give the file that it was drawn from")
+_GO_ON = "repeat the interrupted command with --resume"
+KINDS = {
+    "dataset": FileKind("a dataset", "train a model on it with: vp-train {0}"),
+    "model": FileKind("a model", "compare it with: vp-rollout {0}"),
+    "rollout": FileKind("a rollout", "draw it with: vp-plot {0}"),
+    "survey": FileKind("a survey", "draw it with: vp-plot {0}"),
+    "ensemble": FileKind("an ensemble", "draw it with: vp-plot {0}"),
+    "checkpoint": FileKind("a checkpoint of an interrupted training", _GO_ON),
+    "rollout-checkpoint": FileKind("a checkpoint of an interrupted rollout", _GO_ON),
+    "shard-1": FileKind("one part of a dataset", "give the file of the whole dataset"),
+    "ensemble-shard-1": FileKind("one part of an ensemble", _GO_ON),
+    "system": FileKind("a description of a system", "make a dataset of it with: vp-gen {0}"),
+    "recipe": FileKind("a recipe of a dataset", "make the dataset with: vp-gen {0}"),
+    "arrays": _ARRAYS,
+    "hdf5": _ARRAYS._replace(name="an HDF5 file of another program"),
+    "safetensors": FileKind(
+        "a safetensors file of another program", "models of this package come from vp-train"
+    ),
+    "exported": _EXPORTED,
+    "figure": _FIGURE,
+}
+_BY_SUFFIX = dict.fromkeys((".csv", ".tsv", ".npz", ".npy", ".nc", ".mat", ".gz"), "arrays")
+_BY_SUFFIX |= dict.fromkeys((".c", ".h", ".onnx", ".pt2"), "exported")
+_BY_SUFFIX |= dict.fromkeys((".png", ".pdf", ".svg", ".pgf"), "figure")
+
+
+def kind_of_format(found: str) -> str | None:
+    """Return the kind that the attribute ``format`` of a file of this package names.
+
+    Parameters
+    ----------
+    found
+        As ``vpintegrator-dataset``.
+    """
+    kind = found.removeprefix("vpintegrator-")
+    return kind if kind in KINDS and kind != found else None
+
+
+def kind_of_plain(path: str | os.PathLike[str]) -> str | None:
+    """Return the kind of a file that is no HDF5 file, a key of ``KINDS``, or None if unknown."""
+    path = Path(path)
+    if path.suffix == ".toml":
+        with path.open("rb") as stream:
+            start = stream.read(_START)
+        keys = {
+            "recipe": rb"^\s*(system\s*=|\[system\])",
+            "system": rb"^\s*(state|hamiltonian)\s*=",
+        }
+        return next((kind for kind, key in keys.items() if re.search(key, start, re.M)), None)
+    return _kind_of_tensors(path) or _BY_SUFFIX.get(path.suffix.lower())
+
+
+def _kind_of_tensors(path: Path) -> str | None:
+    with path.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        text = stream.read(size) if 2 <= size <= LARGEST_HEADER else b""
+    try:
+        header = json.loads(text)
+        own = header.pop("__metadata__", {})
+        found = own.get("format", "")
+    except (ValueError, RecursionError, AttributeError):
+        return None
+    return kind_of_format(str(found)) or ("safetensors" if header else None)
+
+
+def refusal(path: str | os.PathLike[str], kind: str, expected: str) -> str:
+    """Return the sentence that says what a file is, what was expected, and how to use the file."""
+    name, use = KINDS[kind]
+    return f"{path} is {name}, not {expected}; {use.format(printable(str(path)))}"
