@@ -82,7 +82,7 @@ def folder(tmp_path, monkeypatch):
         ("vp-train .h", [".hid/e.h5"]),
         ("vp-train --model vp", ["vpt", "vpff", "vpmt"]),
         ("vp-train --start ", ["in/", "m.safetensors", "sub/", "two words/"]),
-        ("vp-train --optimizer l", ["levenberg-marquardt", "l-bfgs"]),
+        ("vp-train --optimizer l", ["levenberg-marquardt", "linear", "l-bfgs"]),
         ("vp-train --kernel str", ["strang-splitting"]),
         ("vp-train --loss ", ["mean-square", "relative"]),
         ("vp-train --functions p", ["polynomial"]),
@@ -274,7 +274,7 @@ def test_in_shells_that_keep_words_whole(folder, monkeypatch, shell, line, last,
     [
         # bash splits at the sign
         (["--model", "=", "sp"], "<spff><spt>"),
-        (["--model", "="], "<auto><vpt><vpff><vpmt><spff><spt><transformer><resnet>"),
+        (["--model", "="], "<auto><vpt><vpff><vpmt><spff><sgf><vpgf><spt><transformer><resnet>"),
         (["--option", "stiefel", "=", "t"], "<true>"),
         (["--option", "swe"], "no space<sweep=>"),
         (["two"], r"<two\ words/f.h5>"),

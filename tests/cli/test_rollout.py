@@ -189,7 +189,7 @@ def test_more_mistakes(run, tmp_path, model):
     (tmp_path / "x.safetensors").write_text("not a model")
     assert refused(run(main, "x.safetensors"), "x.safetensors")
     assert refused(run(main, "pendulum.h5"), "pendulum.h5")
-    assert refused(run(plot, "pendulum.h5"), "not a vpintegrator-rollout file")
+    assert refused(run(plot, "pendulum.h5"), "pendulum.h5 is a dataset, not a rollout")
     (tmp_path / "a.h5").write_text("precious")
     assert refused(run(main, model, "-o", "a.h5"), "--overwrite")
     assert (tmp_path / "a.h5").read_text() == "precious"
@@ -398,3 +398,24 @@ def test_pgf_without_latex(run, model, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert refused(run(plot, "a.h5", "-o", "f", "--format", "pgf"), "LaTeX")
     assert not Path("f").exists()
+
+
+def test_columns_are_chosen_for_the_terminal_and_for_every_file(run, tmp_path):
+    options = ["--system", "pendulum", "--against", "rk4", "--step", "0.1", "--steps", "9"]
+    result = run(main, *options, "--columns", "median rmse,order", "-o", "r.h5")
+    table = result.output.partition("Median and worst")[0]
+    assert "order" in table and "RMSE" in table and "volume" not in table.lower()
+    assert run(plot, "r.h5", "--format", "png", "--columns", "order,energy-drift").exit_code == 0
+    for name, wanted in (
+        ("table.csv", "method,order,energy drift"),
+        ("table.md", "| method | order | energy drift |"),
+        ("table.tex", "{lrr}"),
+    ):
+        assert wanted in (tmp_path / "figures" / name).read_text()
+    assert refused(run(plot, "r.h5", "-o", "f", "--columns", "oder"), "did you mean 'order'")
+    assert refused(run(plot, "r.h5", "-o", "f", "--orbits", "9"), "numbers from 1 to 8")
+    assert refused(run(plot, "r.h5", "-o", "f", "--orbits", "1.5"), "--orbits 1.5")
+    assert not (tmp_path / "f").exists()
+    result = run(main, *options, "--columns", "oder", "-o", "s.h5")
+    assert result.exit_code == 0 and "no column 'oder'; did you mean 'order'" in result.output
+    assert "volume" in result.output and (tmp_path / "s.h5").exists()

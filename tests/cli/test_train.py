@@ -20,12 +20,14 @@ from click.testing import CliRunner
 import vpintegrator.training
 from tests.cli.conftest import refused
 from vpintegrator.claim import claim
+from vpintegrator.cli.gen import main as inspect
 from vpintegrator.cli.train import main
-from vpintegrator.data import Dataset, generate
+from vpintegrator.data import Dataset, generate, open_dataset
 from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.nn import Composition
-from vpintegrator.training import History
+from vpintegrator.training import History, relative_error
 from vpintegrator.training.first_order import FirstOrder
+from vpintegrator.training.training_data import TrainingData
 
 
 @pytest.fixture(scope="module")
@@ -430,6 +432,13 @@ def test_functions_and_sizes_are_found_by_default(run, body):
     assert json.loads(model.metadata["training"])["best_validation_error"] <= 1e-8
 
 
+def test_a_named_kernel_is_searched_with(run, body):
+    few = ["--epochs", "120", "--target", "1e-7", "--compiled", "no"]
+    result = run(main, body, "--kernel", "blanes-moan-4", *few)
+    assert result.exit_code == 0, result.output
+    assert load("rigid-body-vpff.safetensors").metadata["search"]
+
+
 def test_a_search_that_was_interrupted_leaves_its_best_model(run, body, monkeypatch):
     def interrupted(*args, **options):
         found = search(*args, **options)
@@ -442,6 +451,48 @@ def test_a_search_that_was_interrupted_leaves_its_best_model(run, body, monkeypa
     assert result.exit_code == 0, result.output
     assert "interrupted; the best model so far is kept" in result.output
     assert load("rigid-body-vpff.safetensors").arguments["functions"] == "polynomial"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("place", "call"),
+    [
+        ("training.search.larger_ones", 1),
+        ("training.search.doubt", 1),
+        ("cli.training_report.announce", 1),
+        ("training.trainer.compile_for_training", 2),
+        ("training.trainer.compile_for_training", -1),
+        ("training.trainer.relative_error", -1),
+    ],
+)
+def test_an_interrupt_at_any_stage_of_a_search_keeps_its_best_model(
+    run, body, monkeypatch, place, call, number
+):
+    """Also between the search and the last training, which is asked for by a negative number."""
+    module, name = f"vpintegrator.{place}".rsplit(".", 1)
+    calls, last = [], []
+    function = getattr(importlib.import_module(module), name)
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) == call or (call < 0 and last):
+            last.clear()
+            signal.raise_signal(number)
+        return function(*arguments, **options)
+
+    report = vpintegrator.cli.training_report.announce
+    monkeypatch.setattr(
+        vpintegrator.cli.training_report, "announce", lambda *a: [report(*a), last.append(1)]
+    )
+    monkeypatch.setattr(f"{module}.{name}", interrupted)
+    result = run(main, body, "--model", "vpff", "--epochs", "100", "--target", "1e-12")
+    assert result.exit_code == 0, result.output
+    assert "interrupted; the best model so far is kept" in result.output
+    model = load("rigid-body-vpff.safetensors")
+    stored = json.loads(model.metadata["training"])["best_validation_error"]
+    printed = re.findall(r"parameters: ([\d.e+-]+) after", result.output)
+    assert stored <= 1.06 * min(map(float, printed), default=float("inf"))
+    assert f"validation {stored:.2e}" in result.output
 
 
 def test_a_training_after_a_search_is_resumed_with_what_was_found(run, body):
@@ -546,4 +597,15 @@ def test_orbits_are_fitted_in_the_end(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert limits == [{"seconds": None, "epochs": 3}]
     assert "stretches of 10 steps" in result.output
-    assert "of 10 steps" in load("model.safetensors").metadata["orbits"]
+    model = load("model.safetensors")
+    assert "of 10 steps" in model.metadata["orbits"]
+    inspected = CliRunner().invoke(inspect, ["--inspect", "model.safetensors"]).output
+    assert re.search("orbits +fitted to .* stretches of 10 steps", inspected)
+    # errors are those of the weights that are written
+    data = TrainingData(open_dataset("noisy.h5"))
+    errors = relative_error(model, *data.held_out(model), scale=data.error_scale)
+    stored = json.loads(model.metadata["training"])
+    assert stored["best_validation_error"] == pytest.approx(errors, rel=1e-12)
+    assert stored["test_error"] == pytest.approx(data.test_error(model), rel=1e-12)
+    assert f"validation {errors:.2e}" in result.output
+    assert f"test {stored['test_error']:.2e}" in result.output

@@ -38,8 +38,8 @@ def test_training_and_rollout_go_on_in_pytorch(tmp_path, command):
     rolled = command("rollout", "vpt.safetensors", "--against", "rk4", "--steps", "9", "-o", "r.h5")
     for done, verb in ((trained, "trains"), (rolled, "runs")):
         assert done.returncode == 0, done.stderr
-        # on a slow machine there are lines of progress too
-        (line,) = (line for line in done.stderr.splitlines() if line.startswith("Warning"))
+        # beside lines of progress, and doubts about a model that is hardly trained
+        (line,) = (line for line in done.stderr.splitlines() if "not compiled" in line)
         assert line.startswith(f"Warning: vpt {verb} in PyTorch, not compiled: no C++ compiler")
     assert "compiled:" not in trained.stdout
     assert list(vp.open_rollout(tmp_path / "r.h5").runs) == ["vpt", "rk4"]

@@ -5,6 +5,10 @@ import torch
 
 from vpintegrator import models
 from vpintegrator.data import generate
+from vpintegrator.optimizer_names import CLASSES
+
+# linear is for generating functions
+ITERATIVE = tuple(name for name in CLASSES if name != "linear")
 
 
 @pytest.fixture(scope="session")

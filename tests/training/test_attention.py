@@ -66,6 +66,7 @@ def test_attention_wakes_if_orbits_are_the_better_for_it(body, resting):
 
     awake = awakened(resting, body, learn)
     assert orbit_error(awake, body) < before / 1.5
+    assert "attention is trained, too" in awake.choices[-1]
     assert orbit_error(resting, body) == before
     assert awakened(resting, body, lambda model: None) is None
     assert awakened(awake, body, learn) is None  # it does not rest

@@ -6,28 +6,31 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import vpintegrator as vp
 from vpintegrator.training.history import History
+from vpintegrator.training.training_data import TrainingData
 
 NUMBERS = Path(__file__).parents[2] / "docs" / "numbers.md"
 
 
-def relative_error(model, states):
-    """||predicted - true|| / ||true|| over the new states of every pair of windows."""
+def relative_error(model, states, training, moving=(0, 1, 2)):
+    """Root mean square of |predicted - true| over all pairs of windows, relative to the spread."""
     window, new = model.window, model.prediction_window
-    wrong, size = [], []
+    wrong, count, moving = [], 0, list(moving)
     for orbit in states:
         for start in range(len(orbit) - window - new + 1):
             given, end = orbit[start : start + window], start + window + new
             with torch.no_grad():
                 output = model(torch.from_numpy(given[None]).to(model.scale)).numpy()[0]
             for predicted, true in zip(output[window - new :], orbit[end - new : end], strict=True):
-                wrong += [float(p) - t for p, t in zip(predicted, true, strict=True)]
-                size += list(true)
-    return math.hypot(*wrong) / math.hypot(*size)
+                wrong += [float(predicted[i]) - true[i] for i in moving]
+                count += 1
+    spread = math.hypot(*training.reshape(-1, training.shape[2])[:, moving].std(0))
+    return math.hypot(*wrong) / math.sqrt(count) / spread
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -49,9 +52,12 @@ def test_errors_of_a_training(body, tmp_path, optimizer, dtype):
     vp.save(model, tmp_path / "model.safetensors")
     model = vp.load(tmp_path / "model.safetensors")
     rel = 1e-10 if dtype == "float64" else 1e-5
-    found = relative_error(model, body.states("validation"))
+    training = body.states("train")
+    found = relative_error(model, body.states("validation"), training)
     assert history.best_validation_error == pytest.approx(found, rel=rel)
-    assert history.test_error == pytest.approx(relative_error(model, body.states("test")), rel=rel)
+    assert history.test_error == pytest.approx(
+        relative_error(model, body.states("test"), training), rel=rel
+    )
     assert history.validation_error == seen
     assert history.best_validation_error == min(seen)
     assert history.best_epoch == 1 + seen.index(min(seen))
@@ -60,12 +66,42 @@ def test_errors_of_a_training(body, tmp_path, optimizer, dtype):
     assert told["test_error"] == history.test_error
 
 
+@pytest.mark.parametrize("name", ["vpff", "resnet"])
+@pytest.mark.parametrize(
+    ("system", "moving"), [("forced-duffing", [0, 1]), ("heavy-top", [0, 1, 3, 4, 5])]
+)
+def test_errors_are_of_the_components_that_move(tmp_path, name, system, moving):
+    data = vp.generate(system, tmp_path / "a.h5", count=20, steps=20)
+    model = vp.models.build(data.system, name, width=4, depth=2)
+    history = vp.train(model, data, epochs=3, compiled=name == "vpff")
+    found = relative_error(model, data.states("test"), data.states("train"), moving)
+    assert history.test_error == pytest.approx(found, rel=1e-9)
+
+
+def test_the_spread_is_about_the_centre_of_mass(tmp_path):
+    short, long = (
+        TrainingData(vp.generate("toda", tmp_path / f"{steps}.h5", count=10, steps=steps))
+        for steps in (20, 2000)
+    )
+    assert np.std(long.dataset.states("train")) > 3 * np.std(short.dataset.states("train"))
+    assert long.error_scale.spread == pytest.approx(short.error_scale.spread, rel=0.2)
+
+
+def test_the_spread_of_an_angle_is_at_most_that_of_all_angles(tmp_path):
+    ranges = {"distribution": "uniform", "low": [0, 5], "high": [1, 6]}
+    options = {"count": 8, "steps": 500, "initial_conditions": ranges}
+    data = vp.generate("pendulum", tmp_path / "a.h5", **options)
+    momentum = data.states("train")[..., 1].std()
+    expected = math.hypot(momentum, 2 * math.pi / math.sqrt(12))
+    assert TrainingData(data).error_scale.spread == pytest.approx(expected)
+
+
 def test_the_training_error_is_that_of_the_windows_in_use(body, one_step):
     model = one_step()
     options = {"optimizer": "levenberg-marquardt", "batch": 10**6, "compiled": False}  # all windows
     history = vp.train(model, body, epochs=2, **options)
     assert history.best_epoch == 2
-    found = relative_error(model, body.states("train"))
+    found = relative_error(model, body.states("train"), body.states("train"))
     assert history.training_error[-1] == pytest.approx(found, rel=1e-9)
 
 

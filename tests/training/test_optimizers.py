@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 
+from tests.training.conftest import ITERATIVE
 from vpintegrator import models
 from vpintegrator.data import windows
 from vpintegrator.data.pairs import HeldPairs
@@ -96,13 +97,13 @@ def test_conjugate_gradients_against_a_solver():
     torch.testing.assert_close(found, torch.linalg.solve(matrix, right), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", ["auto", *ITERATIVE])
 def test_every_optimizer_learns(body, one_step, name):
     history = train(one_step(), body, optimizer=name, epochs=12, batch=200)
     assert history.best_validation_error < 0.1
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS[1:])
+@pytest.mark.parametrize("name", ITERATIVE)
 def test_resuming_is_equal_to_the_last_bit(body, one_step, name, tmp_path):
     options = {"optimizer": name, "epochs": 8, "batch": 200, "noise": 1e-4, "seed": 3}
     whole = one_step()

@@ -1,5 +1,8 @@
 """The search for functions, degree and depth."""
 
+import json
+import signal
+
 import pytest
 import torch
 
@@ -8,7 +11,8 @@ from vpintegrator import models
 from vpintegrator.data import generate
 from vpintegrator.errors import InputError
 from vpintegrator.models.growth import attention
-from vpintegrator.training import Budget, find_functions
+from vpintegrator.training import Budget, History, find_functions
+from vpintegrator.training import search as searching
 from vpintegrator.training.sizes import count
 
 
@@ -112,6 +116,58 @@ def test_an_interrupt_ends_the_search_with_what_there_is(body):
     assert found.error < 1
 
 
+@pytest.mark.parametrize("stage", ["splitting_of", "larger_ones", "one_step"])
+def test_an_interrupt_between_two_trainings_keeps_the_best_model(body, monkeypatch, stage):
+    def interrupt(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+        return done(*_, **__)
+
+    done = getattr(searching, stage)
+    monkeypatch.setattr(searching, stage, interrupt)
+    found = search(body, 150, sizes={"depth": 1})
+    assert found.ended == found.history.stopped_by == "interrupt"
+    assert found.error < 1e-2
+    assert found.history.test_error < 1e-2
+    assert json.loads(found.model.metadata["training"])
+
+
+def pretended(monkeypatch, errors):
+    """Let training end with errors that are known: a list for each kind of functions."""
+
+    def train(model, data, **options):
+        own = errors[model.arguments.get("functions", "neurons")]
+        error = own.pop(0) if len(own) > 1 else own[0]
+        history = History("levenberg-marquardt", 0, 0, stopped_by="patience")
+        history.add(0.0, error, error)
+        return history
+
+    monkeypatch.setattr(searching, "train", train)
+
+
+@pytest.mark.parametrize(
+    ("neurons", "best"), [([8.4e-3, 4e-3], "polynomial"), ([8.4e-3, 2e-3], "neurons"), ([1.0], "")]
+)
+def test_the_smallest_validation_error_decides(body, monkeypatch, neurons, best):
+    """Neurons that are not far behind are trained on first, and that is said."""
+    pretended(monkeypatch, {"polynomial": [3.1e-3], "neurons": list(neurons)})
+    lines = []
+    found = find_functions(maker(body), body, Budget(None, 150), tell=lines.append, progress=False)
+    assert found.model.arguments.get("functions", "neurons") == (best or "polynomial")
+    assert found.error == min(3.1e-3, *neurons)
+    assert any("trained on beside the polynomials" in line for line in lines) == bool(best)
+
+
+@pytest.mark.parametrize(("error", "kept"), [(2.8e-8, False), (2.5e-8, True)])
+def test_a_larger_model_that_gains_nothing_is_not_kept_and_that_is_said(
+    body, monkeypatch, error, kept
+):
+    pretended(monkeypatch, {"polynomial": [3e-8, error]})
+    lines = []
+    found = find_functions(maker(body), body, Budget(None, 150), tell=lines.append, progress=False)
+    assert found.error == (error if kept else 3e-8)
+    assert any("not a tenth better, so the model before is kept" in line for line in lines) != kept
+
+
 def test_a_degree_that_cannot_be_is_refused(body):
     with pytest.raises(InputError, match="at most 64"):
         search(body, sizes={"degree": 1000})
@@ -150,3 +206,26 @@ def test_a_named_kernel_is_for_the_model_that_begins_as_it(body):
     assert found.model.metadata["kernel"] == "blanes-moan-4"
     with pytest.raises(InputError, match="more layers than depth = 1"):
         search(body, 120, kernel="blanes-moan-4", sizes={"degree": 2, "depth": 1})
+
+
+def shown(history):
+    """A progress of one's own."""
+
+
+@pytest.mark.parametrize("progress", [False, shown])
+def test_models_beside_the_named_kernel_begin_as_they_do_without(body, progress):
+    options = {"kernel": "blanes-moan-4", "progress": progress, "compiled": False}
+    found = find_functions(maker(body), body, Budget(None, 40, 1e-7), **options)
+    assert found.error < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [("yoshida-8", "needs more layers than depth = 4"), ("coordinate-splitting", "not symmetric")],
+)
+def test_a_kernel_that_no_size_fits_is_skipped_and_named(body, kernel, words):
+    lines = []
+    options = {"kernel": kernel, "progress": shown, "compiled": False, "tell": lines.append}
+    found = find_functions(maker(body), body, Budget(None, 60), **options)
+    assert found.error < 1e-5
+    assert [words in line for line in lines].count(True) == 1

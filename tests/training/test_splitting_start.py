@@ -88,6 +88,7 @@ def test_measured_states_are_fitted_by_their_differences(tmp_path):
     data.normalise(model)
     before = data.test_error(model)
     assert begin_as_splitting(model, data).misfit < 1e-2
+    assert model.choices[-1].endswith("of differences of the states")
     assert data.test_error(model) < 0.2 * before
 
 

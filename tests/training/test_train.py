@@ -11,6 +11,7 @@ from vpintegrator import models
 from vpintegrator.data import generate, windows
 from vpintegrator.errors import InputError
 from vpintegrator.training import relative_error, train
+from vpintegrator.training.training_data import TrainingData
 
 from .conftest import weights
 
@@ -47,7 +48,8 @@ def test_the_best_weights_are_kept(body, one_step):
     history = train(model, body, optimizer="adam", epochs=12, learning_rate=0.5, seed=1)
     inputs, targets = map(torch.from_numpy, windows(body.states("validation"), 1))
     assert min(history.validation_error) == history.best_validation_error
-    assert relative_error(model, inputs, targets) == history.best_validation_error
+    scale = TrainingData(body).error_scale
+    assert relative_error(model, inputs, targets, scale=scale) == history.best_validation_error
     assert history.best_epoch == 1 + int(np.argmin(history.validation_error))
 
 
@@ -71,7 +73,8 @@ def test_an_interrupt_keeps_the_best(body, one_step):
     assert history.stopped_by == "interrupt"
     assert len(history.epoch) == 3
     inputs, targets = map(torch.from_numpy, windows(body.states("validation"), 1))
-    assert relative_error(model, inputs, targets) == history.best_validation_error
+    scale = TrainingData(body).error_scale
+    assert relative_error(model, inputs, targets, scale=scale) == history.best_validation_error
 
 
 def test_seconds_end_training(body, one_step):
@@ -116,7 +119,8 @@ def test_the_relative_error_is_what_it_says(body, one_step):
     inputs, targets = map(torch.from_numpy, windows(body.states("test"), 1))
     model = one_step()
     with torch.no_grad():
-        expected = ((model(inputs) - targets).norm() / targets.norm()).item()
+        spread = (targets - targets.mean((0, 1))).norm()
+        expected = ((model(inputs) - targets).norm() / spread).item()
     assert relative_error(model, inputs, targets) == pytest.approx(expected, rel=1e-12)
 
 
@@ -147,10 +151,12 @@ def test_batch_norm_is_judged_as_it_is_rolled_out(body):
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     assert before["core.1.norm.num_batches_tracked"] > 0
     difference = model(inputs) - targets
-    expected = float((difference.detach().square().sum() / targets.square().sum()).sqrt())
+    scale = TrainingData(body).error_scale
+    expected = float(difference.detach().square().sum(-1).mean().sqrt()) / scale.spread
     assert history.best_validation_error == pytest.approx(expected, rel=1e-12)
     model.train()
-    assert relative_error(model, inputs, targets) == pytest.approx(expected, rel=1e-12)
+    found = relative_error(model, inputs, targets, scale=scale)
+    assert found == pytest.approx(expected, rel=1e-12)
     assert model.training
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 

@@ -106,10 +106,10 @@ def read_fractions(text: str) -> list[float]:
     return values
 
 
-def read_numbers(text: str, option: str) -> list[float]:
+def read_numbers(text: str, option: str, kind: Callable[[str], Any] = float) -> list[Any]:
     """Numbers of an option, written with commas between."""
     try:
-        return [float(part) for part in text.split(",")]
+        return [kind(part) for part in text.split(",")]
     except ValueError:
         flag = option.replace("_", "-")
         raise InputError(f"--{flag} {text}: expected numbers with commas between") from None
@@ -118,6 +118,17 @@ def read_numbers(text: str, option: str) -> list[float]:
 overwrite_option = click.option(
     "--overwrite", is_flag=True, help="Replace output that exists already."
 )
+
+
+def columns_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--columns``, which the command receives as a list of titles, or None."""
+    return click.option(
+        "--columns",
+        metavar="TITLE,...",
+        callback=lambda _context, _option, text: text and [t.strip() for t in text.split(",")],
+        help="Columns of the table beside the methods' names, such as 'median RMSE,energy error'; "
+        "docs/numbers.md lists them.  [default: the most telling; all in table.csv]",
+    )(command)
 
 
 class Options:

@@ -70,7 +70,8 @@ ensemble_options = Options(
         metavar="X,Y|ANGLE|none",
         shell_complete=offer(names("none")),
         help="Ensembles: the centre of turns in the plane, or a component that is an angle.  "
-        "[default: the fixed point in the middle]",
+        "[default: a component that is an angle, else an elliptic "
+        "fixed point]",
     ),
 )
 _OWN = {*ensemble_options.names}
@@ -93,7 +94,7 @@ def run_ensemble(
     options: dict[str, Any],
 ) -> None:
     """Follow an ensemble, write its statistics, and say them."""
-    from vpintegrator.files import check_output, safe_name
+    from vpintegrator.files import safe_name
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.rollout import EnsembleMeasures, ensemble
     from vpintegrator.shard_folder import folder_of
@@ -116,7 +117,6 @@ def run_ensemble(
     if "time" in options:
         steps = max(round(options["time"] / flow.step), 1)
     path = output or Path(f"{safe_name(system.name, 'model')}-ensemble.h5")
-    check_output(path, overwrite)
     states = _states(initial, options["ensemble"], system) if initial else options["ensemble"]
     terminate_as_interrupt()
     try:
@@ -147,7 +147,7 @@ def run_ensemble(
             soft_wrap=True,
         )
         raise SystemExit(130) from None
-    _say(found)
+    _say(found, options.get("rotation", "auto"))
     console().print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
     write_json(lambda: {"output": path, "table": found.table()})
 
@@ -218,8 +218,8 @@ def _states(texts: tuple[str, ...], count: int, system: System) -> np.ndarray:
     return states
 
 
-def _say(found: EnsembleStatistics) -> None:
-    """What became of the trajectories."""
+def _say(found: EnsembleStatistics, rotation: str) -> None:
+    """What became of the trajectories, and their turns as they were asked for."""
     out, row = console(), found.table()[0]
     count, steps = row["trajectories"], row["steps"]
     out.print(
@@ -236,9 +236,19 @@ def _say(found: EnsembleStatistics) -> None:
         )
     else:
         out.print(f"none left ({found.plan.escape.words})", soft_wrap=True)
+    if found.domain_words:
+        out.print(found.domain_words, soft_wrap=True)
     if found.rotation is not None and gone < count:
         out.print(
-            f"turns per step from {row['rotation_from']:.6g} to {row['rotation_to']:.6g}; the "
-            f"halves of {row['regular']:.2%} of all agree within 1e-6",
+            f"turns per step {found.plan.centre_words}: from {row['rotation_from']:.6g} to "
+            f"{row['rotation_to']:.6g}; {row['regular']:.2%} of all are regular, their halves "
+            f"agree within {row['tolerance']:.1e}, the tolerance of {steps:,} steps; "
+            f"{found.length_words}",
+            soft_wrap=True,
+        )
+    elif found.rotation is None and rotation == "auto" and not found.plan.is_canonical:
+        out.print(
+            f"no turns: ({', '.join(found.plan.names)}) is no coordinate with its momentum; "
+            "--rotation takes a point, for turns of the projection, or an angle",
             soft_wrap=True,
         )

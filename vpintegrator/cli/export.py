@@ -105,18 +105,19 @@ def main(
 
     \b
     Examples:
-      vp-export rigid-body-vpff.safetensors -o step.c
+      vp-export rigid-body-vpgf.safetensors -o step.c
       vp-export family.safetensors --step 0.1 -p I1=2.2 --name body
       vp-export rigid-body-vpt.safetensors --to onnx
     """
-    from vpintegrator.export.exporting import SUFFIXES, export
-    from vpintegrator.files import check_output, safe_name
+    from vpintegrator.export.exporting import SUFFIXES, check_for_c, export
+    from vpintegrator.files import safe_name
 
-    path = output or Path(f"{safe_name(model.stem, 'model')}{SUFFIXES[to]}")
-    check_output(path, options["overwrite"])
+    given = read_parameters(parameters)
+    check_for_c(to, options["name"], any(options[name] for name in ("jacobian", "many", "header")))
     from vpintegrator.models import load
 
-    chosen = _one_of(load(model), step, read_parameters(parameters))
+    chosen = _one_of(load(model), step, given)
+    path = output or Path(f"{safe_name(model.stem, 'model')}{SUFFIXES[to]}")
     written = export(chosen, path, to, **options)
     _say(written, chosen, options)
     write_json(

@@ -159,8 +159,8 @@ def generate_dataset(
     returns = "section" in options or isinstance(options.get("step"), str)
     name = "dataset" if as_text else Path(source).stem
     path = output or Path(f"{name}-map.h5" if returns else f"{name}.h5")
-    check_output(path, overwrite or run["resume"])
     recipe = _recipe(source, parameters, options)
+    check_output(path, overwrite or run["resume"])
     report_generated(_generate_with_progress(recipe, path, overwrite=overwrite, **run))
 
 

@@ -23,25 +23,16 @@ _COMPONENTS = 12  # listed one by one
 
 def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
     """Print what is in a file and, for a dataset, draw a preview beside it."""
-    kind = _kind(path)
+    from vpintegrator.reading import check_kind, kind_of
+
+    check_kind(path, "dataset", "rollout", "model")
+    kind = kind_of(path) or "model"
     if kind == "dataset":
         _inspect_dataset(path, figure, overwrite)
         return
     if figure is not None:
         raise InputError(f"a preview is drawn of a dataset, not of a {kind}; leave out --output")
     (_inspect_rollout if kind == "rollout" else _inspect_model)(path)
-
-
-def _kind(path: Path) -> str:
-    import h5py
-
-    from vpintegrator.reading import StoredGroup, open_any
-    from vpintegrator.rollout.file_writing import FORMAT as ROLLOUT
-
-    if path.is_file() and not h5py.is_hdf5(path):
-        return "model"
-    with open_any(path, "a dataset, a rollout or a model") as file:
-        return "rollout" if StoredGroup(file, path).text("format", None) == ROLLOUT else "dataset"
 
 
 def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
@@ -108,6 +99,7 @@ def _system(system: Any) -> str:
 
 def _origin(dataset: Dataset) -> None:
     """Where the states come from, and how accurate they are."""
+    from vpintegrator.data.inspection import accuracy_text
     from vpintegrator.toml import read_toml
 
     attributes, accuracy = dataset.attributes, dataset.accuracy
@@ -130,8 +122,7 @@ def _origin(dataset: Dataset) -> None:
     if "estimated_error" in accuracy:
         say(
             "accuracy",
-            f"error about {_short(accuracy['estimated_error'], '.1e')} "
-            f"({accuracy.get('sample', '?')} trajectories integrated again, more tightly)",
+            accuracy_text(_short(accuracy["estimated_error"], ".1e"), accuracy),
         )
     for key in ("split", "stratified", "initial_conditions", "observation", "vary"):
         if isinstance(recipe.get(key), dict):
@@ -252,6 +243,7 @@ def _inspect_model(path: Path) -> None:
         ("step", "step"),
         ("dataset", "dataset"),
         ("kernel", "trained from"),
+        ("orbits", "orbits"),
     )
     if "system" in metadata and "[return_map]" in metadata["system"]:
         system = find_system({model.name: model}, None)
@@ -273,7 +265,7 @@ def _inspect_model(path: Path) -> None:
     told = [
         f"{key.replace('_', ' ')} {value:.3g}" if isinstance(value, float) else f"{key} {value}"
         for key, value in training.items()
-        if not isinstance(value, list | dict)
+        if not isinstance(value, list | dict) and value != ""
     ]
     if told:
         say("training", ", ".join(told).replace("_", " "))

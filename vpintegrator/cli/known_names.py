@@ -73,6 +73,8 @@ MODEL_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "vpff": {**_TRIANGULAR, **_COUPLINGS},
     "vpmt": {"attention_width": (), **_COUPLINGS, "stiefel": _TRUTH},
     "spff": _SYMPLECTIC,
+    "sgf": {},
+    "vpgf": {},
     "spt": {**_SYMPLECTIC, "attention": ("rotations", "softmax", "linear")},
     "transformer": {
         "blocks": (),

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from vpintegrator.cli.common import (
     SETTINGS,
+    columns_option,
     console,
     overwrite_option,
     plain_errors,
     progress_bar,
+    read_numbers,
     version_option,
 )
 from vpintegrator.cli.completion import files, folders, names, offer
 from vpintegrator.cli.output import output_options, write_json
-
-if TYPE_CHECKING:
-    from vpintegrator.rollout import EnsembleStatistics, Report, Survey
 
 
 @click.command(context_settings=SETTINGS)
@@ -66,6 +65,13 @@ if TYPE_CHECKING:
     shell_complete=offer(files(".h5")),
     help="Another ensemble of the same plane, drawn beside; repeat for several.",
 )
+@click.option(
+    "--orbits",
+    metavar="NUMBER,...",
+    help="Orbits that the overview shows of every method.  [default: the median and the worst of "
+    "the first model]",
+)
+@columns_option
 @overwrite_option
 @output_options
 @version_option
@@ -77,6 +83,8 @@ def main(
     style: str,
     width: str | None,
     beside: tuple[Path, ...],
+    orbits: str | None,
+    columns: list[str] | None,
     overwrite: bool,
 ) -> None:
     """Draw the figures, tables and captions of a rollout: no method runs again.
@@ -91,18 +99,14 @@ def main(
       vp-plot rigid-body-rollout.h5 -o slides/ --style dark --format png
       vp-plot rigid-body-rollout.h5 -o paper/ --format pgf --width column
       vp-plot rigid-body-vpt.safetensors -o training/
+      vp-plot rigid-body-rollout.h5 --orbits 2,5
+      vp-plot rigid-body-rollout.h5 --columns 'median RMSE,energy error,order'
       vp-plot learned-ensemble.h5 --beside exact-ensemble.h5
     """
     from vpintegrator.plotting import draw
-    from vpintegrator.rollout import open_ensemble, open_rollout, open_survey
-    from vpintegrator.rollout.ensembles import is_ensemble
-    from vpintegrator.rollout.survey import is_survey
+    from vpintegrator.plotting.draw import open_drawn
 
-    def opened(path: Path) -> Report | Survey | EnsembleStatistics:
-        if is_ensemble(path):
-            return open_ensemble(path)
-        return open_survey(path) if is_survey(path) else open_rollout(path)
-
+    chosen = [] if orbits is None else read_numbers(orbits, "orbits", int)
     with progress_bar() as bar:
         task = bar.add_task("figures", total=None)
         paths = draw(
@@ -113,6 +117,8 @@ def main(
             style=style,
             width=width,
             beside=beside,
+            columns=columns,
+            orbits=chosen,
             progress=lambda name, done, total: bar.update(
                 task, description=name or "figures", completed=done, total=total
             ),
@@ -120,12 +126,12 @@ def main(
     out = console()
     for path in paths:
         out.print(path, soft_wrap=True)
-    write_json(
-        lambda: (
-            {"files": paths}
-            | ({} if file.suffix == ".safetensors" else {"table": opened(file).table()})
-        )
-    )
+
+    def results() -> dict[str, Any]:
+        source = open_drawn(file)
+        return {"files": paths} | ({} if isinstance(source, Path) else {"table": source.table()})
+
+    write_json(results)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vpintegrator.cli.common import say, say_title
 from vpintegrator.cli.output import write_json
 from vpintegrator.cli.results import dataset_results
+from vpintegrator.data.inspection import accuracy_text
 from vpintegrator.toml import read_toml
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ def report_generated(dataset: Dataset) -> None:
         "accuracy",
         "iterated by formula: exact but for rounding"
         if error is None
-        else f"error about {error:.1e} "
-        f"({dataset.accuracy['sample']} trajectories integrated again, more tightly)",
+        else accuracy_text(f"{error:.1e}", dataset.accuracy),
     )
     drift = ", ".join(
         f"{k.replace('_', ' ')} {v:.1e}" for k, v in dataset.accuracy["invariant_drift"].items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 
 from vpintegrator.cli.common import (
     SETTINGS,
+    columns_option,
     compiled_option,
     console,
     device_option,
@@ -176,6 +178,7 @@ _TIME = 120.0  # how long to run where nothing says it
     is_flag=True,
     help="List the classical methods, with order and structure; with --system, those that apply.",
 )
+@columns_option
 @ensemble_options
 @output_options
 @version_option
@@ -227,10 +230,9 @@ def main(
     options = {name: value for name, value in options.items() if value is not None}
     steps = read_steps(step)
     _check(models, given, parameters, initial, options)
-    if output is not None:
-        from vpintegrator.files import check_output
-
-        check_output(output, overwrite)
+    _check_methods([*(_methods(against) or ()), options["first_window"]])
+    if initial and "ensemble" not in options:
+        options["initial"] = _numbers(initial)
     loaded = _load_models(models, options)
     asked = conditions_asked(loaded, steps, other)
     if any(len(values) > 1 for values in asked.values()):
@@ -245,15 +247,13 @@ def main(
         methods = _methods(against)
         run_ensemble(loaded, given, methods, initial, output, overwrite, resume, options)
         return
-    refuse_ensemble_options(options)
-    _compare(loaded, given, against, initial, output, overwrite, resume, options)
+    _compare(loaded, given, against, output, overwrite, resume, options)
 
 
 def _compare(
     models: dict[str, Integrator],
     given: System | None,
     against: str | None,
-    initial: tuple[str, ...],
     output: Path | None,
     overwrite: bool,
     resume: bool,
@@ -261,10 +261,11 @@ def _compare(
 ) -> None:
     """Let all run, write what was measured, and say it."""
     from vpintegrator.cli.results import rollout_results
-    from vpintegrator.files import check_output, safe_name
+    from vpintegrator.files import check_output_last, safe_name
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
+    from vpintegrator.rollout.compare import prepare_comparison
     from vpintegrator.rollout.recording import is_recorded
     from vpintegrator.rollout.start import check_agreement
 
@@ -272,8 +273,10 @@ def _compare(
         check_agreement(models, given)
     name = given.name if given else next(iter(models.values())).metadata.get("system_name", "model")
     path = output or Path(f"{safe_name(name, 'model')}-rollout.h5")
-    check_output(path, overwrite)
-    options |= _start(initial, models, given, options)
+    options |= _start(models, given, options)
+    methods, columns = _methods(against), options.pop("columns", None)
+    asked = {name: value for name, value in options.items() if name != "compiled"}
+    check_output_last(path, overwrite, lambda: prepare_comparison(models or None, methods, **asked))
     checkpoint = path.with_name(f"{path.name}.checkpoint")
     note = ""
     if resume and not is_recorded(checkpoint):
@@ -283,7 +286,7 @@ def _compare(
         with _bars(note) as show:
             report = compare(
                 models or None,
-                against=_methods(against),
+                against=methods,
                 checkpoint=checkpoint,
                 resume=resume,
                 progress=show,
@@ -295,7 +298,11 @@ def _compare(
         console().print("interrupted, nothing is lost: the same command with --resume goes on")
         raise SystemExit(130) from None
     out = console()
-    out.print(terminal_table(report, width_of(out)))
+    try:
+        out.print(terminal_table(report, width_of(out), columns))
+    except InputError as error:  # which columns there are is known when all has been measured
+        warnings.warn(f"--columns: {error}", stacklevel=2)
+        out.print(terminal_table(report, width_of(out)))
     _remarks(report, against)
     out.print(f"written to {path}; draw it with: vp-plot {path}", soft_wrap=True)
     write_json(lambda: {"output": path, **rollout_results(report)})
@@ -320,6 +327,17 @@ def _check(
         raise InputError("give initial states by one of --initial, --dataset and --trajectories")
     if initial and options.get("reference") == "dataset":
         raise InputError("--reference dataset starts from the dataset; leave out --initial")
+    if "ensemble" not in options:
+        refuse_ensemble_options(options)
+
+
+def _check_methods(named: list[str]) -> None:
+    """Whether there are the methods that are named, before any file is opened."""
+    from vpintegrator.rollout import find_method
+
+    for name in named:
+        if name not in ("all", "reference"):
+            find_method(name.partition("@")[0])
 
 
 def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, Integrator]:
@@ -360,7 +378,6 @@ def _with_bodies(
 
 
 def _start(
-    states: tuple[str, ...],
     models: dict[str, Integrator],
     given: System | None,
     options: dict[str, Any],
@@ -371,9 +388,10 @@ def _start(
 
     system = find_system(models, given)
     found: dict[str, Any] = {"system": system}
-    if states:
-        found["initial"] = _numbers(states)
-    elif options.get("reference", "dataset" if system.is_measured else "") == "dataset":
+    if (
+        "initial" not in options
+        and options.get("reference", "dataset" if system.is_measured else "") == "dataset"
+    ):
         found["reference"] = "dataset"
         if "dataset" not in options:
             found["dataset"] = recorded = recorded_dataset(models)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from vpintegrator.cli import training_report
 from vpintegrator.cli.architecture import flag
 from vpintegrator.cli.common import console
 from vpintegrator.errors import InputError
-from vpintegrator.files import safe_name
+from vpintegrator.files import check_output, safe_name
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -49,6 +50,10 @@ class Candidate:
         The model itself; None until its arguments are chosen, or found by a search.
     normalise
         Whether training sets its normalisation.
+    solved
+        The untrained generating function of a degree, where it may be taken instead.
+    written
+        Where the model has been written, if that is another place than it was to go to.
     """
 
     architecture: type[Integrator]
@@ -57,10 +62,20 @@ class Candidate:
     dtype: str = ""
     network: Integrator | None = None
     normalise: bool = True
+    solved: Make | None = None
+    written: Path | None = None
 
     def path(self, data: Dataset) -> Path:
         """Where the model goes if no other place is given."""
-        return Path(f"{safe_name(data.system.name)}-{self.architecture.name}.safetensors")
+        return self._path_of(data, self.architecture.name)
+
+    def check_other_paths(self, data: Dataset, overwrite: bool) -> None:
+        """Refuse to overwrite the file of a generating function, if one may be taken instead."""
+        for name in ("sgf", "vpgf") if self.solved is not None else ():
+            check_output(self._path_of(data, name), overwrite)
+
+    def _path_of(self, data: Dataset, name: str) -> Path:
+        return Path(f"{safe_name(data.system.name)}-{name}.safetensors")
 
     def choose(self, training: dict[str, Any], checkpoint: Path | None) -> None:
         """Choose functions, degree and depth, if nothing is to be searched for.
@@ -81,13 +96,21 @@ class Candidate:
             self.arguments, searching = chosen_functions(
                 self.architecture, self.arguments, training, self.dtype, checkpoint, self.make
             )
+            if self.architecture.linear_in_parameters:
+                searching = "degree" not in self.arguments and checkpoint is None
+            if training["epochs"] is not None or checkpoint is not None or not searching:
+                self.solved = None
             self.network = None if searching else self.make(self.arguments)
             if self.network is not None and checkpoint is not None:
                 _rest_as_before(self.network, checkpoint)
 
     def announce(self, data: Dataset) -> None:
         """Say what is trained."""
-        if self.network is None:
+        if self.network is None and self.architecture.linear_in_parameters:
+            console().print(
+                f"{self.architecture.name}: the degree is searched for; --degree fixes it"
+            )
+        elif self.network is None:
             console().print(f"{self.architecture.name}: {_SEARCHING}", soft_wrap=True)
         else:
             training_report.announce(self.network, data)
@@ -97,44 +120,106 @@ class Candidate:
     ) -> tuple[Integrator, History]:
         """The model, searched for if it is not known, when it is trained, and how that went."""
         from vpintegrator.training import train
+
+        if self.network is None:
+            found = self._found(data, training, show)
+            history = self._train_found(found, data, training, files, show)
+            return found.model, history
+        options = training | files | {"normalise": self.normalise, "progress": show or False}
+        return self.network, train(self.network, data, **options)
+
+    def _train_found(
+        self,
+        found: Found,
+        data: Dataset,
+        training: dict[str, Any],
+        files: dict[str, Any],
+        show: Show | None,
+    ) -> History:
+        """Train what a search found; write it as it is where an interrupt leaves no time."""
+        from vpintegrator.training import train
         from vpintegrator.training.output import save_somewhere
 
-        network = self.network
-        if network is None:
-            found = self._found(data, training, show)
-            network = found.model
+        network, budget = found.model, _budget(training)
+        if found.complete:
             training_report.announce(network, data)
-            if found.ended == "interrupt":
-                if math.isfinite(found.error):
-                    save_somewhere(network, files["output"], files["overwrite"])
-                return network, found.history
-            budget = _budget(training)
-            left = found.left(budget)
-            training = training | {
-                "seconds": left.seconds,
-                "epochs": left.epochs,
-                "patience": training["patience"] or _PATIENCE,
-                "batch": training["batch"] or found.history.windows or None,
-            }
-            show = _shown_from(budget.share(found.epochs, found.seconds), show)
-        options = training | files | {"normalise": self.normalise, "progress": show or False}
-        return network, train(network, data, **options)
+            self._write(found, data, files)
+            return found.history
+        searched, left = network.metadata["training"], found.left(budget)
+        training = training | {
+            "seconds": left.seconds,
+            "epochs": left.epochs,
+            "patience": training["patience"] or _PATIENCE,
+            "batch": training["batch"] or found.history.windows or None,
+        }
+        show = _shown_from(budget.share(found.epochs, found.seconds), show)
+        try:
+            training_report.announce(network, data)
+            if found.ended != "interrupt":
+                history = train(network, data, **training, **files, progress=show or False)
+                if found.rival is not None and found.rival.error < history.best_validation_error:
+                    return self._take_rival(found, history, data, files)
+                if math.isfinite(history.best_validation_error):
+                    return history
+        except KeyboardInterrupt:
+            if network.metadata["training"] != searched:  # it came when the model was written
+                raise
+        if math.isfinite(found.error):
+            save_somewhere(network, files["output"], files["overwrite"])
+        if found.history.warning:
+            warnings.warn(found.history.warning, stacklevel=2)
+        return replace(found.history, stopped_by="interrupt")
+
+    def _take_rival(
+        self, found: Found, history: History, data: Dataset, files: dict[str, Any]
+    ) -> History:
+        """Write the generating function, which errs less than the couplings that were trained."""
+        rival = found.rival
+        assert rival is not None
+        console().print(
+            f"  the generating function is taken: it errs by {rival.error:.1e}, the couplings by "
+            f"{history.best_validation_error:.1e}",
+            soft_wrap=True,
+        )
+        found.model = rival.model
+        self._write(rival, data, files | {"overwrite": True})
+        return rival.history
+
+    def _write(self, found: Found, data: Dataset, files: dict[str, Any]) -> None:
+        """Write a model that nothing is left to train of, under a name that says what it is."""
+        from vpintegrator.training.output import save_somewhere
+
+        if found.history.warning:
+            warnings.warn(found.history.warning, stacklevel=4)
+        path = files["output"]
+        if path == self.path(data):
+            path = self._path_of(data, found.model.name)
+        save_somewhere(found.model, path, files["overwrite"])
+        self.written = path
 
     def _found(self, data: Dataset, training: dict[str, Any], show: Show | None) -> Found:
         """What a search ends with; its model remembers what was tried."""
-        from vpintegrator.training import find_functions
+        from vpintegrator.training import find_functions, find_generating_function, find_model
 
-        make, arguments = self.make, self.arguments
+        make, arguments, budget = self.make, self.arguments, _budget(training)
         assert make is not None
-        found = find_functions(
-            lambda more: make(arguments | more),
-            data,
-            _budget(training),
-            sizes={name: arguments[name] for name in _SIZES[1:] if name in arguments},
-            tell=lambda line: console().print(f"  {line}", soft_wrap=True, markup=False),
-            progress=show,
-            **{name: value for name, value in training.items() if name not in _OF_THE_END},
-        )
+
+        def tell(line: str) -> None:
+            console().print(f"  {line}", soft_wrap=True, markup=False)
+
+        def made(more: dict[str, Any]) -> Integrator:
+            return make(arguments | more)
+
+        given = {name: value for name, value in training.items() if name not in _OF_THE_END}
+        given |= {"tell": tell, "progress": show}
+        if self.architecture.linear_in_parameters:
+            given = {name: given[name] for name in ("tell", "progress", "seed")}
+            return find_generating_function(made, data, budget, **given)
+        given["sizes"] = {name: arguments[name] for name in _SIZES[1:] if name in arguments}
+        if self.solved is not None:
+            found = find_model(self.solved, made, data, budget, **given)
+        else:
+            found = find_functions(made, data, budget, **given)
         found.model.metadata["search"] = json.dumps(found.tried)
         return found
 

@@ -76,9 +76,9 @@ def run_survey(
     options: Mapping[str, Any],
 ) -> None:
     """Compare a family with classical methods at all combinations of conditions, and say it."""
-    from vpintegrator.files import check_output, safe_name
+    from vpintegrator.files import check_output_last, safe_name
     from vpintegrator.interrupts import terminate_as_interrupt
-    from vpintegrator.rollout import survey
+    from vpintegrator.rollout.survey import check_survey, survey
 
     if len(models) > 1:
         raise InputError("several values of a condition are for one family at a time")
@@ -88,7 +88,9 @@ def run_survey(
         raise InputError(f"{flags}: not for several values of a condition; ask for one at a time")
     ((name, model),) = models.items()
     path = output or Path(f"{safe_name(model.metadata.get('system_name', name))}-survey.h5")
-    check_output(path, overwrite)
+    given = {n: options[n] for n in _OF_SURVEYS if n in options}
+    start = {n: value for n, value in given.items() if n != "compiled"}
+    check_output_last(path, overwrite, lambda: check_survey(model, against, asked, **start))
     terminate_as_interrupt()
     with progress_bar() as bar:
         task = bar.add_task("conditions", total=None)
@@ -96,7 +98,6 @@ def run_survey(
         def show(words: str, done: int, total: int) -> None:
             bar.update(task, description=words or "conditions", completed=done, total=total)
 
-        given = {n: options[n] for n in _OF_SURVEYS if n in options}
         found = survey(model, against, conditions=asked, progress=show, **given)
     found.save(path, overwrite)
     out = console()

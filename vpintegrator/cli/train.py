@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,16 +41,20 @@ from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.optimizer_names import CLASSES, OPTIMIZERS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
-    from vpintegrator.training import History
+    from vpintegrator.training import History, OrbitFit
     from vpintegrator.training.progress import Show
 
 
 _ARGUMENTS = "vpintegrator.arguments"
+_MOST_COMPONENTS = 5  # that move; polynomials of more have too many terms
 _FURTHER = 0.5  # of the budget, beside it
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _DEFAULT = ParameterSource.DEFAULT
+_ABOUT_MODEL = ("model", "dtype", "reversible", "symmetries", "chart", *FLAGS)
 
 
 class _Command(click.Command):
@@ -83,7 +88,7 @@ class _Command(click.Command):
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Model file to write.  [default: SYSTEM-MODEL.safetensors]",
+    help="Model file to write.  [default: SYSTEM-MODEL.safetensors, with the model that is taken]",
 )
 @overwrite_option
 @click.option(
@@ -94,7 +99,10 @@ class _Command(click.Command):
     help="Architecture, see below. auto is what the system's structure admits: spff, a symplectic "
     "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
     "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
-    "changes volumes.",
+    f"changes volumes. Of complete states of at most {_MOST_COMPONENTS} moving components auto "
+    "first solves for a generating function, sgf or vpgf, and takes spff or vpff instead where "
+    "their error is below 1e-12 or at most ten times as large; where the generating function errs "
+    "by more than 1e-8, they get the rest of the budget, and the better model is written.",
 )
 @click.option(
     "--start",
@@ -252,9 +260,10 @@ def main(
     """Train a neural integrator on the trajectories of a dataset.
 
     Ctrl-C (or SIGTERM) ends the training and keeps the best model found so far; OUTPUT.checkpoint
-    then holds the rest, for --resume; a search by --functions auto leaves its best model alone, to
-    go on from with --start. Use the same options with --resume; only the budget and what
-    changes results by rounding at most (--threads, --device, --compiled) may be others.
+    then holds the rest, for --resume; a search by --functions auto leaves its best model alone,
+    at whatever stage it is interrupted, to go on from with --start. Use the same options with
+    --resume; only the budget and what changes results by rounding at most (--threads, --device,
+    --compiled) may be others.
 
     On several processes: torchrun --nproc-per-node N -m vpintegrator.cli.train DATASET.h5 ...
 
@@ -275,12 +284,13 @@ def main(
         raise InputError("name the dataset to train on; vp-gen makes one")
     from vpintegrator.cli.results import model_results
     from vpintegrator.data import ExtendedDataset, open_dataset
-    from vpintegrator.devices import check_device
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.training import processes
     from vpintegrator.training.progress import training_bar
 
     terminate_as_interrupt()
+    given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
+    _check_arguments(start, given, options)
     data = open_dataset(dataset)
     if data.is_family:
         data = ExtendedDataset(data)
@@ -288,13 +298,14 @@ def main(
         from vpintegrator.training import AdaptiveData
 
         AdaptiveData(data)  # a mistake is told before the training
-    given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
-    candidate = _started(start, given, options) if start else _untrained(data, options)
+    candidate = _started(start, options) if start else _untrained(data, options)
     path = output or candidate.path(data)
     checkpoint = path.with_name(f"{path.name}.checkpoint")
-    goes_on = _goes_on(path, checkpoint, overwrite, resume)
+    goes_on = resume and checkpoint.exists()
     candidate.choose(options, checkpoint if goes_on else None)
-    options["device"] = processes.start(check_device(options["device"], "--device"))
+    _check_files(path, checkpoint, overwrite or goes_on, resume)
+    candidate.check_other_paths(data, overwrite or output is not None)
+    options["device"] = processes.start(options["device"])
     first = processes.rank() == 0
     if first:
         candidate.announce(data)
@@ -310,12 +321,10 @@ def main(
             network, history = candidate.train(data, options, files, show if first else None)
     except KeyboardInterrupt:  # before training began, or in the moment of its end
         _leave_interrupted(f"{path} is written" if _mark(path) != before else "nothing is written")
+    path = candidate.written or path
     nothing = not history.epochs and math.isinf(history.best_validation_error)
-    if first and adaptive is not None and not nothing and history.stopped_by != "interrupt":
-        with training_bar(quiet=is_asked("quiet")) as show:
-            history = _train_where_wrong(network, data, adaptive, options, path, show)
-    if first and orbits is not None and not nothing and history.stopped_by != "interrupt":
-        _fit_orbits(network, data, orbits, options, path)
+    if first and not nothing:
+        history = _trained_on(network, data, history, adaptive, orbits, options, path)
     if first and not nothing:
         training_report.report(history, path, checkpoint)
         results = {**model_results(network), "history": history.summary()}
@@ -349,7 +358,37 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
     def make(arguments: dict[str, Any]) -> Integrator:
         return build(data.system, name, **fixed, **arguments)
 
-    return Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
+    candidate = Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
+    if name == "auto" and not {*given} - {"functions"} and _is_linear(data, options, dtype):
+        candidate.solved = _generating_function(data, fixed)
+    return candidate
+
+
+def _is_linear(data: Dataset, options: dict[str, Any], dtype: str) -> bool:
+    """Whether what is asked for is the least-squares problem of a generating function."""
+    system = data.system
+    moving = data.dim - (0 if system.family is None else len(system.family.coefficients))
+    plain = {"optimizer": "auto", "loss": "mean-square", "horizon": 1, "noise": 0.0}
+    return (
+        dtype == "float64"
+        and not data.is_observed
+        and data.is_complete
+        and 2 <= moving <= _MOST_COMPONENTS
+        and (system.divergence_free or system.is_measured)
+        and all(options[key] == value for key, value in plain.items())
+    )
+
+
+def _generating_function(data: Dataset, fixed: dict[str, Any]) -> Callable[..., Integrator]:
+    """Make the generating function that suits a system."""
+    from vpintegrator.models.untrained import build, suited
+
+    name = "sgf" if suited(data.system, None, fixed["chart"]) == "spff" else "vpgf"
+
+    def make(arguments: dict[str, Any]) -> Integrator:
+        return build(data.system, name, **fixed, **arguments)
+
+    return make
 
 
 def _usable_chart(data: Dataset, asked: bool | None) -> bool | None:
@@ -366,20 +405,13 @@ def _usable_chart(data: Dataset, asked: bool | None) -> bool | None:
     return None if known else False
 
 
-def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate:
+def _started(path: Path, options: dict[str, Any]) -> Candidate:
     """A trained model to go on from, which remembers what it came from."""
     from vpintegrator.models import load
     from vpintegrator.models.growth import rest_attention
     from vpintegrator.models.one_step import one_step
 
-    about_it = ("model", "dtype", "reversible", "symmetries", "chart", *FLAGS)
-    refused = [flag(name) for name in about_it if name in given]
-    refused += [f"--option {entry}" for entry in options["extra"]]
-    if refused:
-        raise InputError(
-            f"--start takes the model and its sizes from {path}; leave out {', '.join(refused)}"
-        )
-    for name in (*about_it, "extra"):
+    for name in (*_ABOUT_MODEL, "extra"):
         del options[name]
     model = load(path)
     if one_step(model) is not None:  # what rests goes on resting
@@ -387,6 +419,31 @@ def _started(path: Path, given: list[str], options: dict[str, Any]) -> Candidate
     model.metadata["start"] = path.name
     model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
     return Candidate(type(model), network=model, normalise=False)
+
+
+def _trained_on(
+    network: Integrator,
+    data: Dataset,
+    history: History,
+    adaptive: int | None,
+    orbits: int | None,
+    options: dict[str, Any],
+    path: Path,
+) -> History:
+    """Train a model on by what is asked for beside; an interrupt leaves it as it was written."""
+    from vpintegrator.training.progress import training_bar
+
+    try:
+        if adaptive is not None and history.stopped_by != "interrupt":
+            with training_bar(quiet=is_asked("quiet")) as show:
+                history = _train_where_wrong(network, data, adaptive, options, path, show)
+        if orbits is not None and history.stopped_by != "interrupt":
+            fit = _fit_orbits(network, data, orbits, options, path)
+            error, test_error = fit.validation_error, fit.test_error
+            history = replace(history, best_validation_error=error, test_error=test_error)
+    except KeyboardInterrupt:
+        return replace(history, stopped_by="interrupt")
+    return history
 
 
 def _train_where_wrong(
@@ -417,7 +474,7 @@ def _train_where_wrong(
 
 def _fit_orbits(
     network: Integrator, data: Dataset, length: int, options: dict[str, Any], path: Path
-) -> None:
+) -> OrbitFit:
     """Fit a trained model to stretches of orbits, and write it again."""
     from vpintegrator.models import save
     from vpintegrator.training import Budget, fit_orbits
@@ -438,18 +495,36 @@ def _fit_orbits(
         f"{train:.2g} standard deviations off, {validation:.2g} in the validation group",
         soft_wrap=True,
     )
+    return fit
 
 
-def _goes_on(path: Path, checkpoint: Path, overwrite: bool, resume: bool) -> bool:
-    """Whether there is a checkpoint to go on from; refuse to overwrite what is not to be lost."""
-    goes_on = resume and checkpoint.exists()
-    check_output(path, overwrite or goes_on)
+def _check_arguments(start: Path | None, given: list[str], options: dict[str, Any]) -> None:
+    """Refuse what is wrong whatever the dataset is, before any file is opened."""
+    from vpintegrator.devices import check_device
+    from vpintegrator.training import Budget, Execution, Files, Method, Objective
+
+    refused = [flag(name) for name in _ABOUT_MODEL if name in given]
+    refused += [f"--option {entry}" for entry in options["extra"]]
+    if start is not None and refused:
+        raise InputError(
+            f"--start takes the model and its sizes from {start}; leave out {', '.join(refused)}"
+        )
+    if options["model"] != "auto":
+        architecture = ARCHITECTURES.find(options["model"])
+        read_options(architecture, {name: options[name] for name in FLAGS}, options["extra"])
+    check_device(options["device"], "--device")
+    for group in (Method, Budget, Objective, Execution, Files):
+        group(**{f.name: options[f.name] for f in fields(group) if f.name in options})
+
+
+def _check_files(path: Path, checkpoint: Path, overwrite: bool, resume: bool) -> None:
+    """Refuse to overwrite what is not to be lost."""
+    check_output(path, overwrite)
     if checkpoint.exists() and not (resume or overwrite):
         raise InputError(
             f"{checkpoint} holds a training that was not finished; go on with --resume, or begin "
             "anew with --overwrite"
         )
-    return goes_on
 
 
 def _leave_interrupted(what: str) -> NoReturn:

@@ -1,7 +1,9 @@
 """Training: second- and first-order optimisation in double precision, on one process or many."""
 
 from vpintegrator.training.adaptive_sampling import AdaptiveData, train_where_wrong
+from vpintegrator.training.automatic import find_model
 from vpintegrator.training.compilation import Execution
+from vpintegrator.training.degree_selection import find_generating_function
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.objective import LOSSES, Objective
 from vpintegrator.training.optimizers import OPTIMIZERS, Method
@@ -24,6 +26,8 @@ __all__ = [
     "Objective",
     "OrbitFit",
     "find_functions",
+    "find_generating_function",
+    "find_model",
     "fit_orbits",
     "relative_error",
     "train",

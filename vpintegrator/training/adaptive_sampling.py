@@ -13,7 +13,7 @@ import torch
 
 from vpintegrator.argument_values import whole_number
 from vpintegrator.data import Dataset
-from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
+from vpintegrator.data.pairs import HeldPairs, Pairs
 from vpintegrator.dynamics import System, solve
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -103,7 +103,7 @@ class AdaptiveData(TrainingData):
         found = [(self.inputs, self.targets)]
         for group in ("train", "validation"):
             pairs = super()._pairs(group, model)
-            x, y = _some(pairs)
+            x, y = pairs.evenly(_MOST)
             found.append((x[:, -1].double().numpy(force=True), y[:, -1].double().numpy(force=True)))
         inputs, targets = zip(*found, strict=True)
         return np.concatenate(inputs), np.concatenate(targets)
@@ -113,7 +113,7 @@ class AdaptiveData(TrainingData):
         if group != "train" or not len(self.inputs):
             return pairs
         more = (torch.from_numpy(s)[:, None].to(model.scale) for s in (self.inputs, self.targets))
-        both = zip(_some(pairs), more, strict=True)
+        both = zip(pairs.evenly(_MOST), more, strict=True)
         return HeldPairs.of_tensors(*(torch.cat(states) for states in both))
 
 
@@ -186,14 +186,10 @@ def train_where_wrong(
             seed=seed,
             progress=progress,
         )
+        if history.stopped_by == "interrupt":
+            break
     assert history is not None
     return history
-
-
-def _some(pairs: Pairs) -> Pair:
-    """All pairs, or where there are very many some, evenly."""
-    places = torch.linspace(0, len(pairs) - 1, min(len(pairs), _MOST), dtype=torch.float64)
-    return pairs[places.long()]
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from vpintegrator.training.loop import Moment
 from vpintegrator.training.state import Tensors
 
 FORMAT = "vpintegrator-checkpoint"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Checkpoint:
         The best weights so far, of the trial at hand.
     stage, kept
         How far the random starts are, and the best weights of those that are over.
+    version
+        Of the file; before version 5 errors were relative to the size of states, not their spread.
     """
 
     identity: dict[str, Any]
@@ -70,6 +72,22 @@ class Checkpoint:
     best: Tensors
     stage: Stage = field(default_factory=Stage)
     kept: Tensors = field(default_factory=dict)
+    version: int = FORMAT_VERSION
+
+    def rescaled(self, factor: float) -> Checkpoint:
+        """The same with all errors multiplied."""
+        history, state = self.history, self.moment.optimizer
+        names = ("best_validation_error", "improved_error")
+        changed: dict[str, Any] = {name: factor * getattr(history, name) for name in names}
+        for name in ("training_error", "validation_error"):
+            changed[name] = [factor * error for error in getattr(history, name)]
+        numbers = {k: v * factor if k == "best" else v for k, v in state.numbers.items()}
+        return replace(
+            self,
+            history=replace(history, **changed),
+            moment=replace(self.moment, optimizer=replace(state, numbers=numbers)),
+            stage=replace(self.stage, error=factor * self.stage.error),
+        )
 
     @property
     def seconds(self) -> float:

@@ -30,6 +30,8 @@ _FEWEST_EPOCHS = 8
 
 def by_size(model: Integrator) -> str:
     """The optimizer by what the model is alone."""
+    if model.linear_in_parameters:
+        return "linear"
     if uses_batch_statistics(model):
         return "adam"
     if any(p.dtype != torch.float64 for p in model.parameters()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any, ClassVar
 
 import torch
@@ -16,10 +17,13 @@ from vpintegrator.training.torch_optimizer import TorchOptimizer
 
 _BATCH = 1024
 _LEARNING_RATE = 5e-3
+_EPOCH = 1 << 19  # windows after which an epoch of a large group ends
 
 
 class FirstOrder(TorchOptimizer):
-    """Steps along gradients of batches; one call of :meth:`epoch` passes over all windows once.
+    """Steps along gradients of batches; :meth:`epoch` passes once over all windows.
+
+    Of more than 524,288 windows it takes as many at random.
 
     The rate falls along a half cosine from ``learning_rate`` to a thousandth of it over the budget,
     which is what lets the error keep falling to the end.
@@ -60,21 +64,22 @@ class FirstOrder(TorchOptimizer):
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
         """One for each batch."""
-        return pairs / batch
+        return min(pairs, _EPOCH) / batch
 
     def made(self) -> torch.optim.Optimizer:
         """The step counter is a tensor like the rest, so that a checkpoint holds all of it."""
         return self.kind([self.parameters], lr=self.learning_rate)
 
     def epoch(self, progress: float) -> float:
-        """Train on every window once, at a rate that falls with ``progress``."""
+        """Train on the windows once, at a rate that falls with ``progress``."""
         decay = 0.5 * (1 + math.cos(math.pi * min(progress, 1.0)))
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate * (1e-3 + (1 - 1e-3) * decay)
         self.parameters.data.copy_(self.residuals.read())
         sums = self.parameters.new_zeros(3, requires_grad=False)
         self.model.train()
-        for pair in self.pairs.batches(self.batch, self.generator):
+        batches = self.pairs.batches(self.batch, self.generator)
+        for pair in islice(batches, -(-_EPOCH // self.batch)):
             inputs, targets = self.ready(pair)
             count = targets.numel()
             inputs, targets = processes.share(inputs), processes.share(targets)
@@ -83,11 +88,11 @@ class FirstOrder(TorchOptimizer):
             self.parameters.grad = processes.total(gradient / count)
             self.optimizer.step()
             sums[:2] += found
-            sums[2] += targets.square().sum()
+            sums[2] += targets[..., 0].numel()
         self.model.eval()
         self.residuals.write(self.parameters.detach())
-        _, squares, size = processes.total(sums).tolist()
-        return relative(squares, size)
+        _, squares, states = processes.total(sums).tolist()
+        return relative(squares, int(states))
 
     def roll_back(self) -> None:
         """Forget what was learned, and take shorter steps."""

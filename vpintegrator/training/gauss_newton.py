@@ -13,6 +13,7 @@ from torch.func import jvp, vjp
 
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.deadline import check_time
 from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
 from vpintegrator.training.objective import Objective
 
@@ -50,6 +51,7 @@ class GaussNewton(DampedLeastSquares):
         gradient = processes.total(transposed(value.detach())[0])
 
         def product(vector: torch.Tensor) -> torch.Tensor:
+            check_time()
             forward = jvp(residual, (self.parameters,), (vector,))[1]
             return processes.total(transposed(forward)[0])
 

@@ -18,6 +18,7 @@ ENDINGS = (
     "patience",
     "interrupt",
     "divergence",
+    "solved",
     "lost process",
 )
 _IMPROVED = 0.9  # by which the validation error must fall to count
@@ -31,9 +32,9 @@ _MANY, _EARLY, _WORSE = 50, 0.2, 1.1
 class History(RichDisplay, by="history"):
     r"""How a training went.
 
-    Errors are relative, over all new states of all windows:
-
-    .. math:: \frac{\| z^{\text{predicted}} - z^{\text{true}} \|_2}{\| z^{\text{true}} \|_2}
+    Errors are root mean squares over all new states of all windows, relative to the spread of the
+    training states, see :func:`vpintegrator.training.relative_error`: of the components that move,
+    not of the time and constants of motion.
 
     Those of validation and test are one window ahead, of exact windows. That of training is what
     the optimizer sees: on its windows, with the horizon and the noise of the loss; of Adam while
@@ -56,14 +57,17 @@ class History(RichDisplay, by="history"):
     rollbacks
         How often the error exploded and training went back to the best weights.
     stopped_by
-        ``epochs``, ``seconds``, ``target``, ``patience``, ``interrupt``, ``divergence``, or
-        ``lost process``, for one of several that is gone.
+        ``epochs``, ``seconds``, ``target``, ``patience``, ``interrupt``, ``divergence``,
+        ``solved`` for a linear solve, or ``lost process``, for one of several that is gone.
     compiled
         Whether residuals and their derivatives were computed as machine code.
     share
         Of the budget that is used up, 0 to 1.
     device, device_reason
         Where it was trained, and what was measured where that was left to be chosen.
+    warning
+        Why the model is not to be relied on, if so: it errs more than no change does, or far more
+        on the test group than on the validation group.
     """
 
     optimizer: str
@@ -85,6 +89,7 @@ class History(RichDisplay, by="history"):
     share: float = 0.0
     device: str = "cpu"
     device_reason: str = ""
+    warning: str = ""
 
     def __repr__(self) -> str:
         ending = f", stopped by {self.stopped_by}" if self.stopped_by else ""

@@ -72,7 +72,7 @@ class DampedLeastSquares(Optimizer):
     def choose_windows(self) -> None:
         """Draw another subset of windows."""
         self.use(*self.ready(self.pairs.sample(self.batch, self.generator)))
-        self.size = self.in_use[1].square().sum().item()
+        self.size = self.in_use[1][..., 0].numel()
         self.cost, self.squares = self._sums(self.parameters)
 
     @abstractmethod
@@ -173,6 +173,7 @@ class DampedLeastSquares(Optimizer):
         )
         self.damping = state.number("damping", least=0)
         self.cost = state.number("cost", finite=False)
-        self.size = state.number("size", finite=False)
+        state.number("size", finite=False)  # other in earlier versions
+        self.size = self.in_use[1][..., 0].numel()
         self.best = state.number("best", 0)
         self.stalled = state.whole("stalled", 0, LARGEST_SIZE)

@@ -23,6 +23,7 @@ from torch.func import jacrev, vmap
 
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.deadline import check_time
 from vpintegrator.training.least_squares import DampedLeastSquares, Linearisation
 from vpintegrator.training.normal_matrix import InMachineCode, NormalMatrix, normal_matrix
 from vpintegrator.training.objective import Objective
@@ -104,10 +105,13 @@ class LevenbergMarquardt(DampedLeastSquares):
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """J and r, block by block of windows, see ``NormalMatrix``."""
         if compiled is not None:
-            yield from compiled.jacobians(self.parameters, self.inputs, self.targets)
+            for block in compiled.jacobians(self.parameters, self.inputs, self.targets):
+                check_time()
+                yield block
             return
         for x, y in zip(self.inputs.split(self.block), self.targets.split(self.block), strict=True):
             if not len(x):
                 continue  # more processes than windows
+            check_time()
             jacobian, residual = self.jacobian(self.parameters, x, y)
             yield jacobian.reshape(-1, len(self.parameters)), residual.detach().reshape(-1)

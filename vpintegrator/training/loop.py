@@ -13,10 +13,11 @@ import torch
 from vpintegrator.interrupts import HeldBack, held_back
 from vpintegrator.models import Integrator
 from vpintegrator.training import processes
+from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.optimizer import Optimizer
-from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.residuals import ErrorScale, relative_error
 from vpintegrator.training.state import State, Tensors
 
 _EXPLODED = 100.0  # times the best error so far
@@ -61,6 +62,8 @@ class Training:
         Empty, to be filled.
     compiled
         The residuals as machine code.
+    scale
+        The size that errors are relative to.
 
     Attributes
     ----------
@@ -78,8 +81,10 @@ class Training:
         held_out: tuple[torch.Tensor, torch.Tensor],
         history: History,
         compiled: MachineCode | None = None,
+        *,
+        scale: ErrorScale,
     ) -> None:
-        self.compiled = compiled
+        self.compiled, self.scale = compiled, scale
         self.model, self.optimizer, self.generator = model, optimizer, generator
         self.held_out, self.history = held_out, history
         model.eval()
@@ -120,11 +125,15 @@ class Training:
         with waiting as held:
             while not self.history.stopped_by:
                 used = processes.first_says(time.perf_counter() - start, like)
-                training_error = self.optimizer.epoch(budget.share(self.history.epochs, used))
-                error = relative_error(self.model, *self.held_out, self.compiled)
+                try:
+                    with until(self._latest(budget, start)):
+                        errors = self._epoch(budget.share(self.history.epochs, used))
+                except TimeIsUp:
+                    self.history.stopped_by = "seconds"
+                    break
                 used, interrupted = processes.agree(time.perf_counter() - start, bool(held), like)
                 with held_back():
-                    self._note(used, training_error, error, budget)
+                    self._note(used, *errors, budget)
                 if interrupted and held is not None:
                     held.forget()
                     raise KeyboardInterrupt
@@ -132,6 +141,19 @@ class Training:
                     after_epoch(self)
         self.model.load_state_dict(self.best)
         self.model.eval()
+
+    def _latest(self, budget: Budget, start: float) -> float:
+        """When to leave an epoch: never the first one, nor one that other processes wait for."""
+        nothing = math.isinf(self.history.best_validation_error)
+        if nothing or budget.seconds is None or processes.count() > 1:
+            return math.inf
+        return start + BEYOND * budget.seconds
+
+    def _epoch(self, progress: float) -> tuple[float, float]:
+        """Errors of training and validation after one more epoch."""
+        distance = self.optimizer.epoch(progress)
+        error = relative_error(self.model, *self.held_out, self.compiled, self.scale)
+        return distance / (self.scale.spread or 1.0), error
 
     def _note(self, used: float, training_error: float, error: float, budget: Budget) -> None:
         """The end of an epoch."""
@@ -146,7 +168,7 @@ class Training:
             weights = self._roll_back()
         history.windows = self.optimizer.windows
         history.share = budget.share(history.epochs, used)
-        history.stopped_by = history.stopped_by or budget.ended(history)
+        history.stopped_by = history.stopped_by or self.optimizer.finished or budget.ended(history)
         self.moment = self._now(weights)
 
     def _roll_back(self) -> Tensors:

@@ -14,6 +14,7 @@ from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.residuals import Residuals
 from vpintegrator.training.state import Nested, State
+from vpintegrator.training.training_data import TrainingData
 
 
 class Optimizer(ABC):
@@ -46,6 +47,8 @@ class Optimizer(ABC):
         Those of :class:`vpintegrator.training.optimizers.Method` that not all optimizers have.
     takes_batch_statistics
         Whether models compute with whole batches, as batch norm needs it; else window by window.
+    finished
+        Why further epochs change nothing, as in ``History.stopped_by``; empty where they may.
     """
 
     name: ClassVar[str]
@@ -53,6 +56,7 @@ class Optimizer(ABC):
     step_seconds: ClassVar[float] = 0.0
     options: ClassVar[tuple[str, ...]] = ()
     takes_batch_statistics: ClassVar[bool] = False
+    finished: str = ""
 
     def __init__(
         self,
@@ -75,13 +79,20 @@ class Optimizer(ABC):
         """Windows in a step, if no number is given."""
 
     @classmethod
+    def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
+        """Pairs of windows of the training group that the optimizer reads."""
+        return data.pairs(model, objective.horizon)
+
+    @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
         """How many steps an epoch has."""
         return 1.0
 
     @abstractmethod
     def epoch(self, progress: float) -> float:
-        """Improve the model once; return the relative error on the windows that were used.
+        """Improve the model once; return the root mean square distance from the new states.
+
+        It is that of the windows that were used.
 
         Parameters
         ----------

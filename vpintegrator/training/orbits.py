@@ -9,10 +9,12 @@ eliminated from each step of Levenberg-Marquardt (Golub and Pereyra, SIAM J. Num
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +24,11 @@ from vpintegrator.argument_values import whole
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.training.residuals import ParameterVector
-from vpintegrator.training.training_data import TrainingData
+from vpintegrator.reading import read_json
+from vpintegrator.training.history import History
+from vpintegrator.training.judgement import doubt
+from vpintegrator.training.residuals import ParameterVector, relative_error
+from vpintegrator.training.training_data import IN_MEMORY, TrainingData
 
 _EPOCHS = 50
 _DAMPING, _LARGEST_DAMPING = 1e-3, 1e8
@@ -47,12 +52,16 @@ class OrbitFit:
         The iteration whose weights were kept, by the validation.
     stretches
         How many were fitted, in training and validation.
+    validation_error, test_error
+        Of the fitted model, one step ahead, as in :class:`vpintegrator.training.History`.
     """
 
     training: list[float]
     validation: list[float]
     best: int
     stretches: tuple[int, int]
+    validation_error: float = math.nan
+    test_error: float = math.nan
 
 
 def fit_orbits(
@@ -66,7 +75,8 @@ def fit_orbits(
 ) -> OrbitFit:
     """Fit a trained one-step model, in place, to stretches of orbits with unknown first states.
 
-    For noisy data. The model is trained on pairs of states before, see :func:`vpintegrator.train`.
+    For noisy data. The model is trained on pairs of states before, see :func:`vpintegrator.train`;
+    its metadata tell of the fit, and of the errors after it.
 
     Parameters
     ----------
@@ -129,7 +139,19 @@ def fit_orbits(
         fit = OrbitFit(training, validation, chosen, (own.count, held_out.count))
     assert fit is not None
     model.metadata["orbits"] = f"fitted to {fit.stretches[0]} stretches of {length} steps"
-    return fit
+    return _judged(model, data, fit)
+
+
+def _judged(model: Integrator, data: TrainingData, fit: OrbitFit) -> OrbitFit:
+    """The same with the errors of the fitted model, which its metadata hold, too."""
+    held_out, scale = data.held_out(model), data.error_scale
+    error, test_error = relative_error(model, *held_out, scale=scale), data.test_error(model)
+    history = History("", 0, 0, best_validation_error=error, test_error=test_error)
+    errors: dict[str, Any] = {"best_validation_error": error, "test_error": test_error}
+    errors["warning"] = doubt(model, held_out, scale, history)
+    told = read_json(model.metadata.get("training", "{}"), "what is told of the training")
+    model.metadata["training"] = json.dumps(told | errors)
+    return replace(fit, validation_error=error, test_error=test_error)
 
 
 class _Stretches:
@@ -218,7 +240,8 @@ def _stretches(dataset: Dataset, group: str, length: int, moving: int) -> np.nda
     Pairs of states that follow one another, each a trajectory of its own with its own step, are put
     together again.
     """
-    states = dataset.states(group)
+    _, times, dim = dataset.shapes[group]
+    states = dataset.states(group, slice(-(-IN_MEMORY // (8 * times * dim))))
     orbits = _joined(states, moving) if states.shape[1] == 2 else list(states)
     found = [
         orbit[begin : begin + length + 1]

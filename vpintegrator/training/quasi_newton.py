@@ -40,7 +40,7 @@ class QuasiNewton(TorchOptimizer):
         super().__init__(*arguments, **options)
         self.use(*self.ready(self.pairs.sample(self.batch, self.generator)))
         targets = self.in_use[1]
-        self.count, self.size = targets.numel(), targets.square().sum().item()
+        self.count, self.size = targets.numel(), targets[..., 0].numel()
 
     @classmethod
     def default_batch(cls, model: Integrator, objective: Objective) -> int:
@@ -92,7 +92,7 @@ class QuasiNewton(TorchOptimizer):
         inputs, targets = self.in_use
         self.use(state.tensor("inputs", inputs), state.tensor("targets", targets))
         self.count = state.whole("count", self.count, self.count)
-        self.size = state.number("size", finite=False)
+        state.number("size", finite=False)  # other in earlier versions
         inner = state.part("state")
         self.restore_inner(self._read(inner) if inner else {})
 

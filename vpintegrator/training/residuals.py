@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 
 from vpintegrator.data.pairs import Pair
 from vpintegrator.models import Integrator
+from vpintegrator.training.deadline import check_time
 from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 
@@ -78,6 +80,7 @@ class Residuals(ParameterVector):
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The sums of squares, weighted and as they are, (2,), and the gradient of the first."""
+        check_time()
         if self.compiled is not None:
             squares, half = self.compiled.gradient(vector, inputs, targets)
             return squares, 2 * half
@@ -98,10 +101,27 @@ class Residuals(ParameterVector):
         squares = inputs.new_zeros(2)
         parameters = self.named(vector)
         for x, y in zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True):
+            check_time()
             difference = self.objective.difference(self.model, x, y, parameters)
             squares[0] += self.objective.weighted(self.model, difference).square().sum()
             squares[1] += difference.square().sum()
         return squares
+
+
+@dataclass(frozen=True)
+class ErrorScale:
+    """The size that errors are relative to.
+
+    Attributes
+    ----------
+    components
+        Numbers of the components that move; others do not count.
+    spread
+        Root mean square distance of the states from their mean, in these components.
+    """
+
+    components: tuple[int, ...]
+    spread: float
 
 
 @torch.no_grad()
@@ -110,10 +130,14 @@ def relative_error(
     inputs: torch.Tensor,
     targets: torch.Tensor,
     compiled: MachineCode | None = None,
+    scale: ErrorScale | None = None,
 ) -> float:
     r"""Relative L2 error one window ahead, over all new states.
 
-    .. math:: \frac{\| z^{\text{predicted}} - z^{\text{true}} \|_2}{\| z^{\text{true}} \|_2}
+    .. math:: \frac{1}{s} \sqrt{\frac{1}{N}
+        \sum_{n=1}^{N} \| z_n^{\text{predicted}} - z_n^{\text{true}} \|_2^2}
+
+    with the spread :math:`s` of the states about their mean, in the components that move.
 
     The model is judged in evaluation mode, as it is rolled out, and left as it was.
 
@@ -126,6 +150,9 @@ def relative_error(
         :func:`vpintegrator.data.windows`.
     compiled
         The residuals of the model as machine code, to be used instead.
+    scale
+        The size of errors, that of all training states in a training. By default the spread of the
+        new states here, in all components but those that the model conserves.
 
     Examples
     --------
@@ -135,30 +162,45 @@ def relative_error(
     >>> 0 < vp.training.relative_error(model, inputs, targets) < 1
     True
     """
-    if compiled is not None and compiled.ready:
-        new_states = Objective().new_states(model, targets)
+    new_states = Objective().new_states(model, targets)
+    scale = scale or _scale_of(model, new_states)
+    if compiled is not None and compiled.ready and _keeps_others(model, scale):
         vector = ParameterVector(model).read()
         squares = compiled.sums(vector, inputs, new_states)[1]
-        return relative(float(squares), new_states.square().sum().item())
-    return relative_error_of(model, zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True))
+        return relative(float(squares), new_states[..., 0].numel(), scale.spread)
+    parts = zip(inputs.split(BLOCK), targets.split(BLOCK), strict=True)
+    return relative_error_of(model, parts, scale)
 
 
 @torch.no_grad()
-def relative_error_of(model: Integrator, parts: Iterable[Pair]) -> float:
+def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScale) -> float:
     """The same of any number of windows, part by part."""
-    objective = Objective()
-    residual = size = 0.0
+    objective, moving = Objective(), list(scale.components)
+    squares, count = 0.0, 0
     mode = model.training
     model.eval()
     for inputs, targets in parts:
+        check_time()
         new_states = objective.new_states(model, targets)
-        difference = objective.difference(model, inputs, new_states)
-        sums = torch.stack([part.square().sum() for part in (difference, new_states)]).tolist()
-        residual, size = residual + sums[0], size + sums[1]
+        difference = objective.difference(model, inputs, new_states)[..., moving]
+        squares += difference.square().sum().item()
+        count += new_states[..., 0].numel()
     model.train(mode)
-    return relative(residual, size)
+    return relative(squares, count, scale.spread)
 
 
-def relative(squares: float, size: float) -> float:
-    """The root of the quotient of sums of squares, or of the first where the other is zero."""
-    return math.sqrt(squares / size) if size > 0 else math.sqrt(squares)
+def relative(squares: float, count: int, spread: float = 1.0) -> float:
+    """Root of the mean of so many squares, relative to a spread, if there is any."""
+    return math.sqrt(squares / max(count, 1)) / (spread if spread > 0 else 1.0)
+
+
+def _scale_of(model: Integrator, states: torch.Tensor) -> ErrorScale:
+    moving = tuple(i for i in range(model.dim) if i not in model.conserved)
+    seen = states[..., list(moving)].reshape(-1, len(moving))
+    spread = (seen - seen.mean(0)).square().sum(1).mean().sqrt().item()
+    return ErrorScale(moving, spread)
+
+
+def _keeps_others(model: Integrator, scale: ErrorScale) -> bool:
+    """Whether the components that do not count are exact."""
+    return {*range(model.dim)} - {*scale.components} <= {*model.conserved}

@@ -15,17 +15,22 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
+from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import rest_attention
 from vpintegrator.models.one_step import one_step
+from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.training.attention import awakened
 from vpintegrator.training.continuation import FAR, continued
+from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
 from vpintegrator.training.history import Budget, History, NothingLearned
+from vpintegrator.training.judgement import doubt
 from vpintegrator.training.sizes import (
     DEPTHS,
     MOST,
@@ -47,14 +52,16 @@ _TRIAL_SHARE = 0.03  # or this share of the budget
 _LEAP = 0.2  # of the budget, for a large model
 _NEURONS = 0.1  # of the budget, for neurons,
 _DEPTH = 3  # layers of them
-_HANDICAP = 4.0  # which may be so much worse for that, and win
+_HANDICAP = 4.0  # which may be so much worse after it, and are trained on
+_MORE = 0.5  # of what is left of the budget, for that
 # epochs without progress after which a size has given what it can, or where there is time left
 _PATIENCES = (20, 100)
 _STRETCH = 0.03  # of the budget, for one stretch of a step,
 _SHORTEST = 2.0  # seconds at least,
 _NEAR = 1e-3  # or until this error of it
 _FAR = 1e-3  # error of a beginning beyond which stretches of a step are tried
-_GAIN = 1.5  # that a larger model must bring
+_BETTER = 0.9  # times the smallest error so far: what a model must reach to be kept instead
+_GAIN = 1.5  # that a larger model must bring for a yet larger one to be tried
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _LARGE = 400  # parameters from which an iteration costs more than its overhead
 _ITERATIONS = 150  # that the last training takes of a large model, of some
@@ -71,7 +78,9 @@ class Found:
     Attributes
     ----------
     model
-        The best one, trained as far as the search went.
+        That of the smallest validation error, trained as far as the search went; an earlier one
+        if others are not better by a tenth, and one whose attention is trained if that brings its
+        orbits nearer to those of the data.
     error
         Its validation error.
     history
@@ -82,6 +91,11 @@ class Found:
         Used by the search.
     ended
         ``target``, ``interrupt`` or ``lost process`` if nothing is left to do; else empty.
+    complete
+        Whether further training changes nothing: the model is the result of a linear solve, or as
+        good as one.
+    rival
+        Another model that is to be kept if training does not make this one better.
     """
 
     model: Integrator
@@ -91,6 +105,8 @@ class Found:
     seconds: float = 0.0
     epochs: int = 0
     ended: str = ""
+    complete: bool = False
+    rival: Found | None = None
 
     def left(self, budget: Budget) -> Budget:
         """What a budget has left after the search, for the training of its model."""
@@ -127,10 +143,17 @@ def find_functions(
     options
         Of :func:`vpintegrator.training.train`, for every training.
 
+    Returns
+    -------
+    Found
+        The best model; also after an interrupt (Ctrl-C), at whatever stage of the search.
+
     Raises
     ------
     InputError
         If no model of these sizes can be made, or none has a finite validation error.
+    KeyboardInterrupt
+        If it comes before any model was trained.
 
     Examples
     --------
@@ -160,15 +183,33 @@ class _Search:
         self.sizes, self.tell = sizes, tell
         self.kernel = options.get("kernel", "auto")
         # a named one is for the model that begins as it, and not for those beside it
-        self.options = options | ({"kernel": "auto"} if self.kernel != "none" else {})
+        self.options = options | {"kernel": "none" if self.kernel == "none" else "auto"}
         self.start, self.epochs = time.perf_counter(), 0
         self.found: Found | None = None
         self.tried: list[str] = []
+        self.slow: list[Integrator] = []  # those that cannot be compiled
         self.ended, self.way, self.patience = "", "", _PATIENCES[0]
         if callable(progress := options.get("progress")):
-            self.options = options | {"progress": self._shown(progress)}
+            self.options["progress"] = self._shown(progress)
 
     def run(self) -> Found:
+        limit = math.inf if self.budget.seconds is None else self.start + self.budget.seconds
+        try:
+            with suppress(TimeIsUp), until(limit):
+                self._search()
+        except KeyboardInterrupt:  # between two trainings, which end with their best weights
+            self.ended = "interrupt"
+            if self.found is None:
+                raise
+        with held_back() as held:
+            found = self._result()
+            if held or self.ended == "interrupt":
+                found.ended = "interrupt"
+                found.history = replace(found.history, stopped_by="interrupt")
+                held.forget()
+        return found
+
+    def _search(self) -> None:
         for functions in ("polynomial", "system"):
             if functions == "system" and self.found is not None and self.found.model.bodies:
                 break  # they are of a state as a whole, and would be learned for one number only
@@ -183,20 +224,22 @@ class _Search:
                     pass
             if not self._finished:
                 self._leap()
-        found = self.found
-        poor = found is None or found.error > _GOOD
-        if poor and "degree" not in self.sizes and not self._finished:
-            neurons = self._neurons({"depth": self.sizes.get("depth", _DEPTH)})
-            if neurons is not None:
-                rest_attention(neurons)
-                self._train(neurons, _NEURONS, needed=1 / _HANDICAP)
+        if (self.found is None or self.found.error > _GOOD) and "degree" not in self.sizes:
+            self._try_neurons()
         if self.dataset.is_observed and not self._finished:
             self._awake()
+
+    def _result(self) -> Found:
+        """The best model, which says how it was trained."""
         assert self.found is not None
         found = self.found
         if found.history.epochs and not math.isfinite(found.error):
             raise NothingLearned(found.model.name, found.history)
-        found.history.test_error = TrainingData(self.dataset).test_error(found.model)
+        found.history.test_error = self.data.with_test().test_error(found.model)
+        alone = one_step(found.model) or found.model
+        found.history.warning = doubt(
+            alone, self.data.held_out(alone), self.data.error_scale, found.history
+        )
         found.model.metadata["training"] = json.dumps(found.history.summary())
         if one_step(found.model, fixed=True) is None:
             found.model.requires_grad_(True)
@@ -215,19 +258,24 @@ class _Search:
             self._train(first, _SLICE)
         if self._ends:
             return
-        until = time.perf_counter() + _SLICE * (self.budget.seconds or math.inf)
-        splitting = splitting_of(
-            self.make,
-            self.sizes,
-            functions,
-            self.data,
-            self.kernel,
-            lambda: time.perf_counter() > until,
-        )
+        splitting = self._splitting(functions)
         if splitting is not None:
             self._train(splitting, _SLICE)
         elif first is not None and first.bodies:
             self._train(first, _SLICE)
+
+    def _splitting(self, functions: str) -> Integrator | None:
+        """A model that begins as the method that is asked for, or another that fits."""
+        until = time.perf_counter() + _SLICE * (self.budget.seconds or math.inf)
+        over = lambda: time.perf_counter() > until  # noqa: E731
+        try:
+            return splitting_of(self.make, self.sizes, functions, self.data, self.kernel, over)
+        except InputError as error:  # a named method that the sizes do not fit
+            if "depth" in self.sizes or self.kernel == "auto":
+                raise
+            self.tell(f"{error}; the search begins with the default instead")
+            self.kernel = "auto"
+            return self._splitting(functions)
 
     @property
     def _ends(self) -> bool:
@@ -244,6 +292,20 @@ class _Search:
 
         return show
 
+    def _try_neurons(self) -> None:
+        """Train neurons, too; they get better for longer than polynomials do."""
+        if self._finished:
+            return
+        best = math.inf if self.found is None else self.found.error
+        neurons = self._neurons({"depth": self.sizes.get("depth", _DEPTH)})
+        if neurons is None:
+            return
+        rest_attention(neurons)
+        error = self._train(neurons, _NEURONS)
+        if best < error < _HANDICAP * best and not self._finished:
+            self.tell("neurons, which get better for longer, are trained on beside the polynomials")
+            self._train(neurons, _MORE * (1 - self._used))
+
     def _neurons(self, held: dict[str, Any]) -> Integrator | None:
         """The model of neurons, if what is asked for allows it or nothing else was found."""
         try:
@@ -257,42 +319,74 @@ class _Search:
     def _finished(self) -> bool:
         return self.ended in ("target", "interrupt", "lost process")
 
-    def _over(self) -> bool:
-        used = self.budget.share(self.epochs, time.perf_counter() - self.start)
-        return self._finished or used > SHARE
+    @property
+    def _is_slow(self) -> bool:
+        """Whether the best model cannot be compiled: there is no time for a larger one."""
+        return any(self.found is not None and self.found.model is each for each in self.slow)
 
-    def _train(self, model: Integrator, share: float, needed: float = _GAIN) -> None:
-        """Train one size as long as it gets better quickly; ``needed`` is the gain to keep it."""
+    @property
+    def _used(self) -> float:
+        """Share of the budget that is used."""
+        return self.budget.share(self.epochs, time.perf_counter() - self.start)
+
+    def _over(self) -> bool:
+        return self._finished or self._used > SHARE
+
+    def _train(self, model: Integrator, share: float) -> float:
+        """Train one size as long as it gets better quickly; its error."""
         error, history = math.inf, None
         while True:
             given: dict[str, Any] = {} if history is None else {"batch": history.windows or None}
-            history = self._run(model, self.budget.part(share), patience=self.patience, **given)
+            history = self._tried(model, self.budget.part(share), patience=self.patience, **given)
             before, error = error, history.best_validation_error
-            slow = history.stopped_by not in ("seconds", "epochs") or error > before / 3
+            slow = history.stopped_by not in ("seconds", "epochs") or not error < before / 3
             if slow or self._over():
                 break
-        self._note(model, error, history, needed)
+        self._note(model, error)
+        return error
+
+    def _tried(self, model: Integrator, part: Budget, **others: Any) -> History:
+        """Train a model, and keep it if it is the best."""
+        history = self._run(model, part, **others)
+        self._keep(model, history)
+        return history
 
     def _run(
         self, model: Integrator, part: Budget, data: TrainingData | None = None, **others: Any
     ) -> History:
         given = {"seconds": part.seconds, "epochs": part.epochs, "target": part.target}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the last training says what there is to say
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")  # the last training says what there is to say
+            # something is to be found in any case
+            first = self.found is None
+            within = math.inf if first else BEYOND * (part.seconds or math.inf)
             try:
-                history = train(model, data or self.data, **(self.options | given | others))
+                with until(time.perf_counter() + within, anew=first):
+                    history = train(model, data or self.data, **(self.options | given | others))
             except NothingLearned as failure:  # another size may
                 history = failure.history
+            except TimeIsUp:
+                history = History("", 0, 0, stopped_by="seconds")
+        if any("not compiled" in str(each.message) for each in told) and _is_compiler_there():
+            self.slow.append(model)
         self.epochs += history.epochs
         self.ended = history.stopped_by
         return history
 
-    def _note(self, model: Integrator, error: float, history: History, needed: float) -> None:
-        line = f"{describe(model)}: {error:.1e} after {time.perf_counter() - self.start:.0f} s"
+    def _note(self, model: Integrator, error: float) -> None:
+        reached = f"{error:.1e}" if math.isfinite(error) else "no iteration in its time"
+        line = f"{describe(model)}: {reached} after {time.perf_counter() - self.start:.0f} s"
+        if self.found is not None and self.found.model is not model and error < self.found.error:
+            line += "; not a tenth better, so the model before is kept"
         self.tell(line)
         self.tried.append(line)
-        if self.found is None or error < self.found.error / (1 if self._finished else needed):
-            self.found = Found(model, error, history)
+
+    def _keep(self, model: Integrator, history: History) -> None:
+        error, best = history.best_validation_error, self.found
+        if best is not None and not (self._finished or best.model is model):
+            error /= _BETTER
+        if best is None or error < best.error:
+            self.found = Found(model, history.best_validation_error, history)
 
     def _by_stretches(self) -> None:
         """Begin with layers that have learned stretches of a step one by one."""
@@ -318,7 +412,12 @@ class _Search:
             if model is None or not self.dataset.is_complete:
                 return
             self.data.normalise(model)
-            continued(model, self.data.pairs(model))
+            seconds = self.budget.part(_SLICE).seconds or math.inf
+            try:
+                with until(time.perf_counter() + BEYOND * seconds):
+                    continued(model, self.data.pairs(model))
+            except TimeIsUp:
+                return
             self._train(model, _SLICE)
             assert self.found is not None
             if self.found.error < FAR:
@@ -329,7 +428,7 @@ class _Search:
         assert self.found is not None
         before = self.found.model
         error = self.found.error
-        if error < _EXACT:
+        if error < _EXACT or self._is_slow:
             return False
         tried: list[tuple[float, str, Integrator]] = []
         for way, model in larger_ones(before, self.make, self.sizes):
@@ -337,9 +436,9 @@ class _Search:
                 continue
             # those of bodies are worth compiling even for a trial
             compiled: dict[str, Any] = {} if model.bodies else {"compiled": False}
-            history = self._run(model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, **compiled)
+            history = self._tried(model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, **compiled)
             if self._finished:
-                self._note(model, history.best_validation_error, history, _GAIN)
+                self._note(model, history.best_validation_error)
                 return False
             # orders of magnitude won for orders of magnitude more parameters
             won = math.log(error / max(history.best_validation_error, _TINY))
@@ -347,8 +446,7 @@ class _Search:
             if self._over():
                 break
         for _, way, model in sorted(tried, key=lambda trial: trial[0], reverse=True):
-            self._train(model, _SLICE)
-            if self.found.model is not before:
+            if self._train(model, _SLICE) < error / _GAIN:
                 self.way = way
                 return True
             if self._over():
@@ -364,24 +462,35 @@ class _Search:
 
         history: list[History] = []
         awake = awakened(self.found.model, self.dataset, train)
+        if not history:
+            return
+        error = history[-1].best_validation_error
         if awake is not None:
-            self.found = None  # whatever its error one step ahead is
-            self._note(awake, history[-1].best_validation_error, history[-1], 1.0)
+            self._note(awake, error)
+            self.found = Found(awake, error, history[-1])
+        elif error < self.found.error:
+            self.tell(f"attention rests: with it {error:.1e}, but orbits no nearer to the data's")
 
     def _leap(self) -> None:
         """Grow to the largest model that there is time to train, as it grew before if it can."""
         assert self.found is not None
-        if self.found.error < _EXACT or self.budget.seconds is None:
+        if self.found.error < _EXACT or self.budget.seconds is None or self._is_slow:
             return  # what an epoch of a large model takes is not known beforehand
         left = max(self.budget.seconds - (time.perf_counter() - self.start), 0.0)
         most = min(MOST, (left / _ITERATIONS / _SECONDS) ** (1 / 3))
         while not self._over():
-            before = self.found.model
+            before, error = self.found.model, self.found.error
             larger = {
                 way: m for way, m in larger_ones(before, self.make, self.sizes) if count(m) <= most
             }
             if not larger:
                 return
-            self._train(larger.get(self.way, [*larger.values()][-1]), _LEAP)
-            if self.found.model is before:
+            if self._train(larger.get(self.way, [*larger.values()][-1]), _LEAP) >= error / _GAIN:
                 return
+
+
+def _is_compiler_there() -> bool:
+    try:
+        return bool(find_compiler())
+    except NotCompilable:
+        return False

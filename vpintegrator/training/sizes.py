@@ -81,11 +81,17 @@ def splitting_of(
     Where a component of the field depends on itself, shears along the coordinates are not enough:
     then those of more bases are tried. None where nothing comes near the field, or all is large.
     ``over`` says when there is no more time to look.
+
+    Raises
+    ------
+    InputError
+        If a method is named and no stack is long enough for it.
     """
     if kernel == "none":
         return None
     found: tuple[float, Integrator] | None = None
     more: Integrator | None = None
+    refusal: InputError | None = None
     for structure in _structures(make, sizes, data):
         least, stalled = math.inf, 0
         for degree in [sizes["degree"]] if "degree" in sizes else _DEGREES:
@@ -96,7 +102,11 @@ def splitting_of(
             if model is None or (model.bodies and degree < _OF_BODIES and "degree" not in sizes):
                 continue
             data.normalise(model)
-            beginning = begin_as_splitting(model, data, kernel)
+            try:
+                beginning = begin_as_splitting(model, data, kernel)
+            except InputError as error:  # a named method needs more layers
+                refusal = error
+                break
             # a degree may add nothing that symmetries allow
             stalled = 0 if beginning.misfit < least / 2 else stalled + 1
             if stalled > 1:
@@ -112,6 +122,8 @@ def splitting_of(
                     else _richer(make, own | sizes, data, kernel, found[0])
                 )
                 return found[1] if more is None else more
+    if found is None and refusal is not None:
+        raise refusal
     return found[1] if found is not None and least < _POOR else None
 
 

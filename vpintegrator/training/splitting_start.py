@@ -22,7 +22,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.reversible import Reversible
-from vpintegrator.training.residuals import relative_error_of
+from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.splitting_parts import fit, shears_of
 from vpintegrator.training.training_data import TrainingData
 
@@ -94,14 +94,18 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     reversible = isinstance(model.core, Reversible)
     methods = list(compositions([shear.part for shear in shears], reversible, kernel))
     if not methods:
+        if kernel != "auto" and reversible and len(FACTORS[kernel]) % 2:
+            raise InputError(f"kernel = {kernel} is not symmetric, as a reversible model is")
         if kernel != "auto":
             raise InputError(
                 f"kernel = {kernel} needs more layers than depth = {_depth(model)}; give more"
             )
         return Beginning()
     # a method that errs more than standing still is none
-    still = float((targets - inputs[:, -1:]).norm() / targets.norm())
-    own = relative_error_of(model, [(inputs, targets)])
+    scale = data.error_scale
+    moved = (targets - inputs[:, -1:])[..., list(scale.components)].square().sum().item()
+    still = relative(moved, targets[..., 0].numel(), scale.spread)
+    own = relative_error_of(model, [(inputs, targets)], scale)
     best = min(own if math.isfinite(own) else math.inf, still)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     z, velocity = _velocities(model, data, inputs[:, -1], targets[:, -1])
@@ -111,7 +115,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     for name, shares in methods:
         for shear, share in zip(shears, shares, strict=True):
             shear.set(share * fields[shear.part])
-        error = relative_error_of(model, [(inputs, targets)])
+        error = relative_error_of(model, [(inputs, targets)], scale)
         if error < best:
             best, chosen = error, name
             weights = {name: value.clone() for name, value in model.state_dict().items()}
@@ -120,9 +124,10 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
         return Beginning()
     model.metadata["kernel"] = chosen
     model.choices[:] = [line for line in model.choices if not line.startswith(_BEGINS)]
+    what = "differences of the states" if _by_differences(data) else "the system's vector field"
     model.choices.append(
-        f"{_BEGINS} {chosen}, an error of {best:.0e}; its shears are fitted to {misfit:.0e} of the "
-        "system's vector field"
+        f"{_BEGINS} {chosen}, an error of {best:.0e}; "
+        f"its shears are fitted to {misfit:.0e} of {what}"
     )
     return Beginning(chosen, misfit, best)
 
@@ -177,13 +182,19 @@ def _depth(model: Integrator) -> int:
     return int(model.arguments["depth"])
 
 
+def _by_differences(data: TrainingData) -> bool:
+    """Whether no vector field is known."""
+    system = data.dataset.system
+    return system.is_measured or system.is_discrete
+
+
 def _velocities(
     model: Integrator, data: TrainingData, before: torch.Tensor, after: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Normalised states, and how far the vector field there moves them in a call of the model."""
     system = data.dataset.system
     before, after = before.cpu().double(), after.cpu().double()
-    if system.is_measured or system.is_discrete:
+    if _by_differences(data):
         states, moved = (before + after) / 2, after - before
     else:
         states = before

@@ -40,8 +40,8 @@ def train(
     model
         A neural integrator for states of the dataset's dimension.
     dataset
-        A dataset or the path of one. Windows of its group ``train`` are used; groups of more than
-        256 MiB of states are not held in memory, but read as they are needed.
+        A dataset or the path of one. Windows of its group ``train`` are used; of groups of more
+        than 16 MiB of states random parts are read, and more as they are needed.
     optimizer
         One of ``vpintegrator.training.OPTIMIZERS``. With ``auto``, in double precision
         Levenberg-Marquardt up to 5,000 parameters, unless the seconds given are too few for it, as
@@ -49,7 +49,9 @@ def train(
         precision or with batch norm Adam.
     seconds, epochs, target, patience
         The budget: training ends when either is used up, at a validation error of ``target``, or
-        when that error has not fallen by a tenth in so many epochs as ``patience`` says.
+        when that error has not fallen by a tenth in so many epochs as ``patience`` says. An epoch
+        that goes on for more than a tenth of the seconds beyond them is left, but for the first one
+        of an untrained model, and on several processes.
         150 seconds if neither of the first two is given.
     loss, horizon, noise
         What is minimised, see :class:`vpintegrator.training.objective.Objective`.

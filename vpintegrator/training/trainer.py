@@ -27,6 +27,7 @@ from vpintegrator.training.checkpoint import Checkpoint
 from vpintegrator.training.choice import BY_TIME, by_time, device_for
 from vpintegrator.training.compilation import Execution, compile_for_training, training_with
 from vpintegrator.training.history import Budget, History, NothingLearned
+from vpintegrator.training.judgement import doubt
 from vpintegrator.training.log import logging_to
 from vpintegrator.training.loop import Training
 from vpintegrator.training.machine_code import MachineCode
@@ -83,7 +84,7 @@ class Trainer:
         # random starts are of the whole model
         alone = one_step(model, fixed=True) if self.method.restarts == 1 else None
         trained = self.trained = alone or model
-        self.pairs = self.data.pairs(trained, self.objective.horizon)
+        self.pairs = self.kind.pairs_of(self.data, trained, self.objective)
         self.held_out = self.data.held_out(trained)
         self.data.check_test(model)
         self.identity = self._identity()
@@ -93,6 +94,10 @@ class Trainer:
                 stored = stored_identity(checkpoint).get("optimizer")
                 self._take(stored if stored in BY_TIME else self.kind.name)
             self.saved = load_checkpoint(checkpoint, self.identity, trained)
+            if self.saved.version < 5:
+                true = self.objective.new_states(trained, self.held_out[1])
+                size = true.square().sum(-1).mean().sqrt().item()
+                self.saved = self.saved.rescaled(size / (self.data.error_scale.spread or 1.0))
             trained.load_state_dict(self.saved.moment.model)
             self.budget = self.saved.continued(self.budget, checkpoint)
         self.budget = self.budget.or_default()
@@ -133,9 +138,13 @@ class Trainer:
             nothing = History(self.kind.name, self.method.seed, 0, stopped_by=ending)
             history = self.stages.settle(ending) or nothing
             self._check(history)
-            history.test_error = self.data.test_error(self.model)
-            self.data.describe(self.model)
-            self.model.metadata["training"] = json.dumps(history.summary())
+            if not self.stages.nothing:
+                history.test_error = self.data.test_error(self.model)
+                history.warning = doubt(self.trained, self.held_out, self.data.error_scale, history)
+                if history.warning and self.first:
+                    warnings.warn(history.warning, stacklevel=4)
+                self.data.describe(self.model)
+                self.model.metadata["training"] = json.dumps(history.summary())
             if self.first and not self.stages.nothing:
                 if ending:
                     self._record()
@@ -152,7 +161,7 @@ class Trainer:
         """Refuse weights of no finite error; where every epoch exploded the first ones are kept."""
         if not history.epochs or math.isfinite(history.best_validation_error):
             return
-        error = relative_error(self.trained, *self.held_out)
+        error = relative_error(self.trained, *self.held_out, scale=self.data.error_scale)
         if math.isfinite(error):
             history.best_validation_error = error
             return
@@ -177,10 +186,12 @@ class Trainer:
         )
         count = sum(p.numel() for p in self.model.parameters())
         history = History(self.kind.name, method.seed, count, compiled=self._is_compiled)
-        machine = self.machine
-        training = Training(candidate, optimizer, generator, self.held_out, history, machine)
+        machine, scale = self.machine, self.data.error_scale
+        given = (candidate, optimizer, generator, self.held_out, history, machine)
+        training = Training(*given, scale=scale)
         if "training" in candidate.metadata:  # trained before: nothing may be lost
-            training.begin_from(training.best, relative_error(candidate, *self.held_out))
+            error = relative_error(candidate, *self.held_out, scale=scale)
+            training.begin_from(training.best, error)
         return training
 
     def _after_epoch(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -16,18 +18,20 @@ from vpintegrator.data import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.loading import WindowDataset
 from vpintegrator.data.pairs import HeldPairs, Pair, Pairs
+from vpintegrator.data.sampled import SampledPairs, SampledStates
 from vpintegrator.dynamics.region import Region
+from vpintegrator.dynamics.spread import from_centre, spread_of
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
 from vpintegrator.models.one_step import one_step
 from vpintegrator.nn.chart_map import ChartMap
-from vpintegrator.training.residuals import BLOCK, relative_error_of
+from vpintegrator.training.residuals import BLOCK, ErrorScale, relative_error_of
 
-IN_MEMORY = 1 << 28  # bytes of states; larger groups are read from the file again and again
-_PART = 1 << 25  # bytes of these that are looked at together
+IN_MEMORY = 1 << 24  # bytes of states; of larger groups random parts are read, see SampledStates
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
+_TEST_WINDOWS = 100_000  # by which the root mean square is known to a percent
 
 
 class TrainingData:
@@ -56,6 +60,12 @@ class TrainingData:
             found = ExtendedDataset(found)
         return cls(found)
 
+    def with_test(self) -> TrainingData:
+        """The same, by which models are tested, too."""
+        found = copy.copy(self)
+        found.tested = bool(self.dataset.shapes.get("test", (0,))[0])
+        return found
+
     def check(self, model: Integrator) -> None:
         """Refuse a model for other states; warn of one that does not fit the flow."""
         dataset, system = self.dataset, self.dataset.system
@@ -73,7 +83,7 @@ class TrainingData:
             )
 
     def pairs(self, model: Integrator, horizon: int = 1) -> Pairs:
-        """Windows to train on: in memory, on the model's device, where they are few enough."""
+        """Windows to train on: in memory, on the model's device; of large groups some are."""
         return self._pairs("train", model, horizon)
 
     def held_out(self, model: Integrator) -> Pair:
@@ -89,9 +99,7 @@ class TrainingData:
                 f"{self.dataset.path} has no validation trajectories, by which the best weights "
                 "are chosen; generate it with some in [trajectories]"
             )
-        pairs = self._pairs("validation", model)
-        count = min(len(pairs), _VALIDATION_WINDOWS)
-        inputs, targets = pairs[torch.linspace(0, len(pairs) - 1, count).long()]
+        inputs, targets = self._pairs("validation", model).evenly(_VALIDATION_WINDOWS)
         return inputs.to(model.scale), targets.to(model.scale)
 
     def check_test(self, model: Integrator) -> None:
@@ -124,12 +132,16 @@ class TrainingData:
         return {KEY: conditions.text}
 
     def test_error(self, model: Integrator) -> float:
-        """Relative error on the windows of the test group; nan where models are not tested."""
+        """Relative error on windows evenly from the test group; nan where models are not tested.
+
+        It is infinite where the model overflows.
+        """
         if not self.tested:
             return float("nan")
         model = one_step(model) or model
         pairs = self._pairs("test", model)
-        return relative_error_of(model, self._in_order(pairs, model.scale))
+        error = relative_error_of(model, self._in_order(pairs, model.scale), self.error_scale)
+        return math.inf if math.isnan(error) else error
 
     def normalise(self, model: Integrator) -> None:
         """Normalise by mean and standard deviation of the training states.
@@ -137,21 +149,30 @@ class TrainingData:
         Deviations are rounded to powers of two, by which dividing and multiplying again is exact:
         any other changes a state by the same part of its last digit in every step, which adds up.
         """
-        moments, _ = self._statistics
+        moments = self._statistics[0]
         spread = moments.scale
         if model.chart is not None:
             moments = self._in_chart(model.chart)
         model.set_normalisation(moments.mean, moments.scale, spread)
         model.set_advance(model.prediction_window * self.dataset.step)
-        if model.bodies:
+        if model.bodies or model.linear_in_parameters:
             model.adapt(torch.from_numpy(self.some_states()))
 
     @cached_property
-    def _statistics(self) -> tuple[_Moments, Region]:
-        """Of the training states, in one reading."""
-        moments = _Moments(self.dataset.dim)
-        region = Region.of_parts(map(moments.noted, self._states()), self.dataset.system)
-        return moments, region
+    def _statistics(self) -> tuple[_Moments, Region, _Moments]:
+        """Of the training states, and of what errors are relative to."""
+        dim, system = self.dataset.dim, self.dataset.system
+        moments, moving = _Moments(dim), _Moments(len(system.moving))
+        region = Region.of_parts(map(moments.noted, self._states()), system)
+        for part in self._states():
+            moving.noted(from_centre(system, part))
+        return moments, region, moving
+
+    @property
+    def error_scale(self) -> ErrorScale:
+        """The size that errors are relative to, of the training states."""
+        system = self.dataset.system
+        return ErrorScale((*system.moving,), spread_of(system, self._statistics[2].deviation))
 
     def _in_chart(self, chart: ChartMap) -> _Moments:
         """Of the training states in other coordinates; angles have the mean zero."""
@@ -167,21 +188,12 @@ class TrainingData:
 
     def _states(self) -> Iterator[np.ndarray]:
         """The training states, part by part."""
-        if self._fits("train"):
-            yield self._held("train")
-            return
-        rows, length, dim = self.dataset.shapes["train"]
-        size = max(1, _PART // (8 * length * dim))
-        with self.dataset.open_states("train") as state:
-            for first in range(0, rows, size):
-                for begin in range(0, length, (_PART // (8 * dim))):
-                    yield state[first : first + size, begin : begin + _PART // (8 * dim)]
+        yield from [self._held("train")] if self._fits("train") else self._sampled("train").parts
 
     def some_states(self) -> np.ndarray:
         """Training states (state, dim), evenly, those that are finite."""
-        rows, length, dim = self.dataset.shapes["train"]
-        every = max(1, rows * length // _RANGE_STATES)
-        some = np.concatenate([part.reshape(-1, dim)[::every] for part in self._states()])
+        states = np.concatenate([part.reshape(-1, self.dataset.dim) for part in self._states()])
+        some = states[:: max(1, len(states) // _RANGE_STATES)]
         return some[np.isfinite(some).all(1)]
 
     def _fits(self, group: str) -> bool:
@@ -192,21 +204,29 @@ class TrainingData:
             self._made[group,] = self.dataset.states(group)
         return self._made[group,]
 
+    def _sampled(self, group: str) -> SampledStates:
+        if (group,) not in self._made:
+            self._made[group,] = SampledStates(self.dataset, group, IN_MEMORY)
+        return self._made[group,]
+
     def _pairs(self, group: str, model: Integrator, horizon: int = 1) -> Pairs:
         like, shape = model.scale, (model.window, model.prediction_window, horizon)
         key = group, *shape, like.dtype, like.device
         if key not in self._made:
-            pairs: Pairs = WindowDataset(self.dataset, *shape, group=group, dtype=like.dtype)
+            file = WindowDataset(self.dataset, *shape, group=group, dtype=like.dtype)
+            pairs: Pairs = file
+            size = model.window + horizon * model.prediction_window
             if group == "train" and self._fits(group):
-                size = model.window + horizon * model.prediction_window
                 parts = [self._held(group)]
                 pairs = HeldPairs.of_states(parts, model.window, shape[1], size).to(like)
+            elif not self._fits(group) and size <= self._sampled(group).length // 2:
+                sampled = SampledPairs(self._sampled(group), file, like)
+                pairs = sampled if group == "train" else sampled.held
             self._made[key] = pairs
         return self._made[key]
 
     def _in_order(self, pairs: Pairs, like: torch.Tensor) -> Iterator[Pair]:
-        for first in range(0, len(pairs), BLOCK):
-            chosen = np.arange(first, min(first + BLOCK, len(pairs)))
+        for chosen in pairs.places(_TEST_WINDOWS).split(BLOCK):
             inputs, targets = pairs[chosen]
             yield inputs.to(like), targets.to(like)
 

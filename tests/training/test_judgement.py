@@ -1,0 +1,66 @@
+"""Models that are not to be relied on."""
+
+import json
+import warnings
+
+import h5py
+import pytest
+import torch
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from vpintegrator.cli.gen import main as generate_command
+from vpintegrator.cli.train import main
+from vpintegrator.training import History
+from vpintegrator.training.judgement import doubt
+from vpintegrator.training.residuals import ErrorScale
+
+
+@pytest.mark.parametrize(
+    ("validation", "test", "words"),
+    [
+        (1e-3, 1e-3, ""),
+        (1e-3, 0.9e-1, ""),
+        (1e-3, 1.1e-1, "test error 1.1e-01 is far above the validation error 1.0e-03"),
+        (1e-15, 1e-11, ""),
+        (0.6, 0.4, "validation error 6.0e-01 is above that of no change, 5.0e-01"),
+        (0.4, 0.6, "test error 6.0e-01 is above that of no change, 5.0e-01"),
+        (0.1, float("inf"), "test error inf is far above"),
+        (0.1, float("nan"), ""),
+    ],
+)
+def test_what_is_told(validation, test, words):
+    model = vp.models.VolumePreservingFeedForward(dim=2)
+    windows = torch.ones(5, 1, 2).double(), torch.full((5, 1, 2), 2.0).double()
+    history = History("adam", 0, 100, best_validation_error=validation, test_error=test)
+    told = doubt(model, windows, ErrorScale((0,), 2.0), history)
+    assert words in told
+    assert bool(words) == bool(told)
+
+
+def test_a_good_model_is_not_doubted(body, one_step):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        history = vp.train(one_step(), body, epochs=30, compiled=False, progress=False)
+    assert history.warning == ""
+
+
+@pytest.mark.parametrize(("search", "factor"), [(False, 8), (False, 1e9), (True, 8)])
+def test_a_model_that_is_wrong_away_from_validation_is_told(tmp_path, monkeypatch, search, factor):
+    """On standard error, in its file, and by --inspect."""
+
+    def run(command, *arguments):
+        return CliRunner().invoke(command, arguments)
+
+    monkeypatch.chdir(tmp_path)
+    vp.generate("henon-heiles", "few.h5", count=40, steps=4)
+    with h5py.File("few.h5", "r+") as file:  # test states far from all others
+        file["test/state"][...] *= factor
+    sizes = ["--degree", "6", "--depth", "2", "--functions", "auto" if search else "polynomial"]
+    epochs = ["--epochs", "100" if search else "10", "--compiled", "no"]
+    result = run(main, "few.h5", *sizes, *epochs, "-o", "a.st")
+    assert result.exit_code == 0, result.output
+    assert "Warning: spff is not to be relied on: its " in result.stderr
+    told = json.loads(vp.load("a.st").metadata["training"])["warning"]
+    assert told in result.stderr
+    assert "not to be relied on" in run(generate_command, "--inspect", "a.st").output

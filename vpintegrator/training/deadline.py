@@ -1,0 +1,52 @@
+"""A time at which training is cut short within an iteration, so that budgets hold for slow ones."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+BEYOND = 1.1  # times the seconds of a stage, at which it is cut short
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+class TimeIsUp(Exception):
+    """Raised between two parts of an iteration."""
+
+
+@contextmanager
+def until(moment: float, *, anew: bool = False) -> Iterator[None]:
+    """Cut short what is done in the block, at a value of ``time.perf_counter``.
+
+    Blocks may stand in one another; the earliest time counts, but for those outside of one that is
+    ``anew``.
+
+    Raises
+    ------
+    TimeIsUp
+        At the next call of :func:`check_time`.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.deadline import TimeIsUp, check_time, until
+    >>> try:
+    ...     with until(0.0):
+    ...         check_time()
+    ... except TimeIsUp:
+    ...     print("cut short")
+    cut short
+    """
+    token = _deadline.set(moment if anew else min(moment, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def check_time() -> None:
+    """Raise TimeIsUp if it is; called between parts of work that may take long."""
+    if time.perf_counter() > _deadline.get():
+        raise TimeIsUp

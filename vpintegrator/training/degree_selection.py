@@ -1,0 +1,215 @@
+"""Degree of a generating function: raised until the leave-one-out error stops falling."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from vpintegrator.data import Dataset
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.training.history import Budget, History
+from vpintegrator.training.judgement import doubt
+from vpintegrator.training.linear import (
+    MOST,
+    LinearFit,
+    enough_pairs,
+    fit_linear,
+    layer_pairs,
+)
+from vpintegrator.training.residuals import relative_error
+from vpintegrator.training.search import Found
+from vpintegrator.training.sizes import count
+from vpintegrator.training.training_data import TrainingData
+
+FIRST, STEP = 2, 2  # degrees: symmetries often leave only even ones anything to add
+_COMPARED = 6  # degree at which a fit with a linear map in front is compared with one without
+_PATIENCE = 2  # degrees without progress after which the search ends
+_FEW = 200  # coefficients up to which a solve takes a tenth of a second, and the search goes on
+_EXACT = 1e-15  # leave-one-out error at rounding: no higher degree can be told to be better
+
+Make = Callable[[dict[str, Any]], Integrator]
+
+
+def find_generating_function(
+    make: Make,
+    dataset: TrainingData | Dataset,
+    budget: Budget | None = None,
+    *,
+    sizes: dict[str, Any] | None = None,
+    most: int = MOST,
+    seed: int = 0,
+    tell: Callable[[str], None] = lambda line: None,
+    progress: Callable[[History], None] | None = None,
+) -> Found:
+    """The generating function of the degree that the leave-one-out error chooses.
+
+    Degrees 2, 4, 6, ... are solved for until two in a row do not lower the error (and there are
+    more than 200 coefficients). The smallest
+    degree is taken whose error is within one standard error of the least (Hastie, Tibshirani,
+    Friedman, The Elements of Statistical Learning, 2nd ed., section 7.10).
+
+    Parameters
+    ----------
+    make
+        The untrained model of some arguments: ``degree``.
+    dataset
+        To train on.
+    budget
+        Seconds and target that end the search.
+    sizes
+        ``degree`` where it is given.
+    most
+        Coefficients.
+    seed
+        Of the choice of pairs.
+    tell
+        Called with a line about each degree.
+    progress
+        Called with the history after each degree.
+
+    Returns
+    -------
+    Found
+        ``error`` is the validation error; the epochs of the history are degrees.
+
+    Raises
+    ------
+    InputError
+        If no model of the given degree can be made, or data do not determine its coefficients.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
+    >>> def make(arguments):
+    ...     return vp.models.build(dataset.system, "sgf", **arguments)
+    >>> found = vp.training.find_generating_function(make, dataset)
+    >>> found.error < 1e-10
+    True
+    """
+    data = TrainingData.of(dataset)
+    selection = _Selection(make, data, budget or Budget(), seed, tell, progress)
+    return selection.run(sizes or {}, most)
+
+
+class _Selection:
+    def __init__(
+        self,
+        make: Make,
+        data: TrainingData,
+        budget: Budget,
+        seed: int,
+        tell: Callable[[str], None],
+        progress: Callable[[History], None] | None,
+    ) -> None:
+        self.make, self.data, self.budget, self.seed = make, data, budget, seed
+        self.tell, self.progress = tell, progress
+        self.start = time.perf_counter()
+        self.history = History("linear", seed, 0)
+        self.fits: list[tuple[LinearFit, Integrator]] = []
+        self.tried: list[str] = []
+        self.far: bool | None = None  # whether a linear map is fitted first, once that is known
+
+    def run(self, sizes: dict[str, Any], most: int) -> Found:
+        """Solve for one degree after the other."""
+        ended = ""
+        try:
+            for degree in self._degrees(sizes):
+                ended = self._solve(degree, most, required="degree" in sizes)
+                if ended:
+                    break
+        except KeyboardInterrupt:
+            if not self.fits:
+                raise
+            ended = "interrupt"
+        if not self.fits:
+            raise InputError("no degree gives a generating function for these data")
+        fit, model = self._chosen()
+        held_out, scale = self.data.held_out(model), self.data.error_scale
+        error = relative_error(model, *held_out, scale=scale)
+        history = self.history
+        history.parameters, history.best_validation_error = fit.coefficients, error
+        history.best_epoch = 1 + [each is fit for each, _ in self.fits].index(True)
+        history.test_error = self.data.test_error(model)
+        history.warning = doubt(model, held_out, scale, history)
+        history.stopped_by = ended or "solved"
+        ended = ended if ended in ("interrupt", "target") else ""
+        self.data.describe(model)
+        model.metadata["training"] = json.dumps(history.summary())
+        seconds = time.perf_counter() - self.start
+        model.metadata["search"] = json.dumps(self.tried)
+        return Found(
+            model, error, history, self.tried, seconds, history.epochs, ended, complete=True
+        )
+
+    def _degrees(self, sizes: dict[str, Any]) -> list[int]:
+        return [sizes["degree"]] if "degree" in sizes else list(range(FIRST, 65, STEP))
+
+    def _solve(self, degree: int, most: int, required: bool) -> str:
+        """Fit one degree; say why no further one is tried, if so."""
+        try:
+            model = self.make({"degree": degree})
+        except InputError:  # too many terms, or none that the symmetries allow
+            if required:
+                raise
+            return "solved" if self.fits else ""
+        if count(model) > most and self.fits:
+            return "solved"
+        if self._too_long(model):
+            return "seconds"
+        self.data.normalise(model)
+        pairs = layer_pairs(model, self.data, enough_pairs(model), self.seed)
+        before, after = (states[:, -1] for states in pairs[: len(pairs)])
+        try:
+            fit = fit_linear(model, before, after, bool(self.far))
+            if self.far is None and (required or degree >= _COMPARED) and not model.rates:
+                other = self.make({"degree": degree})
+                self.data.normalise(other)
+                far = fit_linear(other, before, after, far=True)
+                self.far = far.error < fit.error / 2
+                fit, model = (far, other) if self.far else (fit, model)
+        except InputError:
+            if required or not self.fits:
+                raise
+            return "solved"  # more coefficients than equations
+        self._note(degree, fit, model)
+        if self.budget.target is not None and fit.error <= self.budget.target:
+            return "target"
+        best = min(range(len(self.fits)), key=lambda n: self.fits[n][0].error)
+        stalled = len(self.fits) - 1 - best >= _PATIENCE and fit.coefficients > _FEW
+        return "solved" if fit.error < _EXACT or stalled else ""
+
+    def _too_long(self, model: Integrator) -> bool:
+        """Whether a solve takes more than what is left: its time grows as the cube of its size."""
+        if self.budget.seconds is None or len(self.fits) < 2:
+            return False
+        (before, _), (last, _) = self.fits[-2:]
+        grown = max(last.seconds - before.seconds, 0.0)
+        rate = grown / max(last.coefficients**3 - before.coefficients**3, 1)
+        expected = last.seconds + rate * (count(model) ** 3 - last.coefficients**3)
+        return time.perf_counter() - self.start + expected > self.budget.seconds
+
+    def _note(self, degree: int, fit: LinearFit, model: Integrator) -> None:
+        self.fits.append((fit, model))
+        used = time.perf_counter() - self.start
+        self.history.add(used, fit.error, fit.error)
+        self.history.windows = fit.pairs
+        ridge = f", ridge {fit.penalty:.0e}" if fit.penalty else ""
+        line = (
+            f"degree {degree}: {fit.coefficients} coefficients from {fit.pairs:,} pairs{ridge}, "
+            f"leave-one-out error {fit.error:.1e} after {used:.1f} s"
+        )
+        self.tell(line)
+        self.tried.append(line)
+        if self.progress is not None:
+            self.history.share = self.budget.share(self.history.epochs, used)
+            self.progress(self.history)
+
+    def _chosen(self) -> tuple[LinearFit, Integrator]:
+        """The smallest degree within one standard error of the least error."""
+        least = min((fit for fit, _ in self.fits), key=lambda fit: fit.error)
+        enough = least.error * math.sqrt(1 + least.deviation)
+        return next(each for each in self.fits if each[0].error <= enough)

@@ -1,0 +1,318 @@
+"""Training of generating functions: one linear least-squares solve."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import linalg
+
+from vpintegrator.data.pairs import HeldPairs, Pairs
+from vpintegrator.dynamics.partway import partway
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.models.generating_arguments import signs_of_time
+from vpintegrator.nn.canonical import canonical_form
+from vpintegrator.nn.implicit import ImplicitMap
+from vpintegrator.nn.reversible import Reversible
+from vpintegrator.training.linear_least_squares import SequentialQR, Solution
+from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.state import Nested, State
+from vpintegrator.training.training_data import TrainingData
+
+ROWS = 20  # equations for each coefficient, if the data have as many
+_BLOCK = 1 << 27  # bytes of the matrix that are built at once
+_LEFT_OUT = 500  # pairs over which the leave-one-out error is averaged
+_SETTLED = 100  # states by which the number of Newton iterations is found
+_ACCURATE = 1e-13  # tolerance of states half-way, that of datasets
+_TINY, _REAL = 1e-300, 1e-8
+_FEWEST = 100  # pairs, if the data have as many
+MOST = 10_000  # coefficients, of which the triangle takes 800 MB
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """Result of a linear solve.
+
+    Attributes
+    ----------
+    coefficients, rank
+        Number of coefficients, and how many of them the equations determine.
+    pairs
+        Pairs of states in the equations.
+    error
+        Leave-one-out error: root mean square of the images' errors in units of the spread of each
+        component, each pair predicted by the fit to all others.
+    penalty
+        Ridge parameter that the leave-one-out error chose, 0 for none.
+    deviation
+        Standard error of the mean square that ``error`` is the root of, relative to it.
+    seconds
+        Time used.
+    """
+
+    coefficients: int
+    rank: int
+    pairs: int
+    error: float
+    penalty: float
+    deviation: float
+    seconds: float
+
+
+def implicit_map(model: Integrator) -> ImplicitMap:
+    """The layer whose coefficients pairs of states give.
+
+    Raises
+    ------
+    InputError
+        If the model has none.
+    """
+    core = model.core.psi if isinstance(model.core, Reversible) else model.core
+    if not isinstance(core, ImplicitMap):
+        raise InputError(
+            f"optimizer = linear is for generating functions, sgf and vpgf; {model.name} is none"
+        )
+    return core
+
+
+def fit_linear(
+    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor, far: bool = False
+) -> LinearFit:
+    """Set the coefficients of a generating function by linear least squares.
+
+    Parameters
+    ----------
+    model
+        Normalised and adapted to its states. Its other buffers stay as they are.
+    inputs, targets : (pair, dim)
+        States before and after the map of the model's layer: for a reversible volume-preserving
+        model, of half a step, see ``layer_pairs``.
+    far
+        Whether a linear map is fitted first, and the generating function to the rest: for maps that
+        turn some plane by nearly half a turn.
+
+    Raises
+    ------
+    InputError
+        If states are not finite, coincide, or there are fewer equations than coefficients need.
+    """
+    start = time.perf_counter()
+    layer = implicit_map(model)
+    z, image = inputs.double().cpu(), targets.double().cpu()
+    before, after = (model.normalised(model.in_the_middle(z, states)) for states in (z, image))
+    size = after.shape[1] - getattr(layer, "conserved", 0)
+    count = sum(c.numel() for c in layer.coefficients())
+    _check(before, after, count, size)
+    if far:
+        layer.set_linear(_linear_part(model, before[:, :size], after[:, :size]))
+        layer.adapt(torch.cat([before, after]))
+        before, after = layer.outer(before), layer.outer(after, backward=True)
+    spread = after[:, :size].std(0)
+    weight = 1 / torch.where(spread > 0, spread, torch.ones(()).double())
+    qr = SequentialQR(count)
+    for matrix, right in _equations(layer, before, after, weight, count):
+        qr.add(matrix.reshape(-1, count), right.reshape(-1))
+    some = slice(0, _LEFT_OUT)
+    matrix, right = next(_equations(layer, before[some], after[some], weight, count))
+    scarce = qr.rows < ROWS * count
+    best = _best(qr, matrix, right, _roughness(layer) if scarce else None)
+    solution = best.solution
+    with torch.no_grad():
+        own_coefficients = layer.coefficients()
+        parts = torch.from_numpy(solution.coefficients).split([c.numel() for c in own_coefficients])
+        for own, part in zip(own_coefficients, parts, strict=True):
+            own.copy_(part)
+    layer.settle(layer.outer(before[:_SETTLED], backward=True).to(model.scale))
+    spent = time.perf_counter() - start
+    return LinearFit(
+        coefficients=count,
+        rank=solution.rank,
+        pairs=len(before),
+        error=math.sqrt(best.square),
+        penalty=best.penalty,
+        deviation=best.deviation,
+        seconds=spent,
+    )
+
+
+def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    r"""The square root K of the linear map that is nearest to pairs of states.
+
+    With :math:`A = K^2` the least-squares map of centred states, :math:`X = \log A` is projected to
+    the Hamiltonian matrices (for volume: to trace zero), and to those that respect the symmetries:
+    a reversing symmetry turns the sign of X. Then :math:`K = \exp(X/2)` is symplectic (has
+    determinant one) and is reversed by them. The identity where A has no real logarithm.
+    """
+    n = before.shape[1]
+    z, image = (states - states.mean(0) for states in (before, after))
+    A = torch.linalg.lstsq(z, image).solution.mT.numpy()
+    X = linalg.logm(A)
+    if not np.isfinite(X).all() or np.abs(np.imag(X)).max() > _REAL:
+        return torch.eye(n, dtype=torch.float64)
+    X = np.real(X)
+    elements, time = signs_of_time(model.reversing_symmetries, model.dim)
+    if isinstance(model.core, Reversible):  # of psi alone, which symmetries of space leave as it is
+        elements = elements[time > 0]
+        time = time[time > 0]
+    own = elements[:, :n, :n].numpy()
+    X = np.mean([t * g @ X @ np.linalg.inv(g) for g, t in zip(own, time.numpy(), strict=True)], 0)
+    if model.symplectic:
+        J = canonical_form(n).numpy()
+        X = -J @ (J @ X + (J @ X).T) / 2
+    else:
+        X = X - np.trace(X) / n * np.eye(n)
+    return torch.from_numpy(linalg.expm(X / 2))
+
+
+def _check(before: torch.Tensor, after: torch.Tensor, count: int, size: int) -> None:
+    """Refuse data that do not determine a map."""
+    if not bool(before.isfinite().all() and after.isfinite().all()):
+        raise InputError("some states of the training pairs are not finite; leave these out")
+    if len(before) < 2 or bool((before == before[0]).all()):
+        raise InputError("the training pairs all begin at the same state; give different ones")
+    if count > MOST:
+        raise InputError(f"{count:,} coefficients are too many for a solve; take a lower degree")
+    if len(before) * size < count / 2:
+        raise InputError(
+            f"{len(before):,} pairs of states give {len(before) * size:,} equations for {count:,} "
+            "coefficients; give more pairs, or a lower --degree"
+        )
+
+
+def _equations(
+    layer: Any, before: torch.Tensor, after: torch.Tensor, weight: torch.Tensor, count: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Weighted equations, (pair, component, coefficient) and (pair, component), block by block."""
+    block = max(_BLOCK // (8 * count * len(weight)), 1)
+    for z, image in zip(before.split(block), after.split(block), strict=True):
+        with torch.no_grad():
+            matrix, right = layer.equations(z, image)
+        yield (matrix * weight[:, None]).numpy(), (right * weight).numpy()
+
+
+def _roughness(layer: Any) -> np.ndarray:
+    """Weight of each coefficient in the ridge penalty: the fourth power of its degree, rooted."""
+    return np.concatenate([G.degrees.numpy() ** 2.0 for G in layer.functions])
+
+
+class _Judged(NamedTuple):
+    """A solution and its leave-one-out mean square error, with the relative standard error."""
+
+    square: float
+    deviation: float
+    penalty: float
+    solution: Solution
+
+
+def _best(
+    qr: SequentialQR, matrix: np.ndarray, right: np.ndarray, roughness: np.ndarray | None
+) -> _Judged:
+    """The solution of least leave-one-out error, over ridge penalties where data are scarce."""
+    candidates = [(0.0, qr.solve())]
+    if roughness is not None:
+        penalties = 10.0 ** np.arange(-14, 3)
+        candidates += zip(penalties, qr.ridge(roughness, qr.rows * penalties), strict=True)
+    found = []
+    for penalty, solution in candidates:
+        residual = right - matrix @ solution.coefficients
+        squares = (solution.left_out(matrix, residual) ** 2).mean(1)
+        mean = float(squares.mean())
+        if not math.isfinite(mean):
+            mean = math.inf
+        error = float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)
+        found.append(_Judged(mean, error, penalty, solution))
+    return min(found, key=lambda each: each.square)
+
+
+def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0) -> HeldPairs:
+    r"""Pairs of states before and after the map of the layer that is solved for.
+
+    They are those of the data. A reversible volume-preserving model is
+    :math:`\psi R \psi^{-1} R`; its :math:`\psi` is the map of half a step, so that with the state y
+    half-way :math:`\psi(y) = z'` and :math:`\psi(R y) = R z`.
+
+    Raises
+    ------
+    InputError
+        If the states half-way are not known.
+    """
+    pairs = data.pairs(model)
+    inputs, targets = pairs.sample(count, torch.Generator().manual_seed(seed))
+    before, after = (states[:, -1].double().cpu() for states in (inputs, targets))
+    if isinstance(model.core, Reversible):
+        middle, rho = _half_way(data, before), model.reversing_symmetries[0]
+        before, after = (
+            torch.cat([middle, middle @ rho.mT]),
+            torch.cat([after, before @ rho.mT]),
+        )
+    return HeldPairs.of_tensors(before[:, None], after[:, None])
+
+
+def _half_way(data: TrainingData, before: torch.Tensor) -> torch.Tensor:
+    """States (state, dim) half a step after others."""
+    dataset = data.dataset
+    known = dataset.is_complete and not dataset.is_observed
+    way = None
+    if known:
+        way = partway(dataset.system, before.numpy(), dataset.step, 2, _ACCURATE)
+    if way is None:
+        raise InputError(
+            "a reversible volume-preserving generating function is fitted to states half-way, "
+            "which measured data do not have; leave out the reversing symmetries "
+            "(--no-reversible)"
+        )
+    return torch.from_numpy(way[1])
+
+
+class LinearSolve(Optimizer):
+    """One linear least-squares solve for the coefficients of a generating function.
+
+    An epoch is the whole training. Twenty equations for each coefficient are drawn at random from
+    the pairs of the training group.
+    """
+
+    name = "linear"
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Twenty equations for each coefficient."""
+        return enough_pairs(model)
+
+    @classmethod
+    def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
+        """Pairs before and after the layer that is solved for."""
+        implicit_map(model)
+        return layer_pairs(model, data, enough_pairs(model))
+
+    def epoch(self, progress: float) -> float:
+        """Solve; return the leave-one-out error."""
+        count = len(self.pairs) if isinstance(self.model.core, Reversible) else self.batch
+        inputs, targets = self.pairs.sample(count, self.generator)
+        fit = fit_linear(self.model, inputs[:, -1], targets[:, -1])
+        self.finished = "solved"
+        return fit.error
+
+    def roll_back(self) -> None:
+        """Nothing is left to try."""
+
+    def state(self) -> Nested:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Nothing."""
+
+
+def enough_pairs(model: Integrator) -> int:
+    """Twenty equations for each coefficient."""
+    layer = implicit_map(model)
+    count = sum(c.numel() for c in layer.coefficients())
+    moving = model.dim - getattr(layer, "conserved", 0)
+    return max(math.ceil(ROWS * count / moving), _FEWEST)

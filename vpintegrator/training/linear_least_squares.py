@@ -1,0 +1,123 @@
+"""Linear least squares of any number of rows: sequential QR, rank, ridge, leave-one-out error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import linalg
+
+TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
+
+
+class SequentialQR:
+    """The triangular factor of a matrix that comes in blocks of rows.
+
+    Memory is that of a block and of one triangle. Normal equations would lose half of the digits.
+
+    Parameters
+    ----------
+    columns : int
+        Of the matrix.
+
+    Examples
+    --------
+    >>> from vpintegrator.training.linear_least_squares import SequentialQR
+    >>> A, b = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0)
+    >>> qr = SequentialQR(3)
+    >>> for rows in np.array_split(np.arange(50), 4):
+    ...     qr.add(A[rows], b[rows])
+    >>> bool(np.allclose(qr.solve().coefficients, np.linalg.lstsq(A, b)[0]))
+    True
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.columns, self.rows = columns, 0
+        self._triangle = np.zeros((0, columns + 1))
+
+    def add(self, matrix: np.ndarray, right: np.ndarray) -> None:
+        """Take further rows (row, column) and their right sides (row,)."""
+        stacked = np.vstack([self._triangle, np.column_stack([matrix, right])])
+        self.rows += len(matrix)
+        # PyTorch keeps to the threads that it was given
+        self._triangle = torch.linalg.qr(torch.from_numpy(stacked), mode="r").R.numpy()
+
+    def solve(self, tolerance: float = TOLERANCE) -> Solution:
+        """The coefficients of least squares.
+
+        Parameters
+        ----------
+        tolerance
+            Columns that others give to this relative accuracy get the coefficient zero.
+        """
+        R, right = self._triangle[:, :-1], self._triangle[:, -1]
+        norms = np.linalg.norm(R, axis=0)
+        norms = np.where(norms > 0, norms, 1.0)
+        Q, upper, order = linalg.qr(R / norms, mode="economic", pivoting=True)
+        pivots = np.abs(np.diag(upper))
+        rank = int((pivots > tolerance * pivots[0]).sum()) if pivots.size and pivots[0] else 0
+        kept, inverse = order[:rank], linalg.solve_triangular(upper[:rank, :rank], np.eye(rank))
+        coefficients, whitening = np.zeros(self.columns), np.zeros((self.columns, rank))
+        whitening[kept] = inverse / norms[kept, None]
+        coefficients[kept] = inverse @ (Q.T[:rank] @ right) / norms[kept]
+        return Solution(coefficients, whitening)
+
+    def ridge(self, weights: np.ndarray, penalties: np.ndarray) -> Iterator[Solution]:
+        """The coefficients with a ridge penalty, for several penalties by one factorisation.
+
+        Parameters
+        ----------
+        weights : (column,)
+            What multiplies each coefficient in the penalty, positive.
+        penalties
+            Factors of the sum of squares of weighted coefficients.
+        """
+        R, right = self._triangle[:, :-1] / weights, self._triangle[:, -1]
+        U, sizes, V = (part.numpy() for part in torch.linalg.svd(torch.from_numpy(R), False))
+        projected, V = U.T @ right, V.T / weights[:, None]
+        for penalty in penalties:
+            damped = sizes**2 + penalty
+            yield Solution(V @ (sizes / damped * projected), V / np.sqrt(damped))
+
+
+@dataclass(frozen=True)
+class Solution:
+    r"""Coefficients of least squares, and how each row moves them.
+
+    Attributes
+    ----------
+    coefficients : (column,)
+    whitening : (column, rank)
+        W with :math:`W W^T = (A^T A + \text{penalty})^{-1}` on the columns that determine the fit.
+    """
+
+    coefficients: np.ndarray
+    whitening: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        """How many coefficients the equations determine."""
+        return self.whitening.shape[1]
+
+    def left_out(self, matrix: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        r"""Residuals of groups of rows if each group is left out of the fit.
+
+        .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
+
+        Parameters
+        ----------
+        matrix : (group, row, column)
+            Rows that the fit has used.
+        residual : (group, row)
+            Their residuals.
+
+        Returns
+        -------
+        (group, row)
+        """
+        groups, rows, _ = matrix.shape
+        own = (matrix.reshape(groups * rows, -1) @ self.whitening).reshape(groups, rows, -1)
+        hat = own @ own.transpose(0, 2, 1)
+        return np.linalg.solve(np.eye(rows) - hat, residual[:, :, None])[:, :, 0]
