@@ -23,6 +23,7 @@ from vpintegrator.rollout.ensembles import is_ensemble, run, shard
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
 from vpintegrator.rollout.ensembles.statistics import Statistics
+from vpintegrator.rollout.flow import LearnedFlow
 from vpintegrator.rollout.rotation import birkhoff_weights
 
 STANDARD_MAP = """
@@ -139,7 +140,7 @@ def test_rotation_numbers_of_a_known_map(tmp_path):
     flow = vp.rollout.as_flow("implicit-midpoint", vp.load_system("harmonic-oscillator"), 0.7)
     asked = measures(rotation="auto")
     found = vp.rollout.ensemble(flow, tmp_path / "a.h5", initial=20, steps=200, measures=asked)
-    assert np.abs(found.plan.centre).max() < 1e-9
+    assert np.abs(found.plan.centre).max() < 1e-9 and found.plan.about == "elliptic"
     np.testing.assert_allclose(found.rotation, -np.arctan(0.35) / np.pi, atol=1e-14)
     assert found.change.max() < 1e-11
 
@@ -380,3 +381,149 @@ def test_turns_are_told_with_whole_ones():
     states = np.stack([np.cos(angles), np.sin(angles)], axis=-1)[None]
     statistics.add(np.arange(1), states, 0)
     np.testing.assert_allclose(statistics.counts.rotation, -1.7, atol=1e-13)
+
+
+HALF = '{"components": {"q": [-0.5, 0.5]}, "invariants": {}}'
+
+
+@pytest.fixture
+def half_trained(model):
+    """A map that was trained where -0.5 < q < 0.5."""
+    import torch
+
+    torch.manual_seed(0)
+    half = vp.models.SymplecticFeedForward(dim=2, depth=2, width=4)
+    half.metadata.update({**model.metadata, "region": HALF})
+    return half
+
+
+def test_who_leaves_the_training_domain_is_told(half_trained, tmp_path):
+    """Also where an aperture of its own says what is outside, by machine code and without."""
+    initial = [[0.0, 0.0], [0.54, 0.0], [0.56, 0.0], [0.0, 0.6], [2.0, 0.0]]
+    path, asked = tmp_path / "a.h5", measures(escape="q**2 > 3.9")
+    found = vp.rollout.ensemble(half_trained, path, initial=initial, steps=40, measures=asked)
+    states = np.array(initial)[:, None]
+    flow = LearnedFlow(half_trained, found.system)
+    states = np.concatenate([states, flow.start(states).advance(40)], axis=1)
+    beyond = np.abs(states[..., 0]) > 0.5 + 0.1 * 1.0
+    first = np.where(beyond.any(axis=1), beyond.argmax(axis=1), -1)
+    np.testing.assert_array_equal(found.left_domain, [*first[:4], -1])
+    assert found.left.tolist() == [-1, -1, -1, -1, 0] and first.max() > 0
+    count = int((first[:4] >= 0).sum())
+    assert found.table()[0]["left_domain"] == count
+    assert f"{count} of 5 trajectories are out of the training domain" in found.domain_words
+    by_numpy = Statistics(found.plan, 5, compiled=False)
+    by_numpy.add(np.arange(5), states[:, :1], 0)
+    by_numpy.add(np.arange(5), states[:, 1:], 1)
+    np.testing.assert_array_equal(by_numpy.counts.left_domain, found.left_domain)
+    again = vp.rollout.open_ensemble(path)
+    np.testing.assert_array_equal(again.left_domain, found.left_domain)
+    assert again.plan.domain == found.plan.domain
+    np.testing.assert_allclose(again.in_domain[-1], 1 - (count + 1) / 5)
+
+
+def test_leaving_the_training_domain_is_said_once(half_trained, pendulum, tmp_path):
+    usual = vp.rollout.ensemble(
+        half_trained, tmp_path / "a.h5", initial=20, steps=5, measures=measures()
+    )
+    assert usual.left_domain is None and not usual.domain_words
+    assert usual.table()[0]["left_domain"] == (usual.left >= 0).sum()
+    classical = vp.rollout.ensemble(
+        pendulum, tmp_path / "b.h5", initial=3, steps=5, measures=measures()
+    )
+    assert not classical.domain_words and classical.table()[0]["left_domain"] is None
+    del half_trained.metadata["region"]
+    unknown = vp.rollout.ensemble(
+        half_trained, tmp_path / "c.h5", initial=3, steps=5, measures=measures()
+    )
+    assert "does not say" in unknown.domain_words
+
+
+def test_turns_in_a_plane_that_is_not_canonical(tmp_path):
+    """None of their own accord, and marked where they are asked for."""
+    flow = vp.rollout.as_flow("stoermer-verlet", vp.load_system("henon-heiles"), 0.2)
+    for number, (plane, rotation, turning, projected) in enumerate(
+        [
+            ("q[0],q[1]", "auto", False, False),
+            ("q[0],q[1]", "0,0", True, True),
+            ("q[0],p[1]", "auto", False, False),
+            ("q[1],p[1]", "auto", True, False),
+        ]
+    ):
+        found = vp.rollout.ensemble(
+            flow,
+            tmp_path / f"{number}.h5",
+            initial=5,
+            steps=20,
+            measures=measures(plane=plane, rotation=rotation),
+        )
+        assert (found.plan.turning, found.plan.projected) == (turning, projected)
+    given = ["--system", "rigid-body", "--against", "rk4", "--ensemble", "4", "--steps", "9", "-o"]
+    result = CliRunner().invoke(rollout.main, [*given, str(tmp_path / "rigid.h5")])
+    assert result.exit_code == 0 and "no turns: (z1, z2)" in result.output, result.output
+
+
+DOUBLE_WELL = """
+state = ["q", "p"]
+hamiltonian = "p**2/2 - q**2/2 + q**4/4"
+[initial_conditions]
+distribution = "uniform"
+low = { q = -1.6, p = -0.5 }
+high = { q = 1.6, p = 0.5 }
+"""
+
+
+def test_turns_are_of_an_angle_or_about_an_elliptic_point(tmp_path):
+    """Not about the saddle between two wells, nor about one that is nearest to the mean."""
+    standard = vp.rollout.ExactMap(vp.load_system(STANDARD_MAP))
+    asked = measures(rotation="auto")
+    found = vp.rollout.ensemble(standard, tmp_path / "a.h5", initial=20, steps=50, measures=asked)
+    assert found.plan.angle == 0 and found.plan.centre_words == "of the angle q"
+    wells = vp.rollout.as_flow("stoermer-verlet", vp.load_system(DOUBLE_WELL), 0.2)
+    found = vp.rollout.ensemble(wells, tmp_path / "b.h5", initial=20, steps=50, measures=asked)
+    np.testing.assert_allclose(np.abs(found.plan.centre), [1.0, 0.0], atol=1e-9)
+    assert "about the elliptic fixed point" in found.plan.centre_words
+    saddle = vp.load_system('state = ["q", "p"]\nhamiltonian = "q*p"')
+    flow = vp.rollout.as_flow("rk4", saddle, 0.01)
+    beside = np.random.default_rng(0).uniform(0.5, 1, (9, 2))
+    found = vp.rollout.ensemble(flow, tmp_path / "c.h5", initial=beside, steps=9, measures=asked)
+    assert found.plan.about == "mean" and "no elliptic" in found.plan.centre_words
+    again = vp.rollout.open_ensemble(tmp_path / "c.h5")
+    assert again.plan.as_json() == found.plan.as_json()
+
+
+def test_turns_of_an_angle_are_of_any_size(tmp_path):
+    """Rotations slower and faster than in the first step by more than half a turn."""
+    system = """
+    state = ["q", "p"]
+    periodic = { q = "2*pi" }
+    symplectic = true
+    [[map]]
+    p = "p + 3*sin(q)"
+    [[map]]
+    q = "q + p"
+    """
+    flow = vp.rollout.ExactMap(vp.load_system(system))
+    initial = np.random.default_rng(0).uniform(-3, 3, (50, 2))
+    states = np.stack([initial, *flow.start(initial[:, None]).advance(60).swapaxes(0, 1)], axis=1)
+    plain = np.diff(states[..., 0], axis=1) @ birkhoff_weights(60)[:, 0] / (2 * np.pi)
+    asked = plan(flow.system, steps=60, angle=0)
+    for compiled in (None, False):
+        statistics = Statistics(asked, 50, compiled)
+        statistics.add(np.arange(50), states, 0)
+        found = statistics.counts.rotation
+        np.testing.assert_allclose(found, plain - np.round(plain), atol=1e-12)
+
+
+def test_the_tolerance_is_of_the_length(pendulum, tmp_path):
+    given = ["--system", "standard-map", "--ensemble", "30", "--steps", "200", "-o"]
+    result = CliRunner().invoke(rollout.main, [*given, str(tmp_path / "a.h5")])
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "turns per step of the angle q: from" in said
+    assert "within 1.3e-04, the tolerance of 200 steps" in said
+    assert "to tell tori from chaos takes 10,000 steps" in said
+    found = vp.rollout.open_ensemble(tmp_path / "a.h5")
+    assert found.table()[0]["tolerance"] == found.tolerance == (10 / 200) ** 3
+    enough = replace(found, plan=replace(found.plan, steps=10**6))
+    assert enough.tolerance == 1e-10 and "are enough" in enough.length_words

@@ -16,6 +16,7 @@ from tests.rollout.systems import system
 from tests.rollout.test_compare import trained
 from vpintegrator.models import VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout import Volume
+from vpintegrator.rollout.diagnostics.correlated import variance_of_fit
 
 
 @pytest.fixture(scope="module", params=["rigid-body", "coupled-oscillators"])
@@ -83,7 +84,7 @@ def test_errors_of_invariants(report):
         for name, invariant in report.system.invariants.items():
             label = name.replace("_", " ")
             values = np.array([[float(invariant(z)) for z in orbit] for orbit in run.states])
-            change = (values - values[:, :1]) / np.abs(values[:, :1])
+            change = (values - values[:, :1]) / np.abs(values[:, 0]).max()
             assert row[f"{label} error"] == pytest.approx(np.abs(change).max(), rel=1e-12)
             slopes = [linregress(report.times, series).slope for series in change]
             worst = int(np.argmax(np.abs(slopes)))
@@ -113,7 +114,10 @@ def standard_error(times, series):
         g = len(groups)
         if g >= (3 if size == 1 else 8):
             largest = max(largest, g / (g - 2) * sum(x**2 for x in groups))
-    return math.sqrt(largest + np.abs(inside).sum() ** 2) / whole
+    by_batches = math.sqrt(largest + np.abs(inside).sum() ** 2) / whole
+    means = [residual[b].mean() for b in batches if b.stop <= count]
+    of_one = math.sqrt(variance_of_fit(np.array([means]), 1)[0])  # calibrated in test_drift.py
+    return max(by_batches, of_one / (length * (times[1] - times[0])))
 
 
 def differences(function, point, size=1e-6):

@@ -12,6 +12,7 @@ import numpy as np
 
 from vpintegrator.arguments import grouped
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.spread import from_centre, spread_of
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import ClassicalMethod, compile_method, integrate
@@ -108,22 +109,12 @@ def compare(
     >>> report.runs["rk4"].states.shape
     (2, 21, 2)
     """
-    models = named_models(model)
-    system = find_system(models, system)
-    step = find_step(models, system, duration.step)
-    flows = chosen_flows(models, against, system, step)
-    window = max(flow.window for flow in flows)
-    plane = section_plane(system, measures.section)
-    if measures.work_precision:
-        system.require_vector_field("work_precision")
-    origin = find_origin(start, models, system, window)
-    by_reference = start.first_window == "reference"
-    schedule = make_schedule(duration, system, step, origin, window if by_reference else 1)
+    prepared = prepare_comparison(
+        model, against, system=system, start=start, duration=duration, measures=measures
+    )
+    system, step, flows = prepared.system, prepared.step, prepared.flows
+    origin, schedule, plane = prepared.origin, prepared.schedule, prepared.plane
     initial, tangent_steps = origin.initial, min(int(measures.tangent_steps), schedule.steps)
-    if not by_reference:
-        first = integrate(system, start.first_window, initial, step, window - 1)
-    prepared = _Prepared(system, step, flows, origin, schedule)
-    prepared.check_memory(tangent_steps)
     asked = {"first window": start.first_window, "threshold": measures.threshold, "section": plane}
     recording = prepared.open_recording(checkpoint, resume, asked)
     try:
@@ -138,12 +129,12 @@ def compare(
             stored=schedule.stored,
             initial=initial,
             reference=aligned,
-            threshold=measures.threshold or _usual_threshold(aligned[..., : system.phase_dim]),
+            threshold=measures.threshold or _usual_threshold(system, aligned),
             section_plane=plane,
             tangent_steps=tangent_steps,
         )
-        if by_reference:
-            first = exact.states[:, :window]
+        window = max(flow.window for flow in flows)
+        first = exact.states[:, :window] if prepared.first is None else prepared.first
         runs = {
             flow.name: run_through(flow, first, comparison, recording, str(number), progress)
             for number, flow in enumerate(flows)
@@ -170,15 +161,63 @@ def compare(
         raise
 
 
+@grouped(start=Start, duration=Duration, measures=Measures)
+def prepare_comparison(
+    model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
+    against: str | Sequence[str | ClassicalMethod] | None = None,
+    *,
+    system: System | str | None = None,
+    start: Start,
+    duration: Duration,
+    measures: Measures,
+) -> PreparedComparison:
+    """Check the arguments of :func:`compare`, and find what they leave open.
+
+    Raises
+    ------
+    InputError
+        If an argument is wrong, or does not fit the others.
+    """
+    models = named_models(model)
+    system = find_system(models, system)
+    step = find_step(models, system, duration.step)
+    flows = chosen_flows(models, against, system, step)
+    window = max(flow.window for flow in flows)
+    plane = section_plane(system, measures.section)
+    if measures.work_precision:
+        system.require_vector_field("work_precision")
+    origin = find_origin(start, models, system, window)
+    by_reference = start.first_window == "reference"
+    schedule = make_schedule(duration, system, step, origin, window if by_reference else 1)
+    first = None
+    if not by_reference:
+        first = integrate(system, start.first_window, origin.initial, step, window - 1)
+    prepared = PreparedComparison(system, step, flows, origin, schedule, plane, first)
+    prepared.check_memory(min(int(measures.tangent_steps), schedule.steps))
+    return prepared
+
+
 @dataclass(frozen=True)
-class _Prepared:
-    """What is compared, before anything is computed."""
+class PreparedComparison:
+    """A comparison before anything is computed.
+
+    Attributes
+    ----------
+    system, step, flows, origin, schedule
+        The methods, from where they start, and how long they run.
+    plane
+        The Poincare section, None for none.
+    first
+        First windows (trajectory, window, dim) of a method; None for those of the reference.
+    """
 
     system: System
     step: float
     flows: list[NumericalFlow]
     origin: Origin
     schedule: Schedule
+    plane: tuple[str, float, int] | None
+    first: np.ndarray | None
 
     def check_memory(self, tangent_steps: int) -> None:
         # the reference is at hand as a whole, and the spread about its mean computed from copies
@@ -251,7 +290,5 @@ def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
-def _usual_threshold(reference: np.ndarray) -> float:
-    centre = np.nanmean(reference, axis=(0, 1))
-    spread = np.sqrt(np.nanmean(np.sum((reference - centre) ** 2, axis=-1)))
-    return _THRESHOLD * float(spread)
+def _usual_threshold(system: System, reference: np.ndarray) -> float:
+    return _THRESHOLD * spread_of(system, np.nanstd(from_centre(system, reference), axis=(0, 1)))

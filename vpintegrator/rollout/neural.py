@@ -16,6 +16,7 @@ from vpintegrator.argument_values import whole_number
 from vpintegrator.devices import Choice, faster_device
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.cursor import Cursor
+from vpintegrator.rollout.observer import first_step
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +69,8 @@ def rollout(
     numpy.ndarray or torch.Tensor
         States of shape (trajectory, steps + 1, dim), in the model's dtype, the first window first.
         An array for an array; a tensor, on the model's device and without gradient, for a tensor.
-        A trajectory that diverges is NaN from there on.
+        A trajectory that diverges is NaN from there on. There is a warning where states leave the
+        domain of the training data, see :meth:`vpintegrator.models.Integrator.in_domain`.
 
     Raises
     ------
@@ -103,7 +105,26 @@ def rollout(
         if progress:
             progress(model.name, known + count - 1, steps)
     states = states[:, : steps + 1]
+    _warn_outside(model, states, part)
     return states.contiguous() if as_tensor else states.cpu().numpy()
+
+
+def _warn_outside(model: Integrator, states: torch.Tensor, part: int) -> None:
+    """Warn if trajectories (trajectory, time, dim) leave the domain of the training data."""
+    if not {"region", "system"} <= getattr(model, "metadata", {}).keys():  # as networks of others
+        return
+    first = np.full(len(states), -1)
+    for start in range(0, states.shape[1], part):
+        outside = ~model.in_domain(states[:, start : start + part])
+        first_step(first, start, outside.cpu().numpy())
+    left = first[first >= 0]
+    if left.size:
+        warnings.warn(
+            f"{model.name}: {left.size} of {len(states)} trajectories leave the domain of the "
+            f"training data, first at step {left.min()}; outside a model is a guess "
+            "(model.in_domain)",
+            stacklevel=3,
+        )
 
 
 class LearnedCursor(Cursor):

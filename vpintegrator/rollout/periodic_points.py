@@ -9,6 +9,8 @@ from vpintegrator.rollout.flow import NumericalFlow
 
 _ITERATIONS = 50
 _TOLERANCE = 1e-12  # of the size of the state
+_STARTS = 16  # states from which an elliptic point is looked for
+_SPIRAL, _NEUTRAL = 0.1, 1e-6  # growth of an elliptic point, of its turn, as of rk4; rounding
 _SMALLEST = 2.0**-10  # part of a Newton step
 
 
@@ -69,6 +71,44 @@ def periodic_point(flow: NumericalFlow, guess: np.ndarray, period: int = 1) -> n
         point, gap, slope = new, new_gap, new_slope
     raise NoPeriodicPoint(
         f"no point of period {period} of {flow.name} was found near {np.asarray(guess).tolist()}"
+    )
+
+
+def elliptic_point(flow: NumericalFlow, states: np.ndarray) -> np.ndarray | None:
+    """A fixed point of a flow about which states turn; None where none is found.
+
+    Newton's method starts from the mean of the states and then from some of them. Of the elliptic
+    points it finds, the one that is nearest to the mean is taken, or that of the mean itself.
+
+    Parameters
+    ----------
+    flow
+        The map.
+    states
+        States round it, (state, dim).
+    """
+    middle, found = states.mean(axis=0), []
+    chosen = np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)
+    for guess in (middle, *states[chosen]):
+        try:
+            point = periodic_point(flow, guess)
+        except NoPeriodicPoint:
+            continue
+        if _is_elliptic(displacement(flow, point, 1)[1]):
+            found.append(point)
+            if guess is middle:
+                break
+    if not found:
+        return None
+    return min(found, key=lambda point: float(np.linalg.norm(point - middle)))
+
+
+def _is_elliptic(slope: np.ndarray) -> bool:
+    """Whether states beside a fixed point turn about it many times before they leave."""
+    values = np.linalg.eigvals(slope)
+    growth = np.abs(np.log(np.abs(values)))
+    return bool((growth <= np.maximum(_SPIRAL * np.abs(values.imag), _NEUTRAL)).all()) and bool(
+        (np.abs(values.imag) > _NEUTRAL).any()
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,10 @@ import numpy as np
 from vpintegrator.argument_values import whole_number
 from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5
-from vpintegrator.reading import is_hdf5_of, open_hdf5
+from vpintegrator.reading import open_hdf5
 from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.classical import ClassicalMethod
-from vpintegrator.rollout.compare import compare
+from vpintegrator.rollout.compare import compare, prepare_comparison
 from vpintegrator.rollout.report import Report
 from vpintegrator.rollout.views import frame_of
 
@@ -169,45 +170,62 @@ def survey(
     ...     model, "rk4", conditions={"step": [0.1, 0.2, 0.4]}, time=120.0
     ... )
     """
-    values = {name: np.atleast_1d(np.asarray(v, dtype=float)) for name, v in conditions.items()}
-    whole_number("trajectories", trajectories, 1)
-    count = int(np.prod([len(v) for v in values.values()]))
-    if not values or any(v.ndim != 1 or not len(v) for v in values.values()):
-        raise InputError("conditions must name at least one condition, with a value or several")
-    if count > MOST:
-        raise InputError(f"{count:,} combinations of conditions are more than {MOST:,}; give fewer")
-    combinations = list(itertools.product(*values.values()))
+    options = {"time": time, "trajectories": trajectories, "seed": seed}
+    combinations = check_survey(model, against, conditions, **options)
     columns: list[np.ndarray] = []
     report = None
-    for done, combination in enumerate(combinations):
-        given = {name: float(v) for name, v in zip(values, combination, strict=True)}
+    for done, given in enumerate(combinations):
         if progress:
             words = ", ".join(f"{name} = {value:g}" for name, value in given.items())
-            progress(words, done, count)
-        single = model.at(**given)
-        report = compare(
-            {model.name: single},
-            against,
-            time=time,
-            trajectories=trajectories,
-            seed=seed,
-            compiled=compiled,
-        )
+            progress(words, done, len(combinations))
+        single = {model.name: model.at(**given)}
+        report = compare(single, against, compiled=compiled, **options)
         columns.append(_measured(report))
     assert report is not None
     if progress:
-        progress("", count, count)
+        progress("", len(combinations), len(combinations))
     stacked = np.stack(columns)  # (combination, quantity, method)
     return Survey(
         title=report.system.title,
         time=time,
         conditions={
-            name: np.array([each[n] for each in combinations]) for n, name in enumerate(values)
+            name: np.array([each[name] for each in combinations]) for name in combinations[0]
         },
         methods={name: run.title for name, run in report.runs.items()},
         learned=[name for name, run in report.runs.items() if run.kind == "learned"],
         values={name: stacked[:, n] for n, name in enumerate(QUANTITIES)},
     )
+
+
+def check_survey(
+    model: Integrator,
+    against: str | Sequence[str | ClassicalMethod] | None,
+    conditions: Mapping[str, float | Sequence[float]],
+    **options: Any,
+) -> list[dict[str, float]]:
+    """Return all combinations of the conditions.
+
+    Raises
+    ------
+    InputError
+        If the conditions are wrong, or one of the combinations cannot be compared.
+    """
+    values = {name: np.atleast_1d(np.asarray(v, dtype=float)) for name, v in conditions.items()}
+    whole_number("trajectories", options.get("trajectories", 1), 1)
+    count = int(np.prod([len(v) for v in values.values()]))
+    if not values or any(v.ndim != 1 or not len(v) for v in values.values()):
+        raise InputError("conditions must name at least one condition, with a value or several")
+    if count > MOST:
+        raise InputError(f"{count:,} combinations of conditions are more than {MOST:,}; give fewer")
+    combinations = [
+        dict(zip(values, map(float, each), strict=True))
+        for each in itertools.product(*values.values())
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are given when the combination is compared
+        for given in combinations:
+            prepare_comparison({model.name: model.at(**given)}, against, **options)
+    return combinations
 
 
 def _measured(report: Report) -> np.ndarray:
@@ -268,8 +286,3 @@ def open_survey(path: str | os.PathLike[str]) -> Survey:
             learned=learned,
             values={name: root.array(name, shape) for name in QUANTITIES},
         )
-
-
-def is_survey(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a survey and no rollout, as far as its format says."""
-    return is_hdf5_of(path, FORMAT, FORMAT_VERSION)

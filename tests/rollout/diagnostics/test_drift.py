@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 from scipy.stats import linregress
 
-from vpintegrator.rollout.diagnostics import DriftAccumulator, fit_drift
+from vpintegrator.rollout.diagnostics import DriftAccumulator, LyapunovAccumulator, fit_drift
 
 
 @given(st.integers(3, 400), st.integers(0, 2**32 - 1), st.lists(st.integers(1, 150), min_size=1))
@@ -91,3 +91,21 @@ def test_few_times_and_diverged_series():
     assert not np.isfinite(fit.slope[1:]).any()
     constant = fit_drift(np.arange(200.0), np.zeros((1, 200)))
     assert constant.slope[0] == constant.standard_error[0] == 0
+
+
+@pytest.mark.parametrize("memory", [0.002, 0.02, 0.05])  # of the record
+def test_errors_are_calibrated_for_noise_with_a_memory(memory):
+    """One of three cases lies beyond a standard error, one of twenty beyond two."""
+    count, random = 2000, np.random.default_rng(3)
+    rho = np.exp(-1 / (memory * count))
+    noise = np.sqrt(1 - rho**2) * random.standard_normal((1500, count))
+    noise[:, 0] = random.standard_normal(1500)
+    values = lfilter([1.0], [1.0, -rho], noise, axis=1)
+    fit = fit_drift(np.arange(count), values)
+    growth = LyapunovAccumulator(len(values))
+    growth.update(np.arange(count), np.cumsum(values, axis=1))
+    found = growth.estimate()
+    statistical = np.sqrt(found.uncertainty**2 - 1 / found.time**2)  # but for the transient
+    for score in (fit.slope / fit.standard_error, found.exponent / statistical):
+        assert 0.64 < (np.abs(score) < 1).mean() < 0.82
+        assert 0.92 < (np.abs(score) < 2).mean() < 0.985

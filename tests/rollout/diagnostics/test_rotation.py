@@ -7,7 +7,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics.rotation import ROTATION
-from vpintegrator.rollout.rotation import REGULAR
+from vpintegrator.rollout.rotation import tolerance_of
 
 LINEAR = """
 title = "A rotation"
@@ -59,10 +59,10 @@ def test_rotation_by_a_plain_loop(report):
             assert abs(number - expected) < 1e-12
     gap = np.abs(found.number - found.reference)
     gap = np.minimum(gap, 1 - gap)
-    expected = gap[found.reference_change < REGULAR].max()
+    expected = gap[found.reference_change < tolerance_of(steps)].max()
     row = next(row for row in report.table() if row["method"] == "m")
     assert row["rotation error"] == expected == report.summary("m").rotation_error
-    assert row["regular orbits"] == (found.reference_change < REGULAR).sum() > 0
+    assert row["regular orbits"] == (found.reference_change < tolerance_of(steps)).sum() > 0
 
 
 def test_it_survives_the_file(report, tmp_path):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import vpintegrator as vp
 from vpintegrator.rollout.diagnostics import root_mean_square_error, trajectory_error
 from vpintegrator.rollout.diagnostics.divergence import DivergenceObserver
 from vpintegrator.rollout.diagnostics.trajectory_error import ErrorObserver
@@ -37,3 +38,22 @@ def test_what_is_unknown_passes_no_threshold():
     observer = ErrorObserver(reference, 0.1, np.arange(4), np.zeros((4, 4)))
     observer.update(0, distance[..., None])
     assert np.array_equal(observer.index, [1, -1, 2, 3])
+
+
+def test_the_time_is_no_component_that_errs():
+    report = vp.compare({}, against="rk4", system="forced-duffing", steps=40, trajectories=3)
+    run, exact = report.run("rk4"), report.reference
+    difference = run.states - exact
+    expected = np.sqrt((difference[..., :2] ** 2).mean(axis=(1, 2)))
+    np.testing.assert_allclose(run.root_mean_square_error, expected, rtol=1e-12)
+    spread = np.hypot(*exact[..., :2].std((0, 1)))
+    assert report.threshold == pytest.approx(0.1 * spread, rel=1e-12)
+
+
+def test_the_threshold_does_not_grow_with_the_way_of_the_centre_of_mass():
+    short, long = (
+        vp.compare({}, against="stoermer-verlet", system="toda", steps=steps, trajectories=3)
+        for steps in (100, 2000)
+    )
+    assert np.ptp(long.reference) > 3 * np.ptp(short.reference)
+    assert long.threshold < 1.2 * short.threshold

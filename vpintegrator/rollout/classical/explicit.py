@@ -11,7 +11,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
-from vpintegrator.rollout.classical.order_conditions import first_failure
+from vpintegrator.rollout.classical.order_conditions import LARGEST_ORDER, first_failure
 
 
 @final
@@ -32,8 +32,8 @@ class ExplicitRungeKutta(OneStepMethod):
     Raises
     ------
     InputError
-        If the tableau has the wrong shape or does not have the order that is claimed (the
-        conditions are checked up to order 8).
+        If the tableau has the wrong shape or does not have the order that is claimed, or this is
+        more than 10, beyond which conditions are not checked.
 
     Examples
     --------
@@ -75,8 +75,18 @@ class ExplicitRungeKutta(OneStepMethod):
                 )
         if not all(math.isfinite(x) for row in (*stages, weights) for x in row):
             raise InputError(f"{self.name}: an entry of the tableau is not a finite number")
+        self._check_order(stages, weights)
+
+    def _check_order(
+        self, stages: tuple[tuple[float, ...], ...], weights: tuple[float, ...]
+    ) -> None:
         if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 1:
             raise InputError(f"{self.name}: order = {self.order!r} is not a positive whole number")
+        if self.order > LARGEST_ORDER:
+            raise InputError(
+                f"{self.name}: order = {self.order} cannot be checked; claim at most "
+                f"{LARGEST_ORDER}"
+            )
         matrix = np.zeros((len(weights), len(weights)))
         for number, row in enumerate(stages, start=1):
             matrix[number, : len(row)] = row

@@ -7,7 +7,7 @@ NaN from there on and has an infinite error in every summary. What needs the map
 comparison ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
-from vpintegrator.dynamics.magnitude import is_relative
+from vpintegrator.dynamics.magnitude import ensemble_size
 from vpintegrator.rollout.diagnostics.convergence import (
     WorkPrecision,
     work_precision,
@@ -71,12 +71,12 @@ __all__ = [
     "affordable",
     "count_evaluations",
     "density_change",
+    "ensemble_size",
     "evaluations_per_step",
     "first_window_derivative",
     "first_windows",
     "fit_drift",
     "invariant_errors",
-    "is_relative",
     "log_determinant",
     "lyapunov_exponent",
     "poincare_section",

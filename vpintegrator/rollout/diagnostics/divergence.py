@@ -56,11 +56,9 @@ def divergence_times(
     with np.errstate(all="ignore"):
         beyond = error > FAR * extent if extent > 0 else np.zeros(error.shape, dtype=bool)
         for name, change in changes.items():
-            values = np.abs(np.asarray(invariants[name](initial), dtype=np.float64))
-            unit = np.where(change.relative, values, 1.0)[:, None]
-            size = size_of(invariants[name], initial)
+            size = 1.0 if change.relative else size_of(invariants[name], initial)
             if size > 0:
-                beyond = beyond | (np.abs(change.error) * unit > CHANGED * size)
+                beyond = beyond | (np.abs(change.error) > CHANGED * size)
     found = np.where(beyond.any(axis=1), times[beyond.argmax(axis=1)], np.nan)
     return np.fmin(found, failure_time)
 

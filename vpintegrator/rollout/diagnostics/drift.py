@@ -16,7 +16,11 @@ largest variance. A steady oscillation whose period divides the batch would leav
 every batch, which are then not independent at all; so the part of u_b that comes from inside the
 batch is added in full, as the square of the sum of its sizes (nothing to speak of for noise).
 
-What varies more slowly than 1/16 of the time cannot be told from a drift by any such means.
+Noise with a longer memory leaves neighbouring batches correlated. So the standard error is at least
+that of a series of batch means whose noise is an AR(1) process, see
+:mod:`vpintegrator.rollout.diagnostics.correlated`.
+
+What varies more slowly than 1/10 of the time cannot be told from a drift by any such means.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vpintegrator.rollout.diagnostics.correlated import variance_of_fit
 from vpintegrator.rollout.observer import Accumulator
 
 _CAPACITY = 64  # batches; when they are full, neighbours are joined, so there are 32 or more
@@ -107,7 +112,13 @@ class DriftAccumulator(Accumulator):
             inside = product - np.outer(square, slope)
             moment = inside + (samples * time)[:, None] * (value - np.outer(time, slope))
             variance = _variance_of_sum(moment) + np.abs(inside).sum(axis=0) ** 2
-            return DriftFit(slope, np.sqrt(variance) / whole)
+            error = np.sqrt(variance) / whole
+            full = int(np.count_nonzero(samples == self._length))
+            if full >= 2:  # neighbouring batches may be correlated, too
+                residuals = (value - np.outer(time, slope))[:full].T
+                length = (time[full - 1] - time[0]) / (full - 1)
+                error = np.fmax(error, np.sqrt(variance_of_fit(residuals, 1)) / length)
+            return DriftFit(slope, error)
 
     def _open_batch(self) -> int:
         """The number of a batch with room in it; if there is none, neighbours are joined."""

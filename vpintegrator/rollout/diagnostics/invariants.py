@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.magnitude import is_relative, terms_of
+from vpintegrator.dynamics.magnitude import VANISHING, ensemble_size, terms_of
 from vpintegrator.errors import printable
 from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
@@ -30,7 +30,8 @@ from vpintegrator.rollout.run import Run
 if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report
 
-_KINDS = {"relative": "rel. error", "absolute": "abs. error", "mixed": "rel./abs. error"}
+_KINDS = {"relative": "rel. error", "absolute": "abs. error"}
+_ENSEMBLE = "the largest value of any trajectory at the start"
 _ROUNDING = 1e-12  # change of an invariant that is kept: at most this, in up to so many steps
 _ROUNDING_STEPS = 200
 ENDINGS = ("error", "error kind", "drift", "drift ±")  # of its columns, after its label
@@ -38,21 +39,21 @@ ENDINGS = ("error", "error kind", "drift", "drift ±")  # of its columns, after 
 
 @dataclass(frozen=True)
 class InvariantError:
-    """How an invariant I changes along trajectories.
+    r"""How an invariant I changes along trajectories.
 
     Attributes
     ----------
     error
-        :math:`(I(z_t) - I(z_0)) / |I(z_0)|`, or :math:`I(z_t) - I(z_0)` where :math:`I(z_0)`
-        vanishes, (trajectory, time).
+        :math:`(I(z_t) - I(z_0)) / \max |I(z_0)|`, with the largest value of all trajectories, or
+        :math:`I(z_t) - I(z_0)` where :math:`I(z_0)` vanishes in all, (trajectory, time).
     relative
-        Which of the two it is, for each trajectory.
+        Which of the two it is.
     drift
         Straight line fitted to the error; NaN where no times were given.
     """
 
     error: np.ndarray
-    relative: np.ndarray
+    relative: bool
     drift: DriftFit
 
     def __repr__(self) -> str:
@@ -61,10 +62,8 @@ class InvariantError:
 
     @property
     def kind(self) -> str:
-        """``relative``, ``absolute``, or ``mixed`` for the ensemble."""
-        if self.relative.all():
-            return "relative"
-        return "mixed" if self.relative.any() else "absolute"
+        """``relative`` or ``absolute``."""
+        return "relative" if self.relative else "absolute"
 
     @property
     def largest(self) -> np.ndarray:
@@ -106,11 +105,11 @@ def invariant_errors(
         with np.errstate(all="ignore"):
             values = np.asarray(invariant(states), dtype=np.float64)
             first = values[:, 0]
-            relative = is_relative(first, terms_of(invariant, states[:, 0]))
-            error = (values - first[:, None]) / np.where(relative, np.abs(first), 1.0)[:, None]
+            size = ensemble_size(first, terms_of(invariant, states[:, 0]))
+            error = (values - first[:, None]) / (size or 1.0)
         unknown = np.full(len(error), np.nan)
         drift = DriftFit(unknown, unknown) if times is None else fit_drift(times, error)
-        result[name] = InvariantError(error, relative, drift)
+        result[name] = InvariantError(error, size > 0, drift)
     return result
 
 
@@ -160,7 +159,7 @@ class InvariantObserver(Observer):
         Receives the change of largest size since the stored time before, (time, trajectory).
     """
 
-    remembered = ("drift",)
+    remembered = ("drift", "unit")
 
     def __init__(
         self,
@@ -174,16 +173,36 @@ class InvariantObserver(Observer):
         self._stored, self.largest = stored, largest
         with np.errstate(all="ignore"):
             self._first = np.asarray(invariant(initial), dtype=np.float64)
-        self.relative = is_relative(self._first, terms_of(invariant, initial))
-        self._scale = np.where(self.relative, np.abs(self._first), 1.0)
+        self.size = ensemble_size(self._first, terms_of(invariant, initial))
+        self.unit = np.full(len(initial), self.size or 1.0)
         self.drift = DriftAccumulator(len(initial))
 
     def update(self, start: int, states: np.ndarray) -> None:
         with np.errstate(all="ignore"):
-            change = (self._invariant(states) - self._first[:, None]) / self._scale[:, None]
+            change = (self._invariant(states) - self._first[:, None]) / self.unit[:, None]
             times = self._step * np.arange(start, start + states.shape[1])
             self.drift.update(times, change)
             fold(larger, start, change, self._stored, self.largest)
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore({"unit": _own_unit(self._first, self.size), **snapshot})
+
+    def found(self) -> InvariantError:
+        """What was measured, in the unit of the ensemble."""
+        error, drift = self.largest.T, self.drift.fit()
+        return _in_unit(error, drift, self.unit, self.size)
+
+
+def _own_unit(first: np.ndarray, size: float) -> np.ndarray:
+    """The unit in earlier versions: the value of each trajectory, 1 where that vanishes."""
+    own = np.abs(first)
+    return np.where(own > VANISHING * size, own, 1.0) if size else np.ones(len(own))
+
+
+def _in_unit(error: np.ndarray, drift: DriftFit, unit: np.ndarray, size: float) -> InvariantError:
+    factor = unit / (size or 1.0)
+    fit = DriftFit(drift.slope * factor, drift.standard_error * factor)
+    return InvariantError(error * factor[:, None], size > 0, fit)
 
 
 class InvariantDiagnostic(Diagnostic):
@@ -213,8 +232,7 @@ class InvariantDiagnostic(Diagnostic):
         system, found = ensemble.comparison.system, {}
         for name, series in zip(system.invariants, self.series(system), strict=True):
             observer: InvariantObserver = ensemble.observers[series]
-            error, drift = observer.largest.T, observer.drift.fit()
-            found[name] = InvariantError(error, observer.relative, drift)
+            found[name] = observer.found()
         return {"invariants": found}
 
     def stored(self, run: Run) -> Iterator[Variable]:
@@ -226,31 +244,30 @@ class InvariantDiagnostic(Diagnostic):
                 f"change of {word} since the stored time before",
                 SERIES,
                 values=found.error,
-                attributes={"kind": found.kind},
+                attributes={"kind": found.kind, "relative_to": _ENSEMBLE},
             )
             relative = f"1 where the change of {word} is relative, 0 where it is absolute"
-            yield Variable(
-                f"relative_{key}", relative, TRAJECTORY, values=found.relative.astype(np.int8)
-            )
+            values = np.full(len(found.error), found.relative, dtype=np.int8)
+            yield Variable(f"relative_{key}", relative, TRAJECTORY, values=values)
             drift, fit = f"drift of {word} per unit of time", found.drift
             yield Variable(f"drift_{key}", drift, TRAJECTORY, values=fit.slope)
             error = f"standard error of the {drift}"
             yield Variable(f"drift_error_{key}", error, TRAJECTORY, values=fit.standard_error)
 
     def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
-        each = (sizes["trajectory"],)
-        return {
-            "invariants": {
-                name: InvariantError(
-                    group.array(f"invariant_{key}", (*each, sizes["time"])),
-                    group.array(f"relative_{key}", each, "i").astype(bool),
-                    DriftFit(
-                        group.array(f"drift_{key}", each), group.array(f"drift_error_{key}", each)
-                    ),
-                )
-                for name, key in series_names(system.invariants).items()
-            }
-        }
+        each, found = (sizes["trajectory"],), {}
+        for name, key in series_names(system.invariants).items():
+            error = group.array(f"invariant_{key}", (*each, sizes["time"]))
+            relative = group.array(f"relative_{key}", each, "i").astype(bool)
+            slopes = (group.array(f"{text}_{key}", each) for text in ("drift", "drift_error"))
+            found[name] = InvariantError(error, bool(relative.all()), DriftFit(*slopes))
+            if group.labelled(f"invariant_{key}").text("relative_to", "") != _ENSEMBLE:
+                initial = group.array("state", tuple(sizes.values()))[:, 0]
+                first = np.asarray(system.invariants[name](initial), dtype=np.float64)
+                size = ensemble_size(first, terms_of(system.invariants[name], initial))
+                unit = np.where(relative, np.abs(first), 1.0)
+                found[name] = _in_unit(error, found[name].drift, unit, size)
+        return {"invariants": found}
 
     def summary(self, run: Run, report: Report) -> dict[str, Any]:
         found: dict[str, InvariantError] = run.invariants
@@ -284,7 +301,7 @@ class InvariantDiagnostic(Diagnostic):
             columns += [
                 Column(error, of("invariants"), header=kind, rank=13 - later),
                 Column(error_kind, of("invariant_kinds"), "hidden"),
-                Column(drift, of("drifts"), "drift", rank=12 - later),
+                Column(drift, of("drifts"), "drift", rank=12 - later, beside=drift_error),
                 Column(drift_error, of("drift_errors"), "hidden"),
             ]
         return columns

@@ -11,6 +11,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
+from vpintegrator.rollout.diagnostics.correlated import variance_of_fit
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
 from vpintegrator.rollout.diagnostics.tangent import (
     TangentHistory,
@@ -99,8 +100,11 @@ class LyapunovAccumulator(Accumulator):
         time = float(times[-1] - times[0])
         with np.errstate(all="ignore"):
             rates = np.diff(stretch, axis=1) / np.diff(times)
-            uncertainty = np.sqrt(_variance_of_mean(rates) + 1 / time**2)
-            return Lyapunov(rates.mean(axis=1), uncertainty, time)
+            variance = _variance_of_mean(rates)
+            mean = rates.mean(axis=1)
+            variance = np.fmax(variance, variance_of_fit(rates - mean[:, None], 0))
+            uncertainty = np.sqrt(variance + 1 / time**2)
+            return Lyapunov(mean, uncertainty, time)
 
 
 def _variance_of_mean(rates: np.ndarray) -> np.ndarray:

@@ -14,14 +14,14 @@ from vpintegrator.rollout.comparison import Comparison, Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import TRAJECTORY, Column, Diagnostic, Variable
 from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.observer import Observer
-from vpintegrator.rollout.periodic_points import NoPeriodicPoint, periodic_point
+from vpintegrator.rollout.periodic_points import elliptic_point
 from vpintegrator.rollout.rotation import (
-    REGULAR,
     SUMS,
     TURN,
     add_angles,
     between,
     birkhoff_weights,
+    tolerance_of,
     turns_of,
 )
 from vpintegrator.rollout.run import Run
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report
 
 _LEAST = 20  # steps
+_EARLIER = 1e-6  # tolerance of files that do not say it
 _ARRAYS = {
     "number": ("rotation_number", "turns per step, counterclockwise"),
     "change": ("rotation_change", "difference of turns per step between the halves of the way"),
@@ -45,13 +46,15 @@ class RotationNumbers:
     Attributes
     ----------
     centre
-        The point about which angles are taken, the fixed point of the map in the middle of the
-        orbits or else their middle; None where a component that is an angle advances.
+        The point about which angles are taken, the elliptic fixed point of the map nearest to the
+        mean of the orbits or else that mean; None where a component that is an angle advances.
     number, change
         Turns per step, from minus a half to a half, counterclockwise, and the difference between
         the first and the second half of the way, (trajectory,); NaN where a state is not finite.
     reference, reference_change
         The same of the reference.
+    tolerance
+        What the halves of a regular orbit differ by at most.
     """
 
     centre: np.ndarray | None
@@ -59,11 +62,12 @@ class RotationNumbers:
     change: np.ndarray
     reference: np.ndarray
     reference_change: np.ndarray
+    tolerance: float
 
     @property
     def regular(self) -> np.ndarray:
-        """Orbits on which the halves of the reference agree within 1e-6: tori, and no chaos."""
-        return self.reference_change < REGULAR
+        """Orbits on which the halves of the reference agree within the tolerance: tori."""
+        return self.reference_change < self.tolerance
 
     @property
     def difference(self) -> np.ndarray:
@@ -96,7 +100,8 @@ class RotationObserver(Observer):
     def update(self, start: int, states: np.ndarray) -> None:
         states = states[:, : max(self._last + 1 - start, 0)]
         if states.shape[1]:
-            add_angles(self.sums, self._angles(states), start, self._weights)
+            angles, whole = self._angles(states), self.centre is not None
+            add_angles(self.sums, angles, start, self._weights, whole=whole)
 
     def _angles(self, states: np.ndarray) -> np.ndarray:
         if self.centre is None:
@@ -110,11 +115,9 @@ def _centre(comparison: Comparison) -> np.ndarray | None:
     system = comparison.system
     if system.periods:
         return None
-    middle = comparison.reference.mean(axis=(0, 1))
-    try:
-        return periodic_point(ExactMap(system), middle)
-    except NoPeriodicPoint:
-        return middle
+    states = comparison.reference.reshape(-1, system.dim)
+    point = elliptic_point(ExactMap(system), states)
+    return states.mean(axis=0) if point is None else point
 
 
 class RotationDiagnostic(Diagnostic):
@@ -140,7 +143,9 @@ class RotationDiagnostic(Diagnostic):
             return {"rotation": None}
         beside = RotationObserver(ensemble.comparison)
         beside.update(0, ensemble.comparison.reference.transpose(1, 0, 2))
-        found = RotationNumbers(observer.centre, *turns_of(observer.sums), *turns_of(beside.sums))
+        turns = *turns_of(observer.sums), *turns_of(beside.sums)
+        tolerance = tolerance_of(len(ensemble.comparison.reference) - 1)
+        found = RotationNumbers(observer.centre, *turns, tolerance)
         return {"rotation": found}
 
     def stored(self, run: Run) -> Iterator[Variable]:
@@ -148,6 +153,8 @@ class RotationDiagnostic(Diagnostic):
         if found is not None:
             if found.centre is not None:
                 yield Variable("rotation_centre", "centre of the turns", values=found.centre)
+            tolerance = "what the halves of a regular orbit differ by at most"
+            yield Variable("rotation_tolerance", tolerance, values=np.array(found.tolerance))
             for name, (key, title) in _ARRAYS.items():
                 yield Variable(key, title, TRAJECTORY, values=getattr(found, name))
 
@@ -155,9 +162,10 @@ class RotationDiagnostic(Diagnostic):
         if "rotation_number" not in group:
             return {"rotation": None}
         centre = group.numbers("rotation_centre", system.dim, None)
+        tolerance = group.number("rotation_tolerance", _EARLIER)
         each = (sizes["trajectory"],)
         arrays = {name: group.array(key, each) for name, (key, _) in _ARRAYS.items()}
-        return {"rotation": RotationNumbers(centre, **arrays)}
+        return {"rotation": RotationNumbers(centre, **arrays, tolerance=tolerance)}
 
     def summary(self, run: Run, report: Report) -> dict[str, Any]:
         found: RotationNumbers | None = run.measurements.get("rotation")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,6 +95,8 @@ class ErrorObserver(Observer):
         Receives the largest distance since the stored time before, (time, trajectory).
     given
         How many states after the initial one a method was given: no errors, and not in the mean.
+    moving
+        Numbers of the components that count, all by default.
     """
 
     remembered = ("squares", "index", "_given")
@@ -106,6 +108,7 @@ class ErrorObserver(Observer):
         stored: np.ndarray,
         largest: np.ndarray,
         given: int = 0,
+        moving: Sequence[int] | None = None,
     ) -> None:
         self._reference, self._threshold = reference, threshold
         self._stored, self.largest = stored, largest
@@ -114,15 +117,18 @@ class ErrorObserver(Observer):
         self.index = np.full(trajectories, -1)
         self._known = np.isfinite(reference).all(axis=-1).T  # (trajectory, time)
         self._given = given
+        every = list(range(reference.shape[2]))
+        self._moving = every if moving is None else list(moving)
+        self._selects = self._moving != every
 
     @property
     def root_mean_square(self) -> np.ndarray:
         """Over the steps at which the reference is known and the method was not given the state.
 
-        And over all components; (trajectory,).
+        And over the components that move; (trajectory,).
         """
         own = self._known.sum(axis=1) - self._known[:, 1 : self._given + 1].sum(axis=1)
-        return np.sqrt(self.squares / (own * self._reference.shape[2]))
+        return np.sqrt(self.squares / (own * len(self._moving)))
 
     @property
     def nothing_known(self) -> np.ndarray:
@@ -138,6 +144,7 @@ class ErrorObserver(Observer):
             return
         with np.errstate(all="ignore"):
             difference = states[:, : len(reference)] - reference.transpose(1, 0, 2)
+            difference = difference[..., self._moving] if self._selects else difference
             squares = np.einsum("ntd,ntd->nt", difference, difference)
             distance = np.sqrt(squares)
             # what has diverged is infinitely wrong
@@ -155,12 +162,12 @@ class ErrorObserver(Observer):
 
 
 class ErrorDiagnostic(Diagnostic):
-    """Distance from the reference.
+    """Distance from the reference, in the components that move.
 
     Measured are ``error``, the largest Euclidean distance (trajectory, time), NaN after the
     reference ends, infinite where the method has diverged before that; ``root_mean_square_error``
-    over all components and all steps to the end of the reference but those after the first that the
-    method was given, (trajectory,); ``threshold_time``, the first at which the error passes the
+    over these components and all steps to the end of the reference but those after the first that
+    the method was given, (trajectory,); ``threshold_time``, the first at which the error passes the
     report's threshold, NaN if none, (trajectory,).
 
     Summed up: ``error`` and ``worst_error``, the median and the largest root mean square error;
@@ -197,7 +204,8 @@ class ErrorDiagnostic(Diagnostic):
         comparison, given = ensemble.comparison, ensemble.flow.window - 1
         largest = ensemble.series["error"]
         known = (comparison.reference, comparison.threshold, comparison.stored)
-        return {"error": ErrorObserver(*known, largest, given)}
+        moving = comparison.system.moving
+        return {"error": ErrorObserver(*known, largest, given, moving)}
 
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
         observer: ErrorObserver = ensemble.observers["error"]
@@ -211,8 +219,9 @@ class ErrorDiagnostic(Diagnostic):
 
     def summary(self, run: Run, report: Report) -> dict[str, Any]:
         ended = run.failure_time <= report.reference_time
-        last = report.reference[:, -1]
-        distance = np.linalg.norm(run.states[:, report.reference.shape[1] - 1] - last, axis=-1)
+        last, moving = report.reference[:, -1], report.system.moving
+        difference = run.states[:, report.reference.shape[1] - 1] - last
+        distance = np.linalg.norm(difference[..., moving], axis=-1)
         final = np.where(ended | ~np.isfinite(distance), np.inf, distance)
         final = final[np.isfinite(last).all(axis=-1)]
         passed = np.where(np.isnan(run.threshold_time), np.inf, run.threshold_time)

@@ -50,7 +50,7 @@ class Escape:
         """What is outside."""
         if self.expression is not None:
             return self.expression
-        return "beyond the states of the training" if self.region else "not finite"
+        return "out of the training domain" if self.region else "not finite"
 
     def box(self, system: System) -> np.ndarray:
         """Bounds of each component, (dim, 2)."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
+from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.ensembles.escape import Escape
 
+CENTRES = {
+    "elliptic": "about the elliptic fixed point {}",
+    "mean": "about the mean {} of the states, as no elliptic fixed point was found",
+    "given": "about {}",
+}
 MOST_CELLS = 2**24
 Interval = tuple[float, float]
 
@@ -42,6 +47,11 @@ class EnsemblePlan:
         The point of the plane about which they are.
     angle
         Or the number of a component that is an angle, which advances.
+    domain
+        The states that the model was trained on, None where that is not known.
+    about
+        What the centre is: ``"elliptic"``, a fixed point; ``"mean"``, of the states, where none
+        was found; ``"given"``.
     near
         Turns per step beside the centre with whole ones, where it is known how often the flow goes
         round between two returns; those of orbits are given at most half a turn from it.
@@ -57,12 +67,37 @@ class EnsemblePlan:
     turning: bool = True
     centre: tuple[float, float] | None = None
     angle: int | None = None
+    about: str = "given"
     near: float = 0.0
+    domain: Region | None = None
 
     @property
     def names(self) -> tuple[str, str]:
         """Names of the components on the axes."""
         return self.system.components[self.pair[0]], self.system.components[self.pair[1]]
+
+    @property
+    def centre_words(self) -> str:
+        """What turns are of, or about."""
+        if self.angle is not None:
+            return f"of the angle {self.system.components[self.angle]}"
+        point = f"({', '.join(f'{x:.4g}' for x in self.centre or ())})"
+        words = CENTRES[self.about].format(point)
+        return f"{words}, in a plane that is not canonical" if self.projected else words
+
+    @property
+    def projected(self) -> bool:
+        """Whether turns are about a point of a plane that is not canonical."""
+        return self.centre is not None and not self.is_canonical
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether turns about a point of the plane are rotation numbers.
+
+        They are in a phase space of two components, and in the plane of a coordinate and its
+        momentum; in other planes a torus winds in no one sense about any point.
+        """
+        return is_canonical_plane(self.system, self.pair)
 
     @property
     def scales(self) -> tuple[float, float]:
@@ -120,7 +155,9 @@ class EnsemblePlan:
             "escape": self.escape.words,
             "region": None if region is None else json.loads(region.text),
             "rotation": (self.centre and list(self.centre)) if rotation is None else rotation,
+            "about": self.about,
             "near": self.near,
+            "domain": None if self.domain is None else json.loads(self.domain.text),
         }
 
 
@@ -145,6 +182,14 @@ def find_plane(system: System, names: Any) -> tuple[int, int]:
         )
     first, second = (system.components.index(name) for name in given)
     return first, second
+
+
+def is_canonical_plane(system: System, pair: tuple[int, int]) -> bool:
+    """As :attr:`EnsemblePlan.is_canonical`."""
+    moving = system.phase_dim
+    if moving == 2:
+        return {*pair} == {0, 1}
+    return system.is_canonical and max(pair) < moving and abs(pair[0] - pair[1]) == moving // 2
 
 
 def read_view(system: System, pair: tuple[int, int], text: Any) -> tuple[Interval, Interval] | None:
@@ -198,12 +243,16 @@ def read_resolution(value: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def usual_view(
-    pair: tuple[int, int], system: System, states: np.ndarray, ranges: Mapping[str, Interval]
+    pair: tuple[int, int],
+    system: System,
+    states: np.ndarray,
+    domain: Region | None,
+    initial: np.ndarray,
 ) -> tuple[Interval, Interval]:
     """A view that shows where trajectories go.
 
-    A whole period of an angle; of others the states of a trial run, (..., dim), and the bounds of
-    the training where they are known.
+    A whole period of an angle; of others the states of a trial run, (..., dim), as far as they lie
+    in the training domain, where that is known, or among the initial states.
     """
     found = []
     for k in pair:
@@ -213,8 +262,9 @@ def usual_view(
         values = states[..., k]
         values = values[np.isfinite(values)]
         low, high = (values.min(), values.max()) if values.size else (-1.0, 1.0)
-        if system.components[k] in ranges:
-            least, largest = ranges[system.components[k]]
+        if domain is not None and system.components[k] in domain.components:
+            least, largest = domain.components[system.components[k]]
+            least, largest = min(least, initial[:, k].min()), max(largest, initial[:, k].max())
             low, high = min(max(low, least), high), max(min(high, largest), low)
         margin = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
         found.append((float(low - margin), float(high + margin)))

@@ -16,11 +16,11 @@ from vpintegrator.dynamics.region import Region
 from vpintegrator.dynamics.state_file import write_header
 from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5, write_words
-from vpintegrator.reading import LARGEST_UNSTORED, StoredGroup, is_hdf5_of, open_hdf5
+from vpintegrator.reading import LARGEST_UNSTORED, StoredGroup, kind_of, open_hdf5
 from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.ensembles.escape import Escape
-from vpintegrator.rollout.ensembles.plan import MOST_CELLS, EnsemblePlan
-from vpintegrator.rollout.rotation import REGULAR
+from vpintegrator.rollout.ensembles.plan import CENTRES, MOST_CELLS, EnsemblePlan
+from vpintegrator.rollout.rotation import ENOUGH, tolerance_of
 
 FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
 
@@ -49,6 +49,9 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
         States in no cell.
     left
         First step at which a trajectory is outside, -1 if it never is, (trajectory,).
+    left_domain
+        First step at which a trajectory is out of the training domain before it leaves, -1 if it
+        never is, (trajectory,); None where the domain is not known or to leave it is to be outside.
     rotation, change
         Turns per step, counterclockwise in the plane, at most half a turn from ``plan.near``, as
         whole turns cannot be seen; and the difference between the halves of the way, small on tori
@@ -70,6 +73,7 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
     density: np.ndarray
     off: int
     left: np.ndarray
+    left_domain: np.ndarray | None = None
     rotation: np.ndarray | None = None
     change: np.ndarray | None = None
 
@@ -91,6 +95,50 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
         count = np.bincount(self.left[self.left >= 0], minlength=self.plan.steps + 1)
         return 1 - np.cumsum(count) / len(self.left)
 
+    @property
+    def tolerance(self) -> float:
+        """What the halves of a regular orbit differ by at most, in turns per step."""
+        return tolerance_of(self.plan.steps)
+
+    @property
+    def regular(self) -> np.ndarray:
+        """Trajectories that stay and whose halves agree within the tolerance, (trajectory,)."""
+        if self.change is None:
+            return np.zeros(len(self.left), bool)
+        return np.asarray(self.change < self.tolerance)  # NaN of those that left
+
+    @property
+    def length_words(self) -> str:
+        """Whether orbits are long enough to tell tori from chaos."""
+        if self.plan.steps >= ENOUGH:
+            return f"{self.plan.steps:,} steps are enough to tell tori from chaos"
+        return f"to tell tori from chaos takes {ENOUGH:,} steps"
+
+    @property
+    def in_domain(self) -> np.ndarray:
+        """The fraction inside that has not left the training domain either, (steps + 1,)."""
+        first = self.left if self.left_domain is None else self.left_domain
+        first = np.where(first < 0, self.left, first)
+        count = np.bincount(first[first >= 0], minlength=self.plan.steps + 1)
+        return 1 - np.cumsum(count) / len(first)
+
+    @property
+    def domain_words(self) -> str:
+        """How many trajectories leave the training domain of a model, in a sentence or none."""
+        if self.plan.domain is None:
+            unknown = "The model does not say which states it was trained on."
+            return unknown if self.kind == "learned" else ""
+        if self.left_domain is None:
+            return ""
+        gone = self.left_domain[self.left_domain >= 0]
+        if not gone.size:
+            return "All stay in the training domain while they are followed."
+        return (
+            f"{gone.size:,} of {len(self.left):,} trajectories are out of the training domain at "
+            f"some step, {(gone == 0).sum():,} of them from the start; the model was not trained "
+            "there."
+        )
+
     def table(self) -> list[dict[str, Any]]:
         """What it is, and its numbers, in a row."""
         row: dict[str, Any] = {
@@ -103,14 +151,22 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
             "median_left": float(np.median(self.left[self.left >= 0]))
             if (self.left >= 0).any()
             else float("nan"),
+            "left_domain": self._left_domain_count,
         }
         if self.rotation is not None and self.change is not None:
             known = np.isfinite(self.rotation)
             row["rotation_from"] = float(self.rotation[known].min()) if known.any() else np.nan
             row["rotation_to"] = float(self.rotation[known].max()) if known.any() else np.nan
-            regular = int((self.change[known] < REGULAR).sum())
-            row["regular"] = regular / len(self.left)
+            row["regular"] = int(self.regular.sum()) / len(self.left)
+            row["tolerance"] = self.tolerance
         return [row]
+
+    @property
+    def _left_domain_count(self) -> int | None:
+        if self.plan.domain is None:
+            return None
+        first = self.left if self.left_domain is None else self.left_domain
+        return int((first >= 0).sum())
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write a file from which it can be drawn.
@@ -160,6 +216,7 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
 _KINDS = ("learned", "classical", "exact")
 _PER_TRAJECTORY = {
     "left": "first step outside, -1 for none",
+    "left_domain": "first step out of the training domain before that, -1 for none",
     "rotation": "turns per step, counterclockwise in the plane",
     "change": "difference of turns per step between the halves of the way",
 }
@@ -208,7 +265,11 @@ def open_ensemble(path: str | os.PathLike[str]) -> EnsembleStatistics:
         density = root.array("density", (plan.rows, plan.columns), "i")
         if not count or left.min() < -1 or left.max() > plan.steps or density.min() < 0:
             raise InputError(f"{path}: its numbers of trajectories, steps or states are impossible")
-        rotation = change = None
+        left_domain = rotation = change = None
+        if "left_domain" in root:
+            left_domain = root.array("left_domain", (count,), "i").astype(np.int32)
+            if left_domain.min() < -1 or left_domain.max() > plan.steps:
+                raise InputError(f"{path}: 'left_domain' holds impossible steps")
         if plan.turning:
             rotation, change = (root.array(name, (count,)) for name in ("rotation", "change"))
         return EnsembleStatistics(
@@ -222,6 +283,7 @@ def open_ensemble(path: str | os.PathLike[str]) -> EnsembleStatistics:
             density=density,
             off=root.whole("off"),
             left=left.astype(np.int32),
+            left_domain=left_domain,
             rotation=rotation,
             change=change,
         )
@@ -232,7 +294,7 @@ def _read_plan(root: StoredGroup, system: System, path: Path) -> EnsemblePlan:
     stored, names = root.json("plan"), [*system.components]
     plane, view, cells = (stored.get(key) for key in ("plane", "view", "cells"))
     steps, rotation, words = stored.get("steps"), stored.get("rotation"), stored.get("escape")
-    near = stored.get("near", 0.0)
+    near, about = stored.get("near", 0.0), stored.get("about", "given")
     sound = (
         _is_list(plane, 2, str)
         and {*plane} <= {*names}
@@ -247,11 +309,13 @@ def _read_plan(root: StoredGroup, system: System, path: Path) -> EnsemblePlan:
         and isinstance(words, str)
         and isinstance(near, int | float)
         and abs(near) < 1e9
+        and about in [*CENTRES]
         and (rotation is None or rotation in names or _is_list(rotation, 2, int | float))
     )
     if not sound:
         raise InputError(f"{where} does not say steps, plane, view, cells and what is outside")
     region = stored.get("region")
+    domain = stored.get("domain", region)
     angle = names.index(rotation) if isinstance(rotation, str) else None
     if angle is not None and angle not in system.periods:
         raise InputError(f"{where}: {printable(str(rotation))} is no angle")
@@ -269,7 +333,9 @@ def _read_plan(root: StoredGroup, system: System, path: Path) -> EnsemblePlan:
         turning=rotation is not None,
         centre=tuple(map(float, rotation)) if isinstance(rotation, list) else None,  # type: ignore[arg-type]
         angle=angle,
+        about=about,
         near=float(near),
+        domain=None if domain is None else Region.from_text(json.dumps(domain), where),
     )
 
 
@@ -289,4 +355,4 @@ def is_ensemble(path: str | os.PathLike[str]) -> bool:
     path
         A file.
     """
-    return is_hdf5_of(path, FORMAT, FORMAT_VERSION)
+    return Path(path).is_file() and kind_of(path) == "ensemble"

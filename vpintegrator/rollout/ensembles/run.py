@@ -23,6 +23,7 @@ from vpintegrator.rollout.ensembles.mover import Move, Mover, move_model, of_sin
 from vpintegrator.rollout.ensembles.plan import (
     EnsemblePlan,
     find_plane,
+    is_canonical_plane,
     read_resolution,
     read_view,
     usual_view,
@@ -36,7 +37,7 @@ from vpintegrator.rollout.ensembles.shard import (
     rows_of,
 )
 from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
-from vpintegrator.rollout.periodic_points import NoPeriodicPoint, periodic_point
+from vpintegrator.rollout.periodic_points import elliptic_point
 from vpintegrator.rollout.start import find_system, initial_states
 from vpintegrator.shard_folder import ShardFolder, remove_shards
 from vpintegrator.workers import check_workers, cluster, process_pool, versions
@@ -72,8 +73,9 @@ class EnsembleMeasures:
     rotation
         What turns, by an angle :math:`\theta` whose mean growth in a step, over :math:`2\pi`, is
         the rotation number: ``(x, y)``, a point of the plane, about which angles are taken; the
-        name of a component that is an angle; ``"auto"`` for the fixed point of the map that
-        Newton's method finds from the mean of all states, or else that mean; None for nothing.
+        name of a component that is an angle; ``"auto"`` for a component of the plane that
+        is an angle, else the elliptic fixed point that Newton's method finds nearest to the mean of
+        the states, else that mean, and nothing in a plane that is not canonical; None for nothing.
 
     Examples
     --------
@@ -158,7 +160,6 @@ def ensemble(
     workers, steps = check_workers(workers, scheduler), whole_number("steps", steps, 1)
     if steps >= 2**31:
         raise InputError(f"steps = {steps:,} are more than 2^31")
-    path = check_output(path, overwrite)
     flow, model = _as_flow(flow)
     system = flow.system
     assert system is not None
@@ -167,6 +168,7 @@ def ensemble(
     states, given = initial_states(system, None if drawn else initial, count, seed)
     move = _here(flow, model, compiled)
     plan = make_plan(flow, move, states, steps, measures or EnsembleMeasures())
+    path = check_output(path, overwrite)
     depends = _depends(flow, model, plan, states, compiled)
     folder = ShardFolder(path, "ensemble", "run", depends)
     total, done = len(states) * steps, 0
@@ -257,13 +259,11 @@ def make_plan(
     with np.errstate(all="ignore"):
         trial = move(states[chosen], min(steps, _TRIAL)).astype(np.float64)
     seen = _inside(escape, system, np.concatenate([states[chosen][:, None], trial], axis=1))
-    ranges = {} if region is None else region.components
-    view = read_view(system, pair, measures.view) or usual_view(pair, system, seen, ranges)
-    turning, centre, angle = _turning(flow, pair, measures.rotation, seen)
-    near = turns_between_returns(system, pair, centre) if centre is not None else 0.0
-    return EnsemblePlan(
-        system, steps, pair, view, columns, rows, escape, turning, centre, angle, near
-    )
+    view = read_view(system, pair, measures.view) or usual_view(pair, system, seen, region, states)
+    turns = _turning(flow, pair, measures.rotation, seen)
+    if "centre" in turns:
+        turns["near"] = turns_between_returns(system, pair, turns["centre"])
+    return EnsemblePlan(system, steps, pair, view, columns, rows, escape, domain=region, **turns)
 
 
 def turns_between_returns(
@@ -298,26 +298,25 @@ def _inside(escape: Escape, system: System, states: np.ndarray) -> np.ndarray:
 
 def _turning(
     flow: NumericalFlow, pair: tuple[int, int], asked: Any, seen: np.ndarray
-) -> tuple[bool, tuple[float, float] | None, int | None]:
-    """Whether rotation numbers are wanted, and the centre or the angle."""
+) -> dict[str, Any]:
+    """Of the plan, whether rotation numbers are wanted, the centre or the angle."""
     system = flow.system
     assert system is not None
     if asked is None or asked == "none":
-        return False, None, None
+        return {"turning": False}
     if asked == "auto":
-        if not len(seen):
-            return False, None, None
-        middle = seen.mean(axis=0)
-        try:
-            point = periodic_point(flow, middle)
-        except NoPeriodicPoint:
-            point = middle
-        return True, (float(point[pair[0]]), float(point[pair[1]])), None
+        if angles := [k for k in pair if k in system.periods]:
+            return {"angle": angles[0]}
+        if not len(seen) or not is_canonical_plane(system, pair):
+            return {"turning": False}
+        found = elliptic_point(flow, seen)
+        point, about = (seen.mean(axis=0), "mean") if found is None else (found, "elliptic")
+        return {"centre": (float(point[pair[0]]), float(point[pair[1]])), "about": about}
     if isinstance(asked, str) and asked in system.components:
         angle = system.components.index(asked)
         if angle not in system.periods:
             raise InputError(f"rotation = {asked!r}: this component of {system.name} is no angle")
-        return True, None, angle
+        return {"angle": angle}
     try:
         parts = asked.split(",") if isinstance(asked, str) else asked
         x, y = (float(part) for part in parts)
@@ -328,7 +327,7 @@ def _turning(
             f"rotation = {asked!r}: expected a point of the plane, as in '0.1,0', the name of an "
             "angle, 'auto' or 'none'"
         ) from None
-    return True, (x, y), None
+    return {"centre": (x, y)}
 
 
 def _depends(
@@ -396,7 +395,9 @@ def _gather(
 ) -> EnsembleStatistics:
     """Add up what lies in the shards."""
     density, off = np.zeros((plan.rows, plan.columns), np.int64), 0
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("left", "rotation", "change")}
+    parts: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("left", "left_domain", "rotation", "change")
+    }
     for task in tasks:
         counts = read_shard(task.path, task.identity, task.number)
         if counts is None:
@@ -419,7 +420,5 @@ def _gather(
         initial=states,
         density=density,
         off=off,
-        left=whole["left"],
-        rotation=whole["rotation"],
-        change=whole["change"],
+        **whole,
     )

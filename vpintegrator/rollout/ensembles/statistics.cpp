@@ -58,26 +58,37 @@ struct Turning {
     double scale_x, scale_y;  // for an angle: radians in a unit of it
 };
 
-// n trajectories of `count` states (n, count, dim) each, after `done` others; what is outside by
-// `outside` (n, count), if it is given, or by the box (dim, 2), has left
-extern "C" void accumulate(const double *states, const uint8_t *outside, const double *box, int64_t n,
-                           int64_t count, int64_t dim, int64_t done, const Plane *plane,
-                           uint32_t *density, int64_t *off, int32_t *left, const Turning *turning,
-                           const double *weights, double *turned) {
+// The first of `count` states (n, count, dim) of each trajectory, after `done` others, that is
+// outside by `outside` (n, count), if it is given, or by the box (dim, 2); for those whose `first`
+// is -1 so far
+extern "C" void find_outside(const double *states, const uint8_t *outside, const double *box,
+                             int64_t n, int64_t count, int64_t dim, int64_t done, int32_t *first) {
+    for (int64_t k = 0; k < n; k++) {
+        if (first[k] >= 0) continue;
+        const double *own = states + k * count * dim;
+        for (int64_t t = 0; t < count; t++) {
+            bool inside = !outside || !outside[k * count + t];
+            for (int64_t i = 0; i < dim; i++) {
+                const double z = own[t * dim + i];
+                inside &= z >= box[2 * i] && z <= box[2 * i + 1];
+            }
+            if (!inside) {
+                first[k] = (int32_t)(done + t);
+                break;
+            }
+        }
+    }
+}
+
+// The states (n, count, dim) of n trajectories, after `done` others, up to the first outside, `left`
+extern "C" void accumulate(const double *states, int64_t n, int64_t count, int64_t dim, int64_t done,
+                           const Plane *plane, uint32_t *density, int64_t *off, const int32_t *left,
+                           const Turning *turning, const double *weights, double *turned) {
     const Plane s = *plane;
     uint32_t beyond = 0;
     for (int64_t k = 0; k < n; k++) {
         const double *own = states + k * count * dim;
-        int64_t end = 0;
-        for (; end < count; end++) {
-            bool inside = !outside || !outside[k * count + end];
-            for (int64_t i = 0; i < dim; i++) {
-                const double z = own[end * dim + i];
-                inside &= z >= box[2 * i] && z <= box[2 * i + 1];
-            }
-            if (!inside) break;
-        }
-        if (end < count) left[k] = (int32_t)(done + end);
+        const int64_t end = left[k] < 0 ? count : left[k] - done;
         // the table is larger than the near caches: its cells are called for some states ahead
         for (int64_t first = 0; first < end; first += AHEAD) {
             const int64_t part = end - first < AHEAD ? end - first : AHEAD;
@@ -132,7 +143,8 @@ extern "C" void accumulate(const double *states, const uint8_t *outside, const d
                 if (step < 0) continue;
                 if (step == 0) first = increment;
                 double more = increment - first;
-                more -= 6.28318530717958647693 * __builtin_rint(more * 0.159154943091895335769);
+                if (turning->kind == 1)
+                    more -= 6.28318530717958647693 * __builtin_rint(more * 0.159154943091895335769);
                 const double *w = weights + 3 * step;
                 all += w[0] * more;
                 early += w[1] * more;

@@ -15,6 +15,7 @@ from importlib.resources import files
 import numpy as np
 
 from vpintegrator.native import NotCompilable, load_library
+from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
 from vpintegrator.rollout.rotation import SUMS, TURN, add_angles, birkhoff_weights, turns_of
 
@@ -31,6 +32,9 @@ class Counts:
         How many lie in none.
     left
         The first step at which each is outside, -1 if it never is, (trajectory,), int32.
+    left_domain
+        The first step at which each is out of the training domain before it leaves, -1 if it never
+        is, (trajectory,), int32. None where that is not known, or is what leaving means.
     rotation, change
         Turns per step of each, at most half a turn from the plan's, and the difference between the
         two halves of its way, (trajectory,); NaN where it left. None where they are not asked for.
@@ -39,6 +43,7 @@ class Counts:
     density: np.ndarray
     off: int
     left: np.ndarray
+    left_domain: np.ndarray | None
     rotation: np.ndarray | None
     change: np.ndarray | None
 
@@ -61,7 +66,8 @@ class Statistics:
         self._density = np.zeros((plan.rows, plan.columns), np.uint32)
         self._off = np.zeros(1, np.int64)
         self.left = np.full(trajectories, -1, np.int32)
-        self._box = np.ascontiguousarray(plan.escape.box(plan.system))
+        self._left_domain = np.full(trajectories, -1, np.int32)
+        self._domain = None if plan.domain == plan.escape.region else Escape(region=plan.domain)
         self._weights = birkhoff_weights(plan.steps)
         self._turned = np.zeros((trajectories, SUMS))
         self._library = None if compiled is False else _library()
@@ -69,17 +75,19 @@ class Statistics:
     def add(self, which: np.ndarray, states: np.ndarray, done: int) -> None:
         """The states (some, count, dim) of some trajectories, after ``done`` others of each."""
         states = np.ascontiguousarray(states, np.float64)
-        outside = self._plan.escape.outside(self._plan.system, states)
         left, turned = self.left[which], self._turned[which]
+        self._find_outside(self._plan.escape, states, done, left)
+        if self._domain is not None:
+            left_domain = self._left_domain[which]
+            self._find_outside(self._domain, states, done, left_domain)
+            left_domain[(left >= 0) & (left_domain >= left)] = -1
+            self._left_domain[which] = left_domain
         if self._library is None:
-            self._add(states, outside, done, left, turned)
+            self._add(states, done, left, turned)
         else:
-            n, count, dim = states.shape
             self._library.accumulate(
                 _pointer(states),
-                None if outside is None else _pointer(outside),
-                _pointer(self._box),
-                *map(ctypes.c_int64, (n, count, dim, done)),
+                *map(ctypes.c_int64, (*states.shape, done)),
                 ctypes.byref(_plane(self._plan)),
                 _pointer(self._density),
                 _pointer(self._off),
@@ -98,25 +106,36 @@ class Statistics:
             gone = self.left >= 0
             rotation, change = (np.where(gone, np.nan, x) for x in turns_of(self._turned))
             rotation -= np.round(rotation - self._plan.near)
-        return Counts(self._density, int(self._off[0]), self.left, rotation, change)
+        left_domain = None if self._domain is None else self._left_domain
+        return Counts(self._density, int(self._off[0]), self.left, left_domain, rotation, change)
 
-    def _add(
-        self,
-        states: np.ndarray,
-        outside: np.ndarray | None,
-        done: int,
-        left: np.ndarray,
-        turned: np.ndarray,
+    def _find_outside(
+        self, escape: Escape, states: np.ndarray, done: int, first: np.ndarray
     ) -> None:
-        """What the machine code does, by NumPy."""
-        plan, count = self._plan, states.shape[1]
-        low, high = self._box.T
+        """Write the step of the first state outside into ``first``, where that is -1 so far."""
+        outside = escape.outside(self._plan.system, states)
+        box = np.ascontiguousarray(escape.box(self._plan.system))
+        if self._library is not None:
+            self._library.find_outside(
+                _pointer(states),
+                None if outside is None else _pointer(outside),
+                _pointer(box),
+                *map(ctypes.c_int64, (*states.shape, done)),
+                _pointer(first),
+            )
+            return
+        low, high = box.T
         out = ~((states >= low) & (states <= high)).all(axis=-1)
         if outside is not None:
             out |= outside.astype(bool)
-        gone = out.any(axis=1)
-        end = np.where(gone, out.argmax(axis=1), count)
-        left[gone] = done + end[gone]
+        new = out.any(axis=1) & (first < 0)
+        first[new] = done + out.argmax(axis=1)[new]
+
+    def _add(self, states: np.ndarray, done: int, left: np.ndarray, turned: np.ndarray) -> None:
+        """Count and turn as the machine code does, by NumPy."""
+        plan, count = self._plan, states.shape[1]
+        gone = left >= 0
+        end = np.where(gone, left - done, count)
         kept = states[np.arange(count) < end[:, None]]
         cells, inside = plan.cells(kept)
         flat = cells[inside, 1] * plan.columns + cells[inside, 0]
@@ -125,7 +144,8 @@ class Statistics:
         self._off += len(kept) - len(flat)
         if plan.turning and not gone.all():
             sums = turned[~gone]
-            add_angles(sums, plan.angles(states[~gone]), done, self._weights)
+            angles, whole = plan.angles(states[~gone]), plan.angle is None
+            add_angles(sums, angles, done, self._weights, whole=whole)
             turned[~gone] = sums
 
 
