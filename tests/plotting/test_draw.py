@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from tests.plotting.conftest import only
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import draw
+from vpintegrator.plotting.captions import caption
 from vpintegrator.plotting.curves import CROSS, SMALLEST, cut, floored, largest_between, thinned
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.figures import FIGURES
@@ -23,6 +24,7 @@ from vpintegrator.plotting.figures.poincare_sections import (
     reference_section,
 )
 from vpintegrator.plotting.figures.work_precision import fitted_order
+from vpintegrator.plotting.orbits import within
 from vpintegrator.plotting.plane import Plane, planes
 from vpintegrator.plotting.portraits import draw_orbits, portrait_kind
 from vpintegrator.plotting.scene import Scene, _jumps
@@ -88,7 +90,7 @@ def test_a_figure_is_all_that_it_declares(body, tmp_path, monkeypatch):
     assert told == [("times", 0, 2), ("never", 1, 2), ("", 2, 2)]
     caption = (tmp_path / "captions.md").read_text()
     assert caption.startswith("## times\n\nFree rigid body: 3 orbits from random")
-    assert caption.endswith(" Times of test.\n")
+    assert " ".join(caption.split()).endswith(" Times of test.")
 
 
 @pytest.mark.parametrize("known", [(), ("rk4",), ("implicit-midpoint", "rk4")])
@@ -118,7 +120,7 @@ def test_a_figure_of_a_measurement_that_a_file_lacks(body, tmp_path, monkeypatch
     paths = draw(dataclasses.replace(body, runs=runs), tmp_path, formats=["svg"])
     assert {path.name for path in paths} == TEXTS | ({"spans.svg"} if known else set())
     caption = (tmp_path / "captions.md").read_text()
-    assert caption.endswith(f" Span of {', '.join(known)}.\n") == bool(known)
+    assert " ".join(caption.split()).endswith(f" Span of {', '.join(known)}.") == bool(known)
 
 
 def test_drawing_from_a_file_equals_drawing_the_report(oscillators, tmp_path, monkeypatch):
@@ -386,15 +388,24 @@ def test_a_section_that_is_never_crossed(tmp_path):
     draw(report, tmp_path / "figures", formats=["png"])
 
 
-def test_orbits_keep_their_colours_and_the_axes_fit_the_points_of_the_reference(oscillators):
+def test_orbits_keep_their_colours_and_no_point_near_the_reference_is_cut_off(oscillators):
     scene = Scene(oscillators)
     figure = FIGURES["poincare"].draw(scene)
     points = reference_section(scene)
     drawn = figure.axes[0].collections[0]
     np.testing.assert_array_equal(drawn.get_offsets(), points.points[:, [1, 3]])
+    own = oscillators.runs["rk4"].section.points[:, 1]
     low, high = figure.axes[3].get_xlim()
-    wide = np.ptp(points.points[:, 1])
-    assert low < points.points[:, 1].min() < points.points[:, 1].max() < high < low + 1.3 * wide
+    assert low < min(own.min(), points.points[:, 1].min())
+    assert high > max(own.max(), points.points[:, 1].max())
+    assert high - low < 4 * np.ptp(points.points[:, 1])
+    euler = oscillators.runs["explicit-euler"].section.points[:, [1, 3]]
+    box = np.array([figure.axes[1].get_xlim(), figure.axes[1].get_ylim()])
+    beyond = (~within(euler, box)).sum()
+    assert [text.get_text() for text in figure.axes[1].texts] == [f"{beyond} beyond"]
+    assert f"Beyond the axes: {beyond} (Explicit Euler)" in caption(scene, FIGURES["poincare"])
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == [f"orbit {k}" for k in (1, 2, 3, 4)]
     colours = {tuple(colour) for colour in drawn.get_facecolors()}
     assert len(colours) == len(oscillators.reference) == len(set(orbit_colours(4, PAPER)))
     assert len(set(orbit_colours(40, PAPER))) == 40

@@ -1,5 +1,7 @@
 """Figures of ensembles: what they show, what they say, and beside one another."""
 
+from dataclasses import replace
+
 import matplotlib.figure
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from click.testing import CliRunner
 
 import vpintegrator as vp
 from vpintegrator.cli import plot
+from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.density import (
     FEW,
@@ -20,6 +23,7 @@ from vpintegrator.plotting.figures import ENSEMBLE_FIGURES
 from vpintegrator.plotting.figures.rotation_profile import branch
 from vpintegrator.plotting.initial_states import InitialCells
 from vpintegrator.plotting.style import STYLES, luminance
+from vpintegrator.rollout.ensembles.escape import Escape
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +32,9 @@ def folder(tmp_path_factory):
     system = vp.load_system("pendulum")
     for method in ("stoermer-verlet", "rk4"):
         flow = vp.rollout.as_flow(method, system, 0.2)
-        measures = vp.rollout.EnsembleMeasures(resolution=100, escape="p > 1.1")
+        measures = vp.rollout.EnsembleMeasures(
+            resolution=100, escape="p > 1.1", rotation=(0.0, 0.0)
+        )
         initial = np.stack(np.meshgrid(np.linspace(-1, 1, 20), np.linspace(-1, 1, 20)), -1)
         options = {"initial": initial.reshape(-1, 2), "steps": 120, "measures": measures}
         vp.rollout.ensemble(flow, folder / f"{method}.h5", **options)
@@ -142,3 +148,29 @@ def test_few_points_are_dots():
     np.testing.assert_array_equal(axes.collections[0].get_offsets(), [[2.5, 1.5]])
     image = draw_counts(axes, counts * FEW, ((0, 4), (0, 4)), STYLES["paper"], (1.0, 3.0))
     assert image.get_array().mask.sum() == 15
+
+
+def test_who_leaves_the_training_domain_is_drawn_and_none_is_no_number(folder, tmp_path):
+    """A file whose trajectories all stay says so beside one of which some leave."""
+    left = vp.rollout.open_ensemble(folder / "rk4.h5")
+    domain = Region({"q": (-0.5, 0.5)}, {})
+    plan = replace(left.plan, escape=Escape("q > 9"), domain=domain)
+    strayed = np.where(np.abs(left.initial[:, 0]) > 0.55, 0, -1)
+    stayed = np.full(400, -1)
+    learned = replace(left, kind="learned", title="m", plan=plan, left=stayed, left_domain=strayed)
+    learned.save(tmp_path / "m.h5")
+    paths = vp.draw(tmp_path / "m.h5", tmp_path / "m", formats=["png"], beside=[folder / "rk4.h5"])
+    assert "escape.png" in {path.name for path in paths}
+    text = " ".join((tmp_path / "m" / "captions.md").read_text(encoding="utf-8").split())
+    assert "nan" not in text and "m: none of 400 trajectories are outside (q > 9)" in text
+    assert (
+        text.count(f"{(strayed >= 0).sum()} of 400 trajectories are out of the training domain")
+        == 3
+    )
+    scene = EnsembleScene({"m": learned})
+    vertical = [line.get_xdata() for line in ENSEMBLE_FIGURES["density"].draw(scene).axes[0].lines]
+    assert vertical == [[-0.5, -0.5], [0.5, 0.5]]
+    over, time = ENSEMBLE_FIGURES["escape"].draw(scene).axes[:2]
+    edges = np.concatenate([path.vertices for path in over.collections[0].get_paths()])
+    np.testing.assert_allclose(np.abs(edges[:, 0]), 0.55, atol=0.06)
+    assert [line.get_ydata()[-1] for line in time.lines] == [1.0, (strayed < 0).mean()]

@@ -11,6 +11,7 @@ from rich.console import Console
 
 import vpintegrator as vp
 from vpintegrator.dynamics.region import Departure, Region
+from vpintegrator.errors import InputError
 from vpintegrator.plotting import csv_table, latex_table, markdown_table, terminal_table
 from vpintegrator.plotting.tables import duration
 from vpintegrator.rollout import Volume
@@ -96,7 +97,7 @@ def test_divergence_is_marked(oscillators):
         assert "diverged" in text
         assert "4 of 4" in text
     assert oscillators.table()[0]["diverged"] == 4
-    assert cells(markdown_table(oscillators), "energy drift")[0] == "–"
+    assert cells(markdown_table(oscillators, columns=["energy drift"]), "energy drift")[0] == "–"
 
 
 def exploded(report, name):
@@ -196,16 +197,19 @@ def test_half_of_the_orbits_failing_is_a_time(thinned):
     first[:] = [7.0, np.nan]
     report = with_run(thinned, "rk4", threshold_time=first)
     assert report.summary("rk4").threshold_time == 7.0
-    assert cells(markdown_table(report), "median time to failure")[1] == "7"
+    assert (
+        cells(markdown_table(report, columns=["median time to failure"]), "median time to failure")[
+            1
+        ]
+        == "7"
+    )
 
 
 def test_errors_of_invariants_say_what_they_are_relative_to(body, oscillators):
     assert "energy rel. error" in markdown_table(body)
-    change = dataclasses.replace(
-        body.runs["net"].invariants["energy"], relative=np.array([False, True, True])
-    )
+    change = dataclasses.replace(body.runs["net"].invariants["energy"], relative=False)
     report = with_run(body, "net", invariants=body.runs["net"].invariants | {"energy": change})
-    assert "energy rel./abs. error" in markdown_table(report)
+    assert "energy abs. error" in markdown_table(report)
 
 
 def test_invariants_that_are_kept_are_named():
@@ -247,3 +251,41 @@ def test_a_table_says_what_is_divided_by_the_number_of_components(body):
     assert re.search(r"median final.*\n.*distance", text)
     assert "RMSE is that of a component" in text
     assert "the final distance is Euclidean" in text
+
+
+CHOSEN = ["Worst-RMSE", "order", "energy error kind"]
+
+
+def test_chosen_columns_stand_in_every_table(body):
+    """In the order given, hidden ones too, whatever the width."""
+    header, *rows = csv.reader(io.StringIO(csv_table(body, CHOSEN)))
+    assert header == ["method", "worst RMSE", "order", "energy error kind"]
+    assert rows[2][0] == "RK4" and rows[2][2:] == ["4", "relative"]
+    lines = markdown_table(body, CHOSEN).splitlines()
+    assert lines[2] == "| method | worst RMSE | order | energy error kind |"
+    assert "Left out" not in lines[-1]
+    assert "{lrrr}" in latex_table(body, CHOSEN)
+    out = io.StringIO()
+    Console(file=out, width=200).print(terminal_table(body, 40, CHOSEN))
+    assert (
+        out.getvalue().count("relative") >= 3 and "drift" not in out.getvalue().split("Median")[0]
+    )
+
+
+@pytest.mark.parametrize("table", [csv_table, markdown_table, latex_table, terminal_table])
+def test_a_column_that_is_not_there_is_told_with_the_nearest(body, table):
+    with pytest.raises(InputError, match="no column 'median RMS'; did you mean 'median RMSE'"):
+        table(body, columns=["median RMS"])
+
+
+def test_the_note_on_the_error_says_which_times_it_is_over(body, oscillators):
+    """The initial state counts, of which all are given; the rest of a first window does not."""
+    left_out = "over all times of the reference but those of a first window after the initial one;"
+    assert left_out in markdown_table(body)
+    reference, run = body.reference, body.runs["net"]
+    distance = np.linalg.norm(run.states[:, : reference.shape[1]] - reference, axis=-1)
+    assert not distance[:, : run.window].any()
+    count = reference.shape[1] - (run.window - 1)
+    expected = np.sqrt((distance**2).sum(axis=1) / (3 * count))
+    np.testing.assert_allclose(run.root_mean_square_error, expected, rtol=1e-12)
+    assert "over all times of the reference;" in markdown_table(oscillators)

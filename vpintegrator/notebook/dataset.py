@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.data import Dataset, Ranges, ranges
+from vpintegrator.data.inspection import accuracy_text
 from vpintegrator.data.values import is_number
 from vpintegrator.dynamics import System
 from vpintegrator.notebook.page import facts, heading, paragraph, table, whole
@@ -50,7 +51,7 @@ def accuracy(dataset: Dataset) -> str:
     """What is known of the states' errors, as far as the file says it by numbers."""
     error = dataset.accuracy.get("estimated_error")
     if is_number(error):
-        return f"error about {error:.1e}, of trajectories integrated again more tightly"
+        return accuracy_text(f"{error:.1e}", dataset.accuracy)
     return "iterated by formula" if dataset.system.is_discrete else ""
 
 

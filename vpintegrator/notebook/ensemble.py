@@ -24,9 +24,12 @@ def html(found: EnsembleStatistics) -> str:
         ("confined", f"{100 * row['confined']:.4g} % to the end"),
         ("median step of leaving", _known(row["median_left"])),
     ]
+    if found.domain_words:
+        facts_.append(("training domain", found.domain_words))
     if "regular" in row:
         turns = f"{row['rotation_from']:.6g} to {row['rotation_to']:.6g}"
-        facts_ += [("turns per step", turns), ("regular", f"{100 * row['regular']:.4g} %")]
+        regular = f"{100 * row['regular']:.4g} %; {found.length_words}"
+        facts_ += [("turns per step", turns), ("regular", regular)]
     scene = EnsembleScene({found.name: found}, PAPER)
     return whole(heading(title), facts(facts_), drawn(DENSITY, scene, f"Density: {title}"))
 

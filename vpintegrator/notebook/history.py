@@ -26,6 +26,7 @@ def html(history: History) -> str:
                 ("validation error", _best(history)),
                 ("epochs", f"{history.epochs:,} in {history.used:.3g} s"),
                 ("ended by", history.stopped_by),
+                ("warning", history.warning or None),
                 ("parameters", f"{history.parameters:,}"),
                 ("computed", _machine(history)),
                 ("rollbacks", history.rollbacks or None),

@@ -113,6 +113,7 @@ def _trained(model: Integrator) -> Iterator[tuple[str, Any]]:
     if isinstance(error, float):
         whose = "test error of the family" if MEMBER in metadata else "test error"
         yield whose, f"{error:.3g}, by {training.get('optimizer', 'an unknown optimizer')}"
+    yield "warning", training.get("warning") or None
 
 
 def _read(text: str) -> dict[str, Any]:

@@ -6,28 +6,39 @@ numbers like ``1.2e-05``; LaTeX gets the same words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from vpintegrator.dynamics import System
 from vpintegrator.errors import printable
 from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.latex import label, latex
-from vpintegrator.plotting.names import grouped, orbits
+from vpintegrator.plotting.names import grouped, orbits, subject
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.tables import departures, markdown
 
 _COLUMN = 4.0  # inches: wider figures span both columns
 _PAGE, _LEAST = 0.88, 0.3  # of a page's height: for figure and caption, at least for a figure
 _LETTERS = 3800  # of a caption that would fill a page of one column
+_SPACE = "\0"  # one at which no line ends
 _LISTED = 8  # methods whose numbers a caption gives one by one
 
 
 def markdown_paragraphs(texts: Mapping[str, str]) -> str:
-    """Captions, each under its figure's name."""
-    return "\n".join(f"## {name}\n\n{markdown(text)}\n" for name, text in texts.items())
+    """Captions, each under its figure's name, in lines of at most 100 letters."""
+    return "\n".join(f"## {name}\n\n{_wrapped(markdown(text))}\n" for name, text in texts.items())
+
+
+def _wrapped(text: str) -> str:
+    """A paragraph of Markdown in lines, none of which begins as a list or a heading does."""
+    kept = re.sub(r" (?=(?:\d+[.)]|[-+*#>=]+)(?: |$))", _SPACE, text)
+    lines = textwrap.wrap(kept, 100, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace(_SPACE, " ")
 
 
 def latex_environments(
@@ -86,9 +97,23 @@ def _setting(scene: Scene) -> str:
     stored = f", one in {grouped(report.every)} stored" if report.every > 1 else ""
     steps = round(report.times[-1] / report.step)
     return (
-        f"{report.system.title}: {orbits(count)} from {origin} to t = "
+        f"{subject(report.system)}: {orbits(count)} from {origin} to t = "
         f"{grouped(report.times[-1])} with step {report.step:g} ({grouped(steps)} steps{stored})."
     )
+
+
+def definitions(system: System, names: Iterable[str]) -> list[str]:
+    """Which formulas of the system's file some coordinates and invariants are, in a sentence."""
+    table = system.equations.table
+    written = {**table.get("plot", {}).get("coordinates", {}), **table.get("invariants", {})}
+    formulas = [
+        f"{name} = {' '.join(str(written[name]).split())}" for name in names if name in written
+    ]
+    if not formulas:
+        return []
+    numbers = [f"{n} = {v}" for n, v in system.parameters.items() if isinstance(v, int)]
+    given = f", where {listed(numbers)}" if numbers else ""
+    return [f"Here {listed(formulas)}{given}."]
 
 
 def methods(scene: Scene) -> str:

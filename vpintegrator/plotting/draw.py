@@ -23,6 +23,7 @@ from vpintegrator.plotting.pgf import find_engine, write_pgf
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_rows, csv_table, latex_table, markdown_table
+from vpintegrator.reading import check_kind, kind_of
 from vpintegrator.rollout import (
     EnsembleStatistics,
     Report,
@@ -31,8 +32,6 @@ from vpintegrator.rollout import (
     open_rollout,
     open_survey,
 )
-from vpintegrator.rollout.ensembles import is_ensemble
-from vpintegrator.rollout.survey import is_survey
 
 FORMATS = ("png", "pdf", "svg", "pgf")
 USUAL_FORMATS = ("png", "pdf")
@@ -42,7 +41,12 @@ _UNDATED: dict[str, dict[str, str | None]] = {  # equal figures are equal files
 }
 _TABLES = {"table.csv": csv_table, "table.md": markdown_table, "table.tex": latex_table}
 _CAPTIONS = ("captions.md", "captions.tex")
-
+_OPENED: dict[str, Callable[..., Any]] = {
+    "rollout": open_rollout,
+    "survey": open_survey,
+    "ensemble": open_ensemble,
+    "model": Path,
+}
 
 Source = Report | Survey | EnsembleStatistics | str | os.PathLike[str]
 
@@ -56,6 +60,8 @@ def draw(
     style: str = "paper",
     width: str | float | None = None,
     beside: Sequence[EnsembleStatistics | str | os.PathLike[str]] = (),
+    columns: Sequence[str] | None = None,
+    orbits: Sequence[int] = (),
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Path]:
     """Draw every figure and write every table and caption of a rollout, or the figures of a model.
@@ -83,6 +89,11 @@ def draw(
         on paper 3.4 or 7 inches.
     beside
         Further ensembles, or their files, drawn beside an ensemble: the exact map's, for one.
+    columns
+        Titles of the columns of the tables; by default all in CSV, and the most telling elsewhere.
+    orbits
+        Numbers, from 1, of the orbits that the overview shows of every method, up to four; by
+        default the median and the worst of the first model.
     progress
         Called with the name of the figure that comes next, the number of those done, and of all.
 
@@ -114,7 +125,7 @@ def draw(
             raise InputError(f"formats: '{name}' is none of {', '.join(FORMATS)}")
     look = find_style(style, width)
     engine = find_engine() if "pgf" in formats else None
-    scenes, figures, tables = _opened(report, look, beside)
+    scenes, figures, tables = _opened(report, look, beside, columns, orbits)
     folder = Path(folder)
     names = [f"{figure}.{suffix}" for figure in figures for suffix in formats]
     # all or nothing: files are moved to their places when the last one is complete
@@ -142,33 +153,47 @@ def draw(
 
 
 def _opened(
-    source: Source, style: Style, beside: Sequence[EnsembleStatistics | str | os.PathLike[str]]
+    source: Source,
+    style: Style,
+    beside: Sequence[EnsembleStatistics | str | os.PathLike[str]],
+    columns: Sequence[str] | None,
+    orbits: Sequence[int],
 ) -> tuple[Any, Any, dict[str, str]]:
     """The scene for Matplotlib's letters (False) or LaTeX's (True), its figures, and its tables."""
-    if isinstance(source, str | os.PathLike) and is_ensemble(source):
-        source = open_ensemble(source)
+    if isinstance(source, str | os.PathLike):
+        source = open_drawn(source)
+    if orbits and not isinstance(source, Report):
+        raise InputError("orbits: only a rollout has an overview of orbits, and this is none")
     if isinstance(source, EnsembleStatistics):
         together = _together([source, *beside])
         scene = EnsembleScene(together, style)
-        table = csv_rows([row for each in together.values() for row in each.table()])
+        table = csv_rows([row for each in together.values() for row in each.table()], columns)
         return lambda latex: replace(scene, latex=latex), ENSEMBLE_FIGURES, {"table.csv": table}
     if beside:
         raise InputError("beside: only an ensemble is drawn beside others, and this is none")
-    if isinstance(source, str | os.PathLike) and Path(source).suffix == ".safetensors":
+    if isinstance(source, Path):
+        if columns:
+            raise InputError(f"columns: {source} is a model, of which there is no table")
         model = model_scene(source, style)
         if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
             read_training(source)  # which says why there is nothing to draw
         return lambda latex: replace(model, latex=latex), MODEL_FIGURES, {}
-    if isinstance(source, str | os.PathLike) and is_survey(source):
-        source = open_survey(source)
     if isinstance(source, Survey):
         survey = source
         subject = SurveyScene(survey, style)
-        tables = {"table.csv": csv_rows(survey.table())}
+        tables = {"table.csv": csv_rows(survey.table(), columns)}
         return lambda latex: replace(subject, latex=latex), {"survey": SURVEY}, tables
-    report = source if isinstance(source, Report) else open_rollout(source)
-    scenes = cache(lambda latex: Scene(report, style, latex))
-    return scenes, FIGURES, {name: render(report) for name, render in _TABLES.items()}
+    report = source
+    scenes = cache(lambda latex: Scene(report, style, latex, orbits))
+    scenes(False)  # which refuses orbits that are not there
+    return scenes, FIGURES, {name: render(report, columns) for name, render in _TABLES.items()}
+
+
+def open_drawn(path: str | os.PathLike[str]) -> Report | Survey | EnsembleStatistics | Path:
+    """Open a file that :func:`draw` takes; of a model, return its path."""
+    check_kind(path, *_OPENED)
+    opened: Report | Survey | EnsembleStatistics | Path = _OPENED[kind_of(path) or "rollout"](path)
+    return opened
 
 
 def _together(

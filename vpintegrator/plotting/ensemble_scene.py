@@ -67,9 +67,26 @@ class EnsembleScene:
         x, y = self.first.plan.names
         return mathtext(x), mathtext(y)
 
+    @property
+    def domains(self) -> list[str]:
+        """Which ensembles leave the training domain of their model, in sentences."""
+        several = len(self.ensembles) > 1
+        return [
+            f"{each.title}: {each.domain_words}" if several else each.domain_words
+            for each in self.ensembles.values()
+            if each.domain_words
+        ]
+
     def text(self, text: str) -> str:
         """A plain text as a label, whatever characters are in it."""
         return escape(text) if self.latex else plain(text)
+
+
+def strayed(found: EnsembleStatistics) -> np.ndarray:
+    """Trajectories that are out of the training domain at some step before they leave."""
+    if found.left_domain is None:
+        return np.zeros(len(found.left), bool)
+    return found.left_domain >= 0
 
 
 def coordinate(found: EnsembleStatistics) -> tuple[str, str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What became of single orbits of a method: a typical one and the one that went worst."""
+"""What became of single orbits: the same of every method, the median and the worst of the first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_rgb
 
+from vpintegrator.plotting.legend import marker_size
 from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.orbits import points_shown, shown, stroke
 from vpintegrator.plotting.plane import PROJECTED
@@ -37,10 +38,15 @@ def ranked(scene: Scene, name: str) -> np.ndarray:
     return np.lexsort((score, -lasting))
 
 
-def typical_and_worst(scene: Scene, name: str) -> list[int]:
-    """The orbit in the middle of the ranking, and the last; one number if there is one orbit."""
-    order = ranked(scene, name)
-    return [int(order[(len(order) - 1) // 2]), int(order[-1])][: len(order)]
+def orbits_shown(scene: Scene) -> dict[int, str]:
+    """The orbits that the overview shows of every method, and what each is.
+
+    Those that were chosen, or of the first method that in the middle of the ranking and the last.
+    """
+    if scene.orbits:
+        return dict.fromkeys(scene.orbits, "")
+    order = ranked(scene, next(iter(scene.looks)))
+    return {int(order[(len(order) - 1) // 2]): "median", int(order[-1]): "worst"}
 
 
 def early_and_late(scene: Scene, name: str, orbit: int) -> tuple[slice, slice]:
@@ -61,10 +67,11 @@ def pale(colour: str, style: Style) -> tuple[float, ...]:
     return tuple(_PALE * behind + (1 - _PALE) * own for behind, own in pairs)
 
 
-def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None:
+def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str = "") -> None:
     """One orbit of a method, early and late, over the reference's at the same times.
 
-    In the panel stands its number, and when it diverged or left the picture.
+    In the panel stands its number, and when it diverged or left the picture. Two marks show where
+    the method and the reference are at the last time: an error of the phase is nowhere else seen.
     """
     style, look = scene.style, scene.looks[name]
     early, late = early_and_late(scene, name, orbit)
@@ -83,8 +90,16 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str) -> None
     for part, colour, width in ((early, pale(look.colour, style), 1.0), (late, look.colour, 0.75)):
         own = shown(scene.runs[name].states[orbit, part], scene.dots)
         draw(own, scene.dotted(own), width, color=colour)
+    last = last_in_common(scene, name, orbit)
+    if last is not None:
+        for states, mark in (
+            (scene.report.reference, reference_mark(scene)),
+            (scene.runs[name].states, own_mark(scene, look.colour)),
+        ):
+            view.draw(axes, scene.located(states[orbit, last : last + 1]), alpha=1.0, **mark)
     inside = view.holds(scene.located(scene.runs[name].states[orbit]))
-    text = f"{rank}: orbit {orbit + 1}" if len(scene.report.reference) > 1 else ""
+    text = f"{rank}: orbit {orbit + 1}".removeprefix(": ")
+    text = text if len(scene.report.reference) > 1 else ""
     text = "\n".join(filter(None, [text, _ending(scene, name, orbit, inside, late)]))
     if text:
         write = getattr(axes, "text2D", axes.text)
@@ -114,7 +129,28 @@ def _ending(scene: Scene, name: str, orbit: int, inside: np.ndarray, late: slice
     return f"out of sight from $t$ = {last:.4g}"
 
 
+def own_mark(scene: Scene, colour: str) -> dict[str, Any]:
+    """A dot, where a method is at the last time."""
+    size = 1.3 * marker_size(scene)
+    return {"ls": "none", "marker": "o", "ms": size, "color": colour, "mec": scene.style.background}
+
+
+def reference_mark(scene: Scene) -> dict[str, Any]:
+    """A ring, where the reference is then."""
+    size, colour = 2.2 * marker_size(scene), scene.style.reference
+    return {"ls": "none", "marker": "o", "ms": size, "mew": 1.2, "mfc": "none", "color": colour}
+
+
+def last_in_common(scene: Scene, name: str, orbit: int) -> int | None:
+    """Index of the last time that is drawn of an orbit, if the reference is known then."""
+    last = early_and_late(scene, name, orbit)[1].stop - 1
+    known = scene.referenced and 0 < last < scene.report.reference.shape[1]
+    if not known or not np.isfinite(scene.report.reference[orbit, last]).all():
+        return None
+    return last
+
+
 def time_of_stretches(scene: Scene, name: str) -> str:
-    """How long the pale stretch of a typical orbit is, for captions."""
-    early, _ = early_and_late(scene, name, typical_and_worst(scene, name)[0])
+    """How long the pale stretch of the first orbit is, for captions."""
+    early, _ = early_and_late(scene, name, next(iter(orbits_shown(scene))))
     return grouped(scene.report.times[max(early.stop - 1, 0)])

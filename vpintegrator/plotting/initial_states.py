@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 
-from vpintegrator.plotting.ensemble_scene import EnsembleScene
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, strayed
 from vpintegrator.rollout import EnsembleStatistics
 
 _MOST, _IN_A_CELL = 400, 8  # cells on a side; trajectories wanted in one
@@ -46,6 +46,30 @@ class InitialCells:
         """Means (rows, columns); NaN where there are none."""
         with np.errstate(all="ignore"):
             return self.total(values, which) / self.total(np.ones(len(values)), which)
+
+    def outline(self, axes: Axes, scene: EnsembleScene, found: EnsembleStatistics) -> None:
+        """A dashed line round the cells from which most trajectories leave the training domain.
+
+        Those that start outside are not among them.
+        """
+        which = strayed(found)
+        if not which.any():
+            return
+        rows, columns = self._shape
+        left, right, low, high = self._extent
+        x = left + (np.arange(columns) + 0.5) * (right - left) / columns
+        y = low + (np.arange(rows) + 0.5) * (high - low) / rows
+        share = self.mean(which[found.left != 0].astype(float), found.left != 0)
+        if min(share.shape) > 1:
+            axes.contour(
+                x,
+                y,
+                np.ma.masked_invalid(share),
+                levels=[0.5],
+                colors=[scene.style.foreground],
+                linestyles="--",
+                linewidths=scene.style.line,
+            )
 
     def draw(self, axes: Axes, scene: EnsembleScene, values: np.ndarray, **look: Any) -> AxesImage:
         """An image of values (rows, columns), nothing where they are NaN."""

@@ -8,6 +8,8 @@ from typing import Any
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
+from vpintegrator.plotting.looks import ORBIT_COLOURS
+from vpintegrator.plotting.orbits import orbit_colours
 from vpintegrator.plotting.scene import Scene
 
 ROW = 1.55  # em: height of a row
@@ -48,6 +50,18 @@ def reference_line(scene: Scene, **look: Any) -> list[LegendEntry]:
     group = "given" if scene.report.is_reference_given else "exact"
     look = {"lw": 2.4 * style.line, "alpha": 0.5, "color": style.reference} | look
     return [LegendEntry("reference", group, **look)]
+
+
+def orbit_legend(scene: Scene) -> list[LegendEntry]:
+    """The colours of single orbits; none where these are too many to be told apart."""
+    count = len(scene.report.reference)
+    if not 1 < count <= len(ORBIT_COLOURS):
+        return []
+    look: dict[str, Any] = {"ls": "", "marker": "o", "ms": marker_size(scene)}
+    return [
+        LegendEntry(f"orbit {k + 1}", "orbits", color=colour, **look)
+        for k, colour in enumerate(orbit_colours(count, scene.style))
+    ]
 
 
 def marker_size(scene: Scene) -> float:

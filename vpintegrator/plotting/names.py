@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vpintegrator.dynamics import System
 from vpintegrator.errors import printable
 
 _LONGEST = 34
@@ -44,6 +45,13 @@ def grouped(number: float) -> str:
 def spoken(name: str) -> str:
     """``squared_momentum`` as words."""
     return name.replace("_", " ")
+
+
+def subject(system: System) -> str:
+    """A system's title, and of how many bodies it is: ``Toda lattice, 8 bodies``."""
+    if system.bodies is None or system.bodies.count < 2:
+        return system.title
+    return f"{system.title}, {system.bodies.count} bodies"
 
 
 def orbits(count: int) -> str:

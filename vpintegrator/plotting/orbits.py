@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -49,6 +50,17 @@ def orbit_colours(count: int, style: Style) -> list[str]:
         places = 0.05 + 0.9 * (np.arange(count) * 0.618034 % 1)
         chosen = tuple(to_hex(colour) for colour in matplotlib.colormaps["turbo"](places))
     return [style.adapt(Look(colour, "-", "")).colour for colour in chosen]
+
+
+def shared_limits(boxes: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
+    """A box (component, low or high) that holds ``first`` and all boxes that are not much larger.
+
+    Those that go beyond it by more than its width on a side do not count: they would push the rest
+    into a corner.
+    """
+    largest = first + np.ptp(first, axis=1)[:, None] * [-1, 1]
+    kept = np.array([first, *(box for box in boxes if within(box.T, largest).all())])
+    return np.stack([kept[..., 0].min(axis=0), kept[..., 1].max(axis=0)], axis=1)
 
 
 def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:

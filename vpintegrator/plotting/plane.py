@@ -98,11 +98,16 @@ class Plane:
 
     def draw(self, axes: Axes, states: np.ndarray, **strokes: Any) -> None:
         """An orbit (time, dim)."""
-        axes.plot(states[:, self.pair[0]], states[:, self.pair[1]], **strokes)
+        first, second = self.pair
+        if first == second:  # a single component is drawn over itself, one time later
+            axes.plot(states[:-1, first], states[1:, first], **strokes)
+        else:
+            axes.plot(states[:, first], states[:, second], **strokes)
 
     def frame(self, axes: Axes) -> None:
         """Limits and labels."""
         x, y = (mathtext(self.names[k]) for k in self.pair)
+        y = y if self.pair[0] != self.pair[1] else f"{y} at the next time"
         axes.set(xlim=self.box[0], ylim=self.box[1], xlabel=x, ylabel=y)
         if self.equal:
             axes.set_box_aspect(1)

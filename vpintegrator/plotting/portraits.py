@@ -41,6 +41,13 @@ def portrait_kind(scene: Scene) -> str:
     return "space" if len(scene.components) == 3 and not plane else "plane"
 
 
+def axes_of_portraits(scene: Scene) -> list[str]:
+    """Names of the coordinates on the axes of single portraits."""
+    if portrait_kind(scene) != "plane":
+        return list(scene.components)
+    return [scene.coordinates[k] for k in planes_of(scene.system)[0]]
+
+
 def view_of(
     scene: Scene,
     scale: np.ndarray,

@@ -21,7 +21,7 @@ from vpintegrator.plotting.interpolation import between, refinement
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
 from vpintegrator.plotting.orbits import ORBITS, POINTS, orbit_colours, shown
-from vpintegrator.plotting.plane import Plane, drawn_in_plane, planes
+from vpintegrator.plotting.plane import PROJECTED, Plane, drawn_in_plane, planes
 from vpintegrator.plotting.portraits import View, draw_orbits
 from vpintegrator.plotting.space import Space
 from vpintegrator.plotting.sphere import Sphere, on_sphere
@@ -147,6 +147,9 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
         colours = colours if dots else orbit_colours(len(states), style)
     else:
         part = drawn_in_plane(states, dataset.dim, dots)
+        if not dots and dataset.dim > 2:
+            stored = dataset.states("train", slice(1))[:, :PROJECTED]  # states, not points between
+            part = _between(dataset, stored)[..., : system.phase_dim]
         view = Plane(part, planes(components, system.is_canonical)[0], components)
     axes = figure.add_subplot(place, projection=view.projection)
     view.frame(axes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from vpintegrator.errors import InputError
 from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
 from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import looks
@@ -14,6 +16,7 @@ from vpintegrator.plotting.orbits import ORBITS, POINTS
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout import Report, Run
 
+_CHOSEN = 4  # orbits of the overview
 _BANDS = 6  # methods whose bands can be told apart
 _JUMP = 0.5  # standard deviations of an orbit
 _LONG = 1000.0  # steps from which on time axes are logarithmic
@@ -30,6 +33,13 @@ class Scene:
         How.
     latex
         Whether LaTeX typesets the labels, and not Matplotlib.
+    orbits
+        Numbers, from 1, of the orbits of the overview, by default chosen by their errors.
+
+    Raises
+    ------
+    InputError
+        If there is no such orbit, or there are too many.
 
     Attributes
     ----------
@@ -37,6 +47,8 @@ class Scene:
         As given; the name is that of the system.
     coordinates
         Names of the components, and of the further coordinates of the system's pictures.
+    orbits
+        Indices of the orbits of the overview that were chosen, none by default.
     runs, looks, titles
         Of each method by its name.
     labels
@@ -63,7 +75,20 @@ class Scene:
         Whether the rollout is so long that its time axes are logarithmic.
     """
 
-    def __init__(self, report: Report, style: Style = PAPER, latex: bool = False) -> None:
+    def __init__(
+        self,
+        report: Report,
+        style: Style = PAPER,
+        latex: bool = False,
+        orbits: Sequence[int] = (),
+    ) -> None:
+        count = len(report.reference)
+        if len(orbits) > _CHOSEN or not all(1 <= number <= count for number in orbits):
+            raise InputError(
+                f"orbits = {', '.join(map(str, orbits))}: give up to {_CHOSEN} numbers from 1 to "
+                f"{count}"
+            )
+        self.orbits = [number - 1 for number in orbits]
         self.report, self.system, self.style = report, report.system, style
         self.name, self.components = report.system.name, report.system.components
         self.coordinates = (*self.components, *self.system.coordinates)

@@ -3,7 +3,8 @@
 CSV holds every number. The others hold the columns that say something about this comparison, as
 many as can be read side by side, the most telling first. What tells a failure never yields: the
 median and the worst error, what diverged, and both volumes stand in every width; where a line is
-too short for them, the table goes on in a further block.
+too short for them, the table goes on in a further block. Columns that are chosen by name stand in
+all of them, in the order given, and no others.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.errors import printable
+from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.plotting.latex import escape, latex
-from vpintegrator.plotting.names import grouped
+from vpintegrator.plotting.names import grouped, subject
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -65,7 +66,9 @@ class _Layout:
         return list(zip(*(column.cells for column in self.columns), strict=True))
 
 
-def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType:
+def terminal_table(
+    report: Report, width: int | None = _WIDTH, columns: Sequence[str] | None = None
+) -> RenderableType:
     """A table for a terminal ``width`` letters wide, learned methods first and in bold.
 
     Without a width it has all columns. What must not be left out is stacked in several blocks
@@ -77,6 +80,13 @@ def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType
         A report of a comparison.
     width
         Letters in a line; None for as many as it takes.
+    columns
+        Titles of the columns beside the methods' names, as in :meth:`Report.table`.
+
+    Raises
+    ------
+    InputError
+        If there is no such column.
 
     Examples
     --------
@@ -88,7 +98,7 @@ def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType
     from rich.table import Column, Table
     from rich.text import Text
 
-    layout = _layout(report, width)
+    layout = _layout(report, width, columns)
     parts: list[RenderableType] = [Text(title(report), style="bold")]
     for block in _blocks(layout, width):
         names, *others = block
@@ -112,7 +122,7 @@ def terminal_table(report: Report, width: int | None = _WIDTH) -> RenderableType
     return Group(*parts)
 
 
-def csv_table(report: Report) -> str:
+def csv_table(report: Report, columns: Sequence[str] | None = None) -> str:
     """All numbers at full precision; times in seconds.
 
     A title that a spreadsheet would take for a formula gets an apostrophe before it.
@@ -121,6 +131,8 @@ def csv_table(report: Report) -> str:
     ----------
     report
         A report of a comparison.
+    columns
+        Titles of the columns beside the methods' names; by default all.
 
     Examples
     --------
@@ -128,16 +140,39 @@ def csv_table(report: Report) -> str:
     >>> vp.plotting.csv_table(report).splitlines()[0][:20]
     'method,kind,order,st'
     """
-    return csv_rows(report.table())
+    return csv_rows(report.table(), columns and ["method", *columns])
 
 
-def csv_rows(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows of a table at full precision, with their keys above."""
+def csv_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Rows of a table at full precision, with their keys above; all columns by default."""
+    if columns:
+        chosen = chosen_titles(columns, list(rows[0]))
+        rows = [{title: row[title] for title in chosen} for row in rows]
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writerow({key: _plain(key) for key in rows[0]})
     writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def chosen_titles(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Titles of columns as the table has them, each once; case, hyphens and underscores are free.
+
+    Raises
+    ------
+    InputError
+        If there is no such column.
+    """
+    plain = {_folded(title): title for title in known}
+    for name in asked:
+        if _folded(name) not in plain:
+            hint = nearest(name, known)
+            raise InputError(f"there is no column '{name}'{hint}; there are {', '.join(known)}")
+    return list(dict.fromkeys(plain[_folded(name)] for name in asked))
+
+
+def _folded(title: str) -> str:
+    return " ".join(re.sub(r"[-_]", " ", title).lower().split())
 
 
 def _plain(value: Any) -> Any:
@@ -149,13 +184,15 @@ def _plain(value: Any) -> Any:
     return ("'" if value.startswith(("=", "+", "-", "@")) else "") + printable(value)
 
 
-def markdown_table(report: Report) -> str:
+def markdown_table(report: Report, columns: Sequence[str] | None = None) -> str:
     """A GitHub-flavoured table.
 
     Parameters
     ----------
     report
         A report of a comparison.
+    columns
+        Titles of the columns beside the methods' names; by default the most telling.
 
     Examples
     --------
@@ -163,7 +200,7 @@ def markdown_table(report: Report) -> str:
     >>> "RK4" in vp.plotting.markdown_table(report)
     True
     """
-    titles, rows, left_out = printed(report)
+    titles, rows, left_out = printed(report, columns)
     lines = [
         "| " + " | ".join(map(markdown, titles)) + " |",
         "|" + "|".join(["---"] + ["---:"] * (len(titles) - 1)) + "|",
@@ -178,13 +215,15 @@ def markdown(text: str) -> str:
     return re.sub(r"[|<`]|(?<=\])(?=\()|(?<=\])(?=\[)", r"\\\g<0>", text)
 
 
-def latex_table(report: Report) -> str:
+def latex_table(report: Report, columns: Sequence[str] | None = None) -> str:
     """A ``tabular`` with booktabs rules, made smaller where it is wider than the text.
 
     Parameters
     ----------
     report
         A report of a comparison.
+    columns
+        Titles of the columns beside the methods' names; by default the most telling.
 
     Examples
     --------
@@ -192,7 +231,7 @@ def latex_table(report: Report) -> str:
     >>> "toprule" in vp.plotting.latex_table(report)
     True
     """
-    layout = _layout(report, _WIDTH)
+    layout = _layout(report, _WIDTH, columns)
     headers = zip(*(column.header for column in layout.columns), strict=True)
     # an empty group, lest a bracket or star be taken for an argument of the line's end before it
     body = [
@@ -216,9 +255,11 @@ def latex_table(report: Report) -> str:
     )
 
 
-def printed(report: Report) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+def printed(
+    report: Report, columns: Sequence[str] | None = None
+) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
     """Titles of columns, rows of cells, and the names of columns left out for want of width."""
-    layout = _layout(report, _WIDTH)
+    layout = _layout(report, _WIDTH, columns)
     titles = [" ".join(column.header).strip() for column in layout.columns]
     return titles, layout.rows(), layout.left_out
 
@@ -233,7 +274,7 @@ def title(report: Report) -> str:
         error = report.reference_error.max()
         known = f"reference accurate to about {error:.0e}" if error else "beside the map itself"
     return printable(
-        f"{report.system.title}: {count} {'orbit' if count == 1 else 'orbits'} to "
+        f"{subject(report.system)}: {count} {'orbit' if count == 1 else 'orbits'} to "
         f"t = {grouped(report.times[-1])}, step {report.step:g} ({known})"
     )
 
@@ -249,8 +290,8 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
     sentences = [
         "Median and worst are over the orbits; errors and drifts of invariants are the largest of "
         "any orbit.",
-        "RMSE is that of a component, over the times a method was not given; the final distance is "
-        "Euclidean.",
+        f"RMSE is that of a component, over all times of the reference{_without_given(report)}; "
+        "the final distance is Euclidean.",
         f"Volume: largest |log|det|| of the derivative of one step{of}, and of the phase-space map "
         "z_0 → z_n; yes where it is rounding.",
     ]
@@ -269,6 +310,13 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
     if left_out:
         sentences.append(f"Left out for want of width: {', '.join(left_out)}.")
     return [printable(sentence) for sentence in sentences]
+
+
+def _without_given(report: Report) -> str:
+    """Which times the root mean square errors leave out, if any."""
+    if all(run.window == 1 for run in report.runs.values()):
+        return ""
+    return " but those of a first window after the initial one"
 
 
 def _on_invariants(report: Report) -> list[str]:
@@ -318,12 +366,16 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def _layout(report: Report, width: int | None) -> _Layout:
+def _layout(report: Report, width: int | None, chosen: Sequence[str] | None = None) -> _Layout:
     """The columns that say something here, as many as fit; what must stay may be too wide."""
     rows = report.table()
+    if chosen:
+        known = {column.title: column for column in report.columns}
+        titles = chosen_titles(["method", *chosen], list(known))
+        return _Layout([_Column(known[t], _cells(known[t], rows, report)) for t in titles], [])
     shown = sorted(report.columns, key=lambda column: column.place)
     columns = [
-        _Column(column, [_cell(column, row, report) for row in rows])
+        _Column(column, _cells(column, rows, report))
         for column in shown
         if column.style != "hidden" and _telling(column, rows)
     ]
@@ -379,6 +431,10 @@ def _telling(column: Column, rows: list[dict[str, Any]]) -> bool:
     return column.style == "kept" or any(value is not None and value != "" for value in values)
 
 
+def _cells(column: Column, rows: list[dict[str, Any]], report: Report) -> list[str]:
+    return [_cell(column, row, report) for row in rows]
+
+
 def _cell(column: Column, row: dict[str, Any], report: Report) -> str:
     value, style = row[column.title], column.style
     if value is None or value == "":
@@ -391,7 +447,10 @@ def _cell(column: Column, row: dict[str, Any], report: Report) -> str:
     if isinstance(value, str | int):
         return printable(str(value))
     if style == "drift":  # that of what has diverged means nothing
-        return f"{value:+.1e}" if math.isfinite(value) and not row["diverged"] else _BLANK
+        if not math.isfinite(value) or row["diverged"]:
+            return _BLANK
+        error = row[column.beside]
+        return f"{value:+.1e} ± {error:.0e}" if math.isfinite(error) else f"{value:+.1e}"
     if style == "duration":
         return duration(value) if math.isfinite(value) else _BLANK
     if style == "failure":

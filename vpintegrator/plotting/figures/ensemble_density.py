@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import matplotlib.figure
+from matplotlib.axes import Axes
 
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import FEW, coarser, draw_counts, ends_of_scale
-from vpintegrator.plotting.ensemble_scene import EnsembleScene
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, strayed
 from vpintegrator.plotting.layout import hide_inner_labels
 from vpintegrator.plotting.names import grouped
+from vpintegrator.rollout import EnsembleStatistics
 
 _ROOM = 0.8  # of a panel's width: what its axes leave
 _ALONE = 0.75  # of the width of a page: a single panel
@@ -28,6 +30,7 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     for k, (axes, name) in enumerate(zip(panels, ensembles, strict=False)):
         drawn = draw_counts(axes, counts[name], ensembles[name].plan.view, style, ends)
         image = image or drawn
+        _frame_domain(axes, scene, ensembles[name])
         x, y = scene.axes_names
         axes.set(xlabel=x, ylabel=y)
         if len(ensembles) > 1:
@@ -41,6 +44,16 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     return figure
 
 
+def _frame_domain(axes: Axes, scene: EnsembleScene, found: EnsembleStatistics) -> None:
+    """Dashed lines at the ends of the training domain, where trajectories leave it."""
+    if not strayed(found).any() or found.plan.domain is None:
+        return
+    ranges = found.plan.domain.components
+    for name, line in zip(found.plan.names, (axes.axvline, axes.axhline), strict=True):
+        for end in ranges.get(name, ()):
+            line(end, color=scene.style.foreground, ls="--", lw=scene.style.line)
+
+
 def _caption(scene: EnsembleScene) -> list[str]:
     plan = scene.first.plan
     sentences = [
@@ -52,7 +65,9 @@ def _caption(scene: EnsembleScene) -> list[str]:
     if any(each.density.sum() > FEW for each in scene.ensembles.values()):
         cells = f"{grouped(plan.columns)} by {grouped(plan.rows)} cells"
         sentences.append(f"The colour of a cell, one of {cells}, is how many are in it.")
-    return sentences
+    framed = any(strayed(each).any() for each in scene.ensembles.values())
+    ends = ["Dashed: the ends of the training domain."] if framed else []
+    return [*sentences, *scene.domains, *ends]
 
 
 DENSITY = FigureDeclaration("density", _draw, _caption)

@@ -10,7 +10,7 @@ from matplotlib.image import AxesImage
 
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import draw_dots, scale_of_counts
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate, strayed
 from vpintegrator.plotting.initial_states import InitialCells
 from vpintegrator.rollout import EnsembleStatistics
 
@@ -32,7 +32,7 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
         image = _map(axes, scene, found, max(last, 2)) or image
         if count > 1:
             axes.set_title(scene.titles[name], color=scene.looks[name].colour)
-    if image is not None:
+    if image is not None and last >= 0:
         bar = figure.colorbar(image, ax=panels[:count], label="steps until outside", pad=0.02)
         bar.outline.set_linewidth(0.4 * style.line)
     _fractions(panels[count], scene)
@@ -59,11 +59,12 @@ def _map(
     cells.draw(axes, scene, stay, cmap="gray", vmin=0, vmax=3.0 if style.dark else 1.3)
     scale = scale_of_counts(style, 0.12)
     shown = np.where(share >= _HALF, mean, np.nan)
+    cells.outline(axes, scene, found)
     return cells.draw(axes, scene, shown, cmap=scale, norm=LogNorm(1, last))
 
 
 def _fractions(axes: Axes, scene: EnsembleScene) -> None:
-    """The fraction that is still inside, in time."""
+    """The fraction that is still inside, and in the training domain too, in time."""
     for name, found in scene.ensembles.items():
         look, fraction = scene.looks[name], found.confined
         axes.plot(
@@ -72,31 +73,50 @@ def _fractions(axes: Axes, scene: EnsembleScene) -> None:
             color=look.colour,
             lw=look.width,
             ls=look.line,
-            label=scene.titles[name],
+            label=scene.titles[name] if len(scene.ensembles) > 1 else "inside",
         )
+        if strayed(found).any():
+            within = found.in_domain
+            label = "and in the training domain"
+            axes.plot(
+                np.arange(len(within)),
+                within,
+                color=look.colour,
+                lw=look.width,
+                ls=":",
+                label=label,
+            )
     if scene.first.plan.steps > _LONG:
         axes.set(xscale="log", xlim=(1, None))
     axes.set(xlabel="step", ylabel="fraction inside")
     axes.set_ylim(top=min(axes.get_ylim()[1], 1.02))
-    if len(scene.ensembles) > 1:
-        axes.legend(loc="lower left")
+    if len(axes.get_lines()) > 1:
+        axes.legend(loc="best")
 
 
 def _caption(scene: EnsembleScene) -> list[str]:
     words = []
     for found in scene.ensembles.values():
-        row = found.table()[0]
+        row, gone = found.table()[0], int((found.left >= 0).sum())
+        half = f", half of these by step {row['median_left']:.0f}" if gone else ""
         words.append(
-            f"{found.title}: {int((found.left >= 0).sum())} of {row['trajectories']} trajectories "
-            f"are outside ({found.plan.escape.words}) within {row['steps']} steps, half of these "
-            f"by step {row['median_left']:.0f}."
+            f"{found.title}: {gone or 'none'} of {row['trajectories']} trajectories are outside "
+            f"({found.plan.escape.words}) within {row['steps']} steps{half}."
         )
-    return [*words, "Over initial states, when they leave; grey where most stay."]
+    words += ["Over initial states, when they leave; grey where most stay.", *scene.domains]
+    if any(strayed(found).any() for found in scene.ensembles.values()):
+        words.append(
+            "Dashed over initial states: the border of those of which most leave the training "
+            "domain. Dotted in time: the fraction that is inside and has not left it."
+        )
+    return words
 
 
 ESCAPE = FigureDeclaration(
     "escape",
     _draw,
     _caption,
-    lambda scene: any((each.left >= 0).any() for each in scene.ensembles.values()),
+    lambda scene: any(
+        (each.left >= 0).any() or strayed(each).any() for each in scene.ensembles.values()
+    ),
 )

@@ -13,10 +13,9 @@ from matplotlib.colors import LogNorm
 
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.density import scale_of_counts
-from vpintegrator.plotting.ensemble_scene import EnsembleScene
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, strayed
 from vpintegrator.plotting.initial_states import InitialCells
 from vpintegrator.rollout import EnsembleStatistics
-from vpintegrator.rollout.rotation import REGULAR
 
 _HEIGHT = 19  # em
 _LEAST = 500  # orbits: fewer make no picture
@@ -54,6 +53,8 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
         scale = {"cmap": scale_of_counts(style, 0.12), "norm": LogNorm(_STILL, _CHAOS)}
         right = cells.draw(row[1], scene, changes, **scale)
         figure.colorbar(right, ax=row[1], label="difference of halves", pad=0.02)
+        for axes in row:
+            cells.outline(axes, scene, found)
         if len(shown) > 1:
             for axes in row:
                 axes.set_title(scene.titles[name], color=scene.looks[name].colour)
@@ -66,19 +67,23 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
 
 def _caption(scene: EnsembleScene) -> list[str]:
     sentences = []
+    dashed = any(strayed(found).any() for found in _shown(scene).values())
     for found in _shown(scene).values():
         assert found.change is not None
         known = np.isfinite(found.change)
-        regular = int((found.change[known] < REGULAR).sum())
+        regular = int(found.regular.sum())
         sentences.append(
             f"{found.title}: {int(known.sum())} orbits of {found.plan.steps} steps, of which the "
-            f"halves of {regular} agree within {REGULAR:.0e}."
+            f"halves of {regular} agree within {found.tolerance:.0e}; {found.length_words}. Turns "
+            f"{found.plan.centre_words}."
         )
     return [
         "Turns per step over the initial states, and how far its averages over the first and the "
         "second half of the way differ: small on tori and in islands, where the turns are those of "
         "the island's centre on average, large in chaos.",
         *sentences,
+        *scene.domains,
+        *(["Dashed: the border of those of which most leave it."] if dashed else []),
     ]
 
 

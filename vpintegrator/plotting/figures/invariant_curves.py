@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import by_method, capital, closing
+from vpintegrator.plotting.captions import by_method, capital, closing, definitions
 from vpintegrator.plotting.curves import cut, draw_curve, thinned, time_axis
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.layout import panels_of_curves
@@ -38,14 +38,11 @@ def draw_largest_so_far(axes: Axes, scene: Scene, name: str, invariant: str) -> 
 
 def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:
     """The error of one invariant for every method."""
-    kinds = set()
     for name in scene.looks:
         draw_largest_so_far(axes, scene, name, invariant)
-        kinds.add(scene.report.invariant_errors(name)[invariant].kind)
-    kind = kinds.pop() if len(kinds) == 1 else "mixed"
-    label = {"relative": "largest relative change", "absolute": "largest change"}
+    relative = all(run.invariants[invariant].relative for run in scene.runs.values())
     time_axis(axes)
-    axes.set(yscale="log", ylabel=label.get(kind, "largest change"))
+    axes.set(yscale="log", ylabel=f"largest {'relative ' if relative else ''}change")
     axes.set_title(scene.text(shortened(scene.labels[invariant])))
     cut(axes)
 
@@ -95,6 +92,7 @@ def _caption(scene: Scene) -> list[str]:
     names = list(scene.system.invariants)
     return [
         CURVES,
+        *(definitions(scene.system, names) if scene.system.bodies else []),
         *(invariant_numbers(scene, name) for name in names),
         "Drift: the slope of a straight line fitted to the error at every step, with its standard "
         "error; the largest over the orbits.",
@@ -109,17 +107,17 @@ INVARIANTS = FigureDeclaration(
 
 def invariant_numbers(scene: Scene, invariant: str) -> str:
     """The largest change of an invariant and its drift, for every method."""
-    largest, drift, rates, kinds = {}, {}, {}, set()
+    largest, drift, rates = {}, {}, {}
     for name in scene.runs:
         summary = scene.report.summary(name)
-        kinds.add(summary.invariant_kinds[invariant])
         largest[name] = summary.invariants[invariant]
         slope = summary.drifts[invariant]
         if np.isfinite(slope) and not summary.diverged:
             drift[name] = slope
             rates[name] = f"{slope:+.1e} ± {summary.drift_errors[invariant]:.0e}"
-    kind = kinds.pop() if len(kinds) == 1 else "mixed"
-    kind = {"mixed": "relative, or absolute on orbits where it vanishes"}.get(kind, kind)
+    kind = "absolute, as it vanishes"
+    if summary.invariant_kinds[invariant] == "relative":
+        kind = "relative to its largest value at the start"
     drifts = f"; drift per unit of time {by_method(scene, drift, rates)}" if drift else ""
     return f"{capital(scene.labels[invariant])} ({kind}): {by_method(scene, largest)}{drifts}."
 

@@ -18,6 +18,7 @@ from vpintegrator.plotting.layout import (
     hide_unused,
     new_figure,
 )
+from vpintegrator.plotting.legend import orbit_legend
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.orbits import limits, orbit_colours
 from vpintegrator.plotting.plane import planes_of
@@ -54,13 +55,14 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     columns, rows = grid_of_portraits(scene, len(drawn))
     width = style.wide * (max(columns / 3, 0.5) if columns < 3 and style.width is None else 1)
     side = width / style.em / columns
-    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 1)
+    many = max(map(_count, drawn.values())) > FEW
+    legend = [] if many else orbit_legend(scene)
+    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 1, legend)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     first = next(iter(drawn.values()))
     (left, right), (low, high) = (limits(first[..., k].ravel(), 0.05) for k in range(2))
     view = ((float(left), float(right)), (float(low), float(high)))
     cells = min(int(_ROOM * width / columns * style.dots_per_inch), _MOST)
-    many = max(map(_count, drawn.values())) > FEW
     counts = {name: _counts(points, view, cells) for name, points in drawn.items()} if many else {}
     ends, image = ends_of_scale([*counts.values()]) if many else (1.0, 2.0), None
     for place, (axes, name) in enumerate(zip(panels, drawn, strict=False)):

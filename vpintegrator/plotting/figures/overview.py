@@ -9,9 +9,17 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.plotting.captions import closing, listed, long_steps
+from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.fates import draw_fate, pale, time_of_stretches, typical_and_worst
+from vpintegrator.plotting.fates import (
+    draw_fate,
+    last_in_common,
+    orbits_shown,
+    own_mark,
+    pale,
+    reference_mark,
+    time_of_stretches,
+)
 from vpintegrator.plotting.figures import error_curves, invariant_curves
 from vpintegrator.plotting.figures.error_curves import draw_all_errors, has_errors
 from vpintegrator.plotting.figures.invariant_curves import draw_invariant
@@ -22,8 +30,8 @@ from vpintegrator.plotting.figures.volume_errors import (
 )
 from vpintegrator.plotting.layout import columns_that_fit, hide_inner_labels, new_figure
 from vpintegrator.plotting.legend import LegendEntry, legend_lines, reference_line
-from vpintegrator.plotting.names import grouped, orbits, shortened
-from vpintegrator.plotting.portraits import panel_title, portrait_kind
+from vpintegrator.plotting.names import grouped, orbits, shortened, subject
+from vpintegrator.plotting.portraits import axes_of_portraits, panel_title, portrait_kind
 from vpintegrator.plotting.scene import Scene
 
 _PORTRAITS = 5
@@ -58,21 +66,20 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     columns = min(len(panels), columns_that_fit(scene, style.wide, _PANEL))
     rows = -(-len(panels) // columns) if panels else 0
     kind = portrait_kind(scene)
-    orbits_of = {name: typical_and_worst(scene, name) for name in names}
-    ranks = ["typical", "worst"][: len(report.reference)]
+    ranks = orbits_shown(scene)
     width = style.wide / style.em
     above = len(ranks) * min(0.86 * width / len(names), 15) + 3.5
     below = 18.5 * rows
-    lines = [*legend_lines(scene), *reference_line(scene), *_stretches(scene)]
+    lines = [*legend_lines(scene), *reference_line(scene), *_times(scene)]
     figure = new_figure(scene, style.wide, above + below, lines)
     heights = [above, below] if panels else [above]
     grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
     upper = grid[0].subgridspec(len(ranks), len(names))
     solid = {"projection": "3d"} if kind == "space" else {}
-    for row, rank in enumerate(ranks):
+    for row, (orbit, rank) in enumerate(ranks.items()):
         for k, name in enumerate(names):
             axes = figure.add_subplot(upper[row, k], **solid)
-            draw_fate(axes, scene, name, orbits_of[name][row], rank)
+            draw_fate(axes, scene, name, orbit, "" if k else rank)
             if kind == "plane" and len(names) < _FEW and not scene.system.plot.equal:
                 axes.set_box_aspect(0.75)
             if kind == "plane":
@@ -85,7 +92,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
             axes = figure.add_subplot(lower[place])
             draw_panel(axes)
             axes.set_title(title)
-    title = f"{scene.text(report.system.title)}: {orbits(len(report.reference))}"
+    title = f"{scene.text(subject(report.system))}: {orbits(len(report.reference))}"
     setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
     short = len(title) + len(setting) < _TITLE * width
     figure.suptitle(
@@ -96,14 +103,26 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     return figure
 
 
-def _stretches(scene: Scene) -> list[LegendEntry]:
-    """The legend's entries of what is early and what is late."""
+def _times(scene: Scene) -> list[LegendEntry]:
+    """The legend's entries of what is early and late, and of where both are at the end."""
     style = scene.style
     colours: dict[str, Any] = {"early": pale(style.foreground, style), "late": style.foreground}
-    return [
+    entries = [
         LegendEntry(label, "times", color=colour, lw=1.2 * style.line)
         for label, colour in colours.items()
     ]
+    if _is_marked(scene):
+        dot = own_mark(scene, style.foreground)
+        entries.append(LegendEntry("at the last time", "times", **dot))
+        entries.append(LegendEntry("reference then", "times", **reference_mark(scene)))
+    return entries
+
+
+def _is_marked(scene: Scene) -> bool:
+    """Whether the positions at the last time are drawn anywhere."""
+    names = portraits_shown(scene)
+    pairs = ((name, orbit) for name in names for orbit in orbits_shown(scene))
+    return any(last_in_common(scene, *pair) is not None for pair in pairs)
 
 
 def _caption(scene: Scene) -> list[str]:
@@ -116,6 +135,7 @@ def _caption(scene: Scene) -> list[str]:
         drawn.append(invariant_curves.numbers_drawn(scene, first))
     return [
         f"Above: {_fates(scene)} of {listed(names)}.",
+        *definitions(scene.system, axes_of_portraits(scene)),
         *([f"Below: {errors}."] if has_errors(scene) else []),
         *error_curves.error_numbers(scene),
         *about,
@@ -132,10 +152,17 @@ def _fates(scene: Scene) -> str:
         f"diverges{', with the reference in grey at these times' if scene.referenced else ''}"
         f"{long_steps(scene)}"
     )
+    if _is_marked(scene):
+        span += (
+            "; a dot is where the method is at the last time, a ring where the reference is then"
+        )
     if len(scene.report.reference) == 1:
         return f"the orbit ({span})"
+    if scene.orbits:
+        return f"the orbits {listed([str(orbit + 1) for orbit in scene.orbits])} ({span})"
     by = "error" if has_errors(scene) else "change of the first invariant"
-    return f"an orbit of median {by} and, below, the worst one ({span})"
+    first = scene.runs[name].title
+    return f"the orbit of median {by} of {first} and, below, its worst one ({span})"
 
 
 OVERVIEW = FigureDeclaration("overview", _draw, _caption)

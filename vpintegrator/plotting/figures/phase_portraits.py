@@ -9,7 +9,7 @@ import matplotlib.figure
 from matplotlib.axes import Axes
 
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.captions import closing, listed, long_steps
+from vpintegrator.plotting.captions import closing, definitions, listed, long_steps
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.layout import (
     PORTRAIT_COLUMNS,
@@ -23,7 +23,13 @@ from vpintegrator.plotting.names import grouped
 from vpintegrator.plotting.orbits import ORBITS, points_shown
 from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.plane import PROJECTED, planes_of
-from vpintegrator.plotting.portraits import REFERENCE, draw_portrait, portrait_kind, view_of
+from vpintegrator.plotting.portraits import (
+    REFERENCE,
+    axes_of_portraits,
+    draw_portrait,
+    portrait_kind,
+    view_of,
+)
 from vpintegrator.plotting.scene import Scene
 
 _ROWS = 5
@@ -119,13 +125,20 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 
 def _caption(scene: Scene) -> list[str]:
-    words = _portraits(scene)
+    words, axes = _portraits(scene), axes_of_portraits(scene)
     if portrait_kind(scene) == "plane":
         pairs = [f"({scene.coordinates[i]}, {scene.coordinates[j]})" for i, j in pairs_drawn(scene)]
+        axes = list(
+            dict.fromkeys(scene.coordinates[k] for pair in pairs_drawn(scene) for k in pair)
+        )
         every = planes_of(scene.system)
         of = "" if len(pairs) == len(every) else f" of {len(every)} such planes"
         words += f"; planes {listed(pairs)}{of}" if len(every) > 1 else ""
-    return [f"Phase portraits: {words}.", *closing(scene, mark="")]
+    return [
+        f"Phase portraits: {words}.",
+        *definitions(scene.system, axes),
+        *closing(scene, mark=""),
+    ]
 
 
 def _portraits(scene: Scene) -> str:

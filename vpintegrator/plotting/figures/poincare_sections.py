@@ -20,8 +20,9 @@ from vpintegrator.plotting.layout import (
     hide_unused,
     new_figure,
 )
+from vpintegrator.plotting.legend import orbit_legend
 from vpintegrator.plotting.names import mathtext
-from vpintegrator.plotting.orbits import limits, orbit_colours
+from vpintegrator.plotting.orbits import limits, orbit_colours, shared_limits, within
 from vpintegrator.plotting.own_axes import Rollout, choose, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.plane import pair_of_section
 from vpintegrator.plotting.portraits import REFERENCE, panel_title
@@ -147,8 +148,8 @@ def _applies(scene: Scene) -> bool:
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
     """The sections of the reference and of every method that has one.
 
-    The axes fit the reference's points; where there are none, those of the method whose points
-    stay nearest together.
+    The axes hold all points, or those that are not far from the reference's; where there is no
+    reference, from those of the method whose points stay nearest together.
     """
     pair, drawn = plane_of_section(scene), _sections(scene)
     assert pair is not None
@@ -157,22 +158,34 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     if columns < 3 and scene.style.width is None:
         width *= max(columns / 3, 0.5)
     side = width / scene.style.em / columns
-    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 2)
+    figure = new_figure(scene, width, rows * (0.9 * side + 2) + 2, orbit_legend(scene))
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    boxes = {name: _box(found.points, pair) for name, found in drawn.items()}
-    narrowest = min(boxes, key=lambda name: float(np.ptp(boxes[name], axis=1).prod()))
-    box = boxes.get(REFERENCE, boxes[narrowest])
+    box = _box(drawn, pair)
     for k, (axes, name) in enumerate(zip(panels, drawn, strict=False)):
         draw_section(axes, scene, name, pair, drawn[name])
         axes.set(xlim=box[0], ylim=box[1])
+        if beyond := _beyond(drawn[name], pair, box):
+            size = 0.85 * scene.style.letters
+            axes.text(0.03, 0.97, f"{beyond} beyond", transform=axes.transAxes, va="top", size=size)
         hide_inner_labels(axes, k, columns, rows)
     hide_unused(panels, len(drawn))
     figure.suptitle(section_title(scene), fontsize=1.05 * scene.style.letters)
     return figure
 
 
-def _box(points: np.ndarray, pair: tuple[int, int]) -> np.ndarray:
-    return np.array([limits(points[:, k], 0.08) for k in pair])
+def _box(drawn: dict[str, Section], pair: tuple[int, int]) -> np.ndarray:
+    """Axes that show the points of all panels, but for those that are far from the reference's."""
+    boxes = {
+        name: np.array([limits(found.points[:, k], 0.08) for k in pair])
+        for name, found in drawn.items()
+    }
+    narrowest = min(boxes, key=lambda name: float(np.ptp(boxes[name], axis=1).prod()))
+    return shared_limits([*boxes.values()], boxes.get(REFERENCE, boxes[narrowest]))
+
+
+def _beyond(found: Section, pair: tuple[int, int], box: np.ndarray) -> int:
+    """How many points are not in the picture."""
+    return int((~within(found.points[:, list(pair)], box)).sum())
 
 
 def _caption(scene: Scene) -> list[str]:
@@ -186,11 +199,15 @@ def _caption(scene: Scene) -> list[str]:
         way = " and whole periods later"
     axes = [scene.components[k] for k in pair]
     many = any(count > _POINTS for count in counts.values())
+    drawn = _sections(scene)
+    box = _box(drawn, pair)
+    far = {name: missed for name in counts if (missed := _beyond(drawn[name], pair, box))}
+    beyond = f" Beyond the axes: {by_method(scene, far, str)}." if far else ""
     thin = f"; at most {_POINTS} of them are drawn, evenly chosen" if many else ""
     return [
         f"Poincare section {component} = {value:g}{way}, in the plane ({', '.join(axes)}); each "
         "orbit in a colour of its own, the same in all panels. Number of points: "
-        f"{by_method(scene, counts, str)}{thin}.",
+        f"{by_method(scene, counts, str)}{thin}.{beyond}",
         *divergence(scene),
     ]
 

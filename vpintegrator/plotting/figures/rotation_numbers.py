@@ -15,7 +15,6 @@ from vpintegrator.plotting.legend import legend_lines, marker_size, reference_li
 from vpintegrator.plotting.names import mathtext
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout.diagnostics.rotation import RotationNumbers
-from vpintegrator.rollout.rotation import REGULAR
 
 _PROFILE, _DIFFERENCE = 16, 10  # em
 
@@ -86,7 +85,7 @@ def _caption(scene: Scene) -> list[str]:
         f"Turns per step {about} against where orbits start, up to whole turns, averaged with "
         "smooth weights over as many steps as the reference has, and their errors: filled on the "
         f"{int(some.regular.sum())} orbits of {len(some.number)} whose halves agree within "
-        f"{REGULAR:.0e} in the reference, open on others.{largest}"
+        f"{some.tolerance:.0e} in the reference, open on others.{largest}"
     ]
 
 

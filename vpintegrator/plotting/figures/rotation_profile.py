@@ -11,9 +11,8 @@ from matplotlib.lines import Line2D
 
 from vpintegrator.plotting.curves import SMALLEST
 from vpintegrator.plotting.declaration import FigureDeclaration
-from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate
+from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate, strayed
 from vpintegrator.rollout import EnsembleStatistics
-from vpintegrator.rollout.rotation import REGULAR
 
 _POINTS = 20_000  # of one ensemble; more make no clearer picture
 _PROFILE, _CHANGE = 17, 9  # em
@@ -21,7 +20,9 @@ _FAINT = 0.35
 _NEAR_ZERO = 0.02  # of the largest rotation: below it, steps in a turn have no end
 
 
-def branch(found: EnsembleStatistics) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def branch(
+    found: EnsembleStatistics,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Coordinates, turns per step, and the difference of halves, of those that stayed, in order.
 
     Of turns that are known up to whole ones, those that make the regular orbits a curve.
@@ -29,16 +30,22 @@ def branch(found: EnsembleStatistics) -> tuple[np.ndarray, np.ndarray, np.ndarra
     assert found.rotation is not None
     assert found.change is not None
     _, _, where = coordinate(found)
-    known = np.flatnonzero(np.isfinite(found.rotation))
-    order = known[np.argsort(where[known], kind="stable")]
+    order = _order(found)
     turns, change = found.rotation[order].copy(), found.change[order]
-    regular = change < REGULAR
+    regular = change < found.tolerance
     if regular.any():
         curve = np.unwrap(turns[regular], period=1)
         turns[regular] = curve
         near = np.interp(where[order], where[order][regular], curve)
         turns[~regular] += np.round(near[~regular] - turns[~regular])
     return where[order], turns, change
+
+
+def _order(found: EnsembleStatistics) -> np.ndarray:
+    """Numbers of the trajectories that stayed, along the coordinate."""
+    assert found.rotation is not None
+    known = np.flatnonzero(np.isfinite(found.rotation))
+    return known[np.argsort(coordinate(found)[2][known], kind="stable")]
 
 
 def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
@@ -50,9 +57,10 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
     curves = _curves(scene)
     sign = -1 if all(np.median(turns) < 0 for _, turns, _ in curves.values()) else 1
     for name, (where, turns, change) in curves.items():
-        colour = scene.looks[name].colour
+        grey = strayed(shown[name])[_order(shown[name])]
+        colours = np.where(grey, style.reference, scene.looks[name].colour)
         chosen = slice(None, None, max(-(-len(where) // _POINTS), 1))
-        regular = change[chosen] < REGULAR
+        regular = change[chosen] < shown[name].tolerance
         size = np.clip(700 / max(len(where), 1), 0.3, 5) * style.line**2
         if list(shown).index(name) and len(where):
             size /= 3  # on the dots of the one before
@@ -62,7 +70,7 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
                     where[chosen][which],
                     values[chosen][which],
                     s=size,
-                    color=colour,
+                    color=colours[chosen][which],
                     alpha=alpha,
                     linewidths=0,
                     rasterized=True,
@@ -99,7 +107,7 @@ def _label(above: Axes, below: Axes, scene: EnsembleScene, sign: int) -> None:
         other.set_ylabel("steps per turn (safety factor)")
         other.spines["right"].set_visible(True)
     below.set(yscale="log", xlabel=coordinate(found)[0], ylabel="difference\nof halves")
-    below.axhline(REGULAR, color=scene.style.reference, lw=0.8 * scene.style.line, ls="--")
+    below.axhline(found.tolerance, color=scene.style.reference, lw=0.8 * scene.style.line, ls="--")
 
 
 def _inverse(values: Any) -> Any:
@@ -120,26 +128,25 @@ def _caption(scene: EnsembleScene) -> list[str]:
     shown = _shown(scene)
     for name, (where, turns, change) in _curves(scene).items():
         found = shown[name]
-        regular = change < REGULAR
+        regular = change < found.tolerance
         span = ""
         if regular.any():
             span = f", from {turns[regular].min():.6f} to {turns[regular].max():.6f}"
         sentences.append(
             f"{scene.ensembles[name].title}: mean turns per step of {len(where)} orbits of "
             f"{found.plan.steps} steps against the {coordinate(found)[1]}; {int(regular.sum())} "
-            f"are regular, the two halves of their way agree within {REGULAR:.0e}{span}."
+            f"are regular, the two halves of their way agree within {found.tolerance:.0e}{span}; "
+            f"{found.length_words}."
         )
+    grey = any(strayed(found).any() for found in shown.values())
     plan = next(iter(_shown(scene).values())).plan
-    about = (
-        f"of the angle {plan.system.components[plan.angle]}"
-        if plan.angle is not None
-        else f"about ({', '.join(f'{x:.4g}' for x in plan.centre or ())})"
-    )
     whole = "whole ones as of the flow between returns" if plan.near else "up to whole ones"
     return [
         *sentences,
-        f"Turns {about}, {whole}, averaged with smooth weights. Below, the "
+        f"Turns {plan.centre_words}, {whole}, averaged with smooth weights. Below, the "
         "difference between the halves of the way: chaotic orbits, faint above, lie high.",
+        *(["Grey: orbits that leave the training domain."] if grey else []),
+        *scene.domains,
     ]
 
 
