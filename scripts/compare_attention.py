@@ -94,7 +94,8 @@ def train(mechanism: str, inside: int, seed: int, iterations: int) -> Result:
     generator = torch.Generator().manual_seed(seed)
     pairs = HeldPairs.of_tensors(inputs, targets)
     optimizer = LevenbergMarquardt(model, pairs, batch=len(inputs), generator=generator)
-    errors = [optimizer.epoch(i / iterations) for i in range(iterations)]
+    spread = float(targets.std())
+    errors = [optimizer.epoch(i / iterations) / spread for i in range(iterations)]
 
     truth = curves(TRAINING_STEPS, VALIDATION_STEPS + 1)
     prediction = rollout(model, truth[:, :WINDOW], VALIDATION_STEPS)
