@@ -24,6 +24,7 @@ extensions = [
     "sphinx_design",
     # of docs/site
     "command_line",
+    "command_lines",
     "local_mathjax",
     "long_cells",
     "notebook_files",

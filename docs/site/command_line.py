@@ -94,6 +94,6 @@ def _models() -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     """Words as they are, no mark of reStructuredText is meant; options look like code."""
-    for mark in "\\*`|_":
+    for mark in "\\*`|_@":
         text = text.replace(mark, f"\\{mark}")
     return re.sub(r"(?<![\w-])(--[a-z][a-z-]*[a-z])", r"``\1``", text)

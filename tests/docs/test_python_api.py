@@ -68,9 +68,11 @@ def test_names_that_tables_repeat_are_documented(api):
 
 def test_every_page_is_in_the_index():
     index = (PAGES / "index.md").read_text(encoding="utf-8")
+    below = (PAGES / "models.rst").read_text(encoding="utf-8").partition("toctree")[2].split()
     for page in PAGES.glob("*.rst"):
-        assert f"({page.name})" in index
-        assert f"\n{page.stem}\n" in index
+        if page.stem not in below:
+            assert f"({page.name})" in index
+            assert f"\n{page.stem}\n" in index
 
 
 def test_the_table_of_methods_has_them_all(api):

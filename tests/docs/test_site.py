@@ -10,6 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
+import vpintegrator as vp
+from vpintegrator.models.registry import BUILT_IN
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -111,3 +114,23 @@ def test_a_command_is_described_as_its_help_does(site, monkeypatch):
     assert ".. option:: --many* TEXT" in lines
     assert r"    How \*many\* of x\_1, as ``--few`` says." in lines
     assert not any("FILE" in line for line in lines[3:])
+
+
+def test_command_lines_wrap_and_options_stay_whole(site):
+    marked = site("command_lines").marked
+    whole = '<span class="option-name">--time</span>'
+    assert marked("<code>vp-rollout --time 5</code>") == f"<code>vp-rollout {whole} 5</code>"
+    assert marked('<a href="#--time">1--2</a>') == '<a href="#--time">1--2</a>'
+    assert marked(r"<span>\(-x\)</span>") == r"<span>\(-x\)</span>"
+    block = '<div class="highlight-none{} notranslate"><div class="highlight"><pre>vp-gen x</pre>'
+    assert marked(block.format("")) == block.format(" commands")
+    output = block.replace("vp-gen", "energy").format("")
+    assert marked(output) == output
+    assert marked("<script>x = a --b</script>") == "<script>x = a --b</script>"
+
+
+def test_no_page_of_the_models_holds_several(site):
+    """One page of all was 36,000 pixels long."""
+    pages = dict(site("python_api").documented(ROOT / "docs" / "reference" / "api"))
+    classes = [vp.models.ARCHITECTURES[name].__name__ for name in BUILT_IN]
+    assert len({pages[f"vpintegrator.models.{name}"] for name in classes}) == len(classes)
