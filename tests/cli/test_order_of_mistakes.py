@@ -17,6 +17,9 @@ NAMES = {
     "rollout IN --initial 0,x": "--initial 0,x",
     "rollout IN --device foo": "--device foo",
     "rollout IN --plane q,p": "--plane",
+    "rollout IN --time -1": "time = -1",
+    "rollout IN --reference-time -1": "reference_time = -1",
+    "rollout IN --threshold -1": "threshold = -1",
     "train IN --model foo": "no model 'foo'",
     "train IN --model vpt --option foo=3": "no option 'foo'",
     "train IN --model vpff --option degree=x": "degree must be",
@@ -38,8 +41,6 @@ NAMES = {
 VALUES = {
     "rollout IN --initial 0,0,0": "2",
     "rollout IN --section r=0": "r",
-    "rollout IN --time -1": "time = -1",
-    "rollout IN --threshold -1": "threshold = -1",
     "rollout IN --step 0.3": "a learned map has one step",
     "rollout IN -p gg=3": "gg",
     "rollout IN --against none --ensemble 9 --plane q,x": "x",

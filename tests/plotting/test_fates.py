@@ -127,6 +127,20 @@ def test_every_column_shows_the_same_orbits_and_where_they_are_at_the_end():
     assert "the orbits 2, 4 and 1" in captions(chosen, ["overview"])["overview"]
 
 
+def test_portraits_and_components_are_of_the_orbits_that_are_chosen():
+    report = compare(None, "rk4", system="pendulum", step=0.2, steps=20, trajectories=4)
+    chosen = Scene(report, orbits=[3, 1])
+    (axes,) = FIGURES["phase"].draw(chosen).axes
+    drawn = [line.get_xdata() for line in axes.lines[2:]]
+    states = report.runs["rk4"].states[[2, 0], :, 0]
+    np.testing.assert_array_equal(drawn, states)
+    line = FIGURES["coordinates"].draw(chosen).axes[0].lines[1]
+    np.testing.assert_array_equal(line.get_ydata(), states[0])
+    told = captions(chosen, ["phase", "coordinates"])
+    assert "orbits 3 and 1, at all times" in told["phase"]
+    assert "Components of orbit 3" in told["coordinates"]
+
+
 def test_no_position_is_marked_where_the_reference_has_ended(thinned):
     scene = Scene(thinned)
     assert last_in_common(scene, "rk4", 0) is None

@@ -68,8 +68,8 @@ from vpintegrator.cli.output import output_options, write_json
 @click.option(
     "--orbits",
     metavar="NUMBER,...",
-    help="Orbits that the overview shows of every method.  [default: the median and the worst of "
-    "the first model]",
+    help="Orbits that overview and portraits show of every method, the first also in time.  "
+    "[default: in the overview the median and the worst of the first model]",
 )
 @columns_option
 @overwrite_option

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vpintegrator.argument_values import not_negative, positive
 from vpintegrator.cli.common import (
     SETTINGS,
     columns_option,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _TRAJECTORIES = 8  # where no number is given
 _TIME = 120.0  # how long to run where nothing says it
+_NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": positive}
 
 
 @click.command(context_settings=SETTINGS)
@@ -323,6 +325,9 @@ def _check(
         )
     if "time" in options and "steps" in options:
         raise InputError("give --time or --steps, not both")
+    for name, check in _NUMBERS.items():
+        if name in options:
+            check(name, options[name])
     if initial and ("dataset" in options or "trajectories" in options):
         raise InputError("give initial states by one of --initial, --dataset and --trajectories")
     if initial and options.get("reference") == "dataset":

@@ -92,8 +92,9 @@ def draw(
     columns
         Titles of the columns of the tables; by default all in CSV, and the most telling elsewhere.
     orbits
-        Numbers, from 1, of the orbits that the overview shows of every method, up to four; by
-        default the median and the worst of the first model.
+        Numbers, from 1, of the orbits that overview and portraits show of every method, up to four,
+        the first of them also in time; by default the overview shows the median and the worst of
+        the first model.
     progress
         Called with the name of the figure that comes next, the number of those done, and of all.
 

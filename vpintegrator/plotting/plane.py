@@ -36,6 +36,15 @@ def planes_of(system: System) -> list[tuple[int, int]]:
     return named or planes(system.components[: system.phase_dim], system.is_canonical)
 
 
+def located(system: System, states: np.ndarray) -> np.ndarray:
+    """States (..., dim) with the further coordinates of the system file behind their components."""
+    if not system.coordinates:
+        return states
+    with np.errstate(all="ignore"):
+        further = [function(states) for function in system.coordinates.values()]
+    return np.concatenate([states, np.stack(further, axis=-1)], axis=-1)
+
+
 def pair_of_section(system: System, component: str) -> tuple[int, int]:
     """The components on the axes of a Poincare section of at least three dimensions.
 

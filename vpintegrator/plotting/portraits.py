@@ -99,14 +99,14 @@ def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | No
         return shown(orbits[:ORBITS], scene.dots)
 
     is_reference = name == REFERENCE
-    part = drawn(report.reference if is_reference else scene.runs[name].states)
+    part = drawn(scene.chosen(report.reference if is_reference else scene.runs[name].states))
     dotted = [scene.dots_of_reference if is_reference else scene.dotted(orbit) for orbit in part]
     if is_reference:
         part = scene.curve(part)
     view = view_of(scene, drawn(scene.scale) if flat else scene.scale, pair)
     view.frame(axes)
     if flat and scene.referenced:
-        below = scene.located(scene.curve(drawn(report.reference)))
+        below = scene.located(scene.curve(drawn(scene.chosen(report.reference))))
         strokes = stroke(style, scene.dots_of_reference, 1.8, below.shape[1])
         rasterized = len(part) * part.shape[1] > _MANY
         for orbit in below:

@@ -21,7 +21,7 @@ from vpintegrator.plotting.interpolation import between, refinement
 from vpintegrator.plotting.looks import Look
 from vpintegrator.plotting.names import mathtext, plain, shortened, spoken
 from vpintegrator.plotting.orbits import ORBITS, POINTS, orbit_colours, shown
-from vpintegrator.plotting.plane import PROJECTED, Plane, drawn_in_plane, planes
+from vpintegrator.plotting.plane import PROJECTED, Plane, drawn_in_plane, located, planes_of
 from vpintegrator.plotting.portraits import View, draw_orbits
 from vpintegrator.plotting.space import Space
 from vpintegrator.plotting.sphere import Sphere, on_sphere
@@ -122,7 +122,7 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     """Orbits of the training group, as dots where they were observed with noise or gaps."""
     system = dataset.system
     count = ORBITS if dataset.origins("train") is None else _PAIRS
-    states = dataset.states("train", slice(count))[..., : system.phase_dim]
+    states = dataset.states("train", slice(count))
     components = system.components[: system.phase_dim]
     dots = dataset.is_observed or system.is_discrete
     if system.is_discrete:
@@ -134,23 +134,24 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
     if dots:
         states = known[None]
     else:
-        smooth = _between(dataset, dataset.states("train", slice(count))[:, :POINTS])
-        states = smooth[..., : system.phase_dim]
+        states = _between(dataset, states[:, :POINTS])
     part = shown(states, dots)
     colours = [look.colour] * len(states)
-    radius = on_sphere(known)
+    radius = on_sphere(known[:, : system.phase_dim])
     view: View
     if radius is not None:
         view = Sphere(range(3), components, radius, style)
-    elif len(components) == 3:
+    elif len(components) == 3 and not system.plot.planes:
         view = Space(states, components, style)
         colours = colours if dots else orbit_colours(len(states), style)
     else:
         part = drawn_in_plane(states, dataset.dim, dots)
         if not dots and dataset.dim > 2:
             stored = dataset.states("train", slice(1))[:, :PROJECTED]  # states, not points between
-            part = _between(dataset, stored)[..., : system.phase_dim]
-        view = Plane(part, planes(components, system.is_canonical)[0], components)
+            part = _between(dataset, stored)
+        part = located(system, part)
+        names = (*system.components, *system.coordinates)
+        view = Plane(part, planes_of(system)[0], names, system.plot.equal)
     axes = figure.add_subplot(place, projection=view.projection)
     view.frame(axes)
     draw_orbits(axes, view, part, colours[: len(part)], [dots] * len(part), style)

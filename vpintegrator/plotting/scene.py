@@ -13,6 +13,7 @@ from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import looks
 from vpintegrator.plotting.names import plain, shortened
 from vpintegrator.plotting.orbits import ORBITS, POINTS
+from vpintegrator.plotting.plane import located
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout import Report, Run
 
@@ -34,7 +35,8 @@ class Scene:
     latex
         Whether LaTeX typesets the labels, and not Matplotlib.
     orbits
-        Numbers, from 1, of the orbits of the overview, by default chosen by their errors.
+        Numbers, from 1, of the orbits of the portraits; the overview chooses them by their errors
+        by default, and the others take the first.
 
     Raises
     ------
@@ -48,7 +50,7 @@ class Scene:
     coordinates
         Names of the components, and of the further coordinates of the system's pictures.
     orbits
-        Indices of the orbits of the overview that were chosen, none by default.
+        Indices of the orbits that were chosen, none by default.
     runs, looks, titles
         Of each method by its name.
     labels
@@ -130,13 +132,13 @@ class Scene:
         """States (..., dim) without the time, where it is a component."""
         return states[..., : self.system.phase_dim]
 
+    def chosen(self, states: np.ndarray) -> np.ndarray:
+        """States (trajectory, time, dim) of the chosen orbits, by default of all."""
+        return states[self.orbits] if self.orbits else states
+
     def located(self, states: np.ndarray) -> np.ndarray:
         """States (..., dim) with the further :attr:`coordinates` behind their components."""
-        if not self.system.coordinates:
-            return states
-        with np.errstate(all="ignore"):
-            further = [function(states) for function in self.system.coordinates.values()]
-        return np.concatenate([states, np.stack(further, axis=-1)], axis=-1)
+        return located(self.system, states)
 
     def dotted(self, orbit: np.ndarray) -> bool:
         """Whether states (time, dim) of a method are drawn as dots, as a line would be a polygon.

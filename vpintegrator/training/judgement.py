@@ -10,8 +10,8 @@ from vpintegrator.training.history import History
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.residuals import ErrorScale, relative
 
-# times the validation error, at least: 7 times is the most of 13 systems of the catalogue, and 400
-# where the validation error is rounding, below _ROUNDING
+# times the validation error, at least: 7 times is the most of about a dozen systems of the
+# catalogue, and 400 where the validation error is rounding, below _ROUNDING
 _FAR, _ROUNDING = 100.0, 1e-10
 
 

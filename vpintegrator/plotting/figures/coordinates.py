@@ -42,15 +42,15 @@ def stretches(scene: Scene) -> list[slice]:
 
 
 def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> None:
-    """One component of the first trajectory, of the reference and of every method.
+    """One component of the first orbit, of the reference and of every method.
 
     A method is drawn until it has left the axes by half of their height.
     """
     style, times = scene.style, scene.report.times[part]
-    low, high = limits(scene.scale[0, :, component], 0.3)
+    low, high = limits(scene.chosen(scene.scale)[0, :, component], 0.3)
     dotted: dict[str, Any] = {"ls": "none", "marker": ".", "mew": 0}
     if scene.referenced:
-        curve = scene.curve(scene.report.reference[0, part])
+        curve = scene.curve(scene.chosen(scene.report.reference)[0, part])
         axes.plot(
             np.interp(np.arange(len(curve)) / scene.pieces, np.arange(len(times)), times),
             curve[:, component],
@@ -60,8 +60,8 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
             **(dotted | {"ms": 1.8 * marker_size(scene)} if scene.dots_of_reference else {}),
         )
     for name, look in scene.looks.items():
-        states = scene.runs[name].states[0, :, component]
-        dots = scene.dotted(scene.runs[name].states[0, part])
+        orbit = scene.chosen(scene.runs[name].states)[0]
+        states, dots = orbit[:, component], scene.dotted(orbit[part])
         with np.errstate(all="ignore"):
             # what has run away would come back as lines across the others
             gone = np.flatnonzero(~(np.abs(states - (low + high) / 2) < high - low))
@@ -85,7 +85,8 @@ def _shown(scene: Scene) -> int:
 
 def _dotted(scene: Scene, parts: list[slice]) -> list[bool]:
     """Whether each method is drawn as dots in all of the parts."""
-    return [all(scene.dotted(run.states[0, part]) for part in parts) for run in scene.runs.values()]
+    drawn = [scene.chosen(run.states)[0] for run in scene.runs.values()]
+    return [all(scene.dotted(orbit[part]) for part in parts) for orbit in drawn]
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
@@ -116,8 +117,9 @@ def _caption(scene: Scene) -> list[str]:
     shown = _shown(scene)
     which = "Components" if shown == scene.system.phase_dim else f"The first {shown} components"
     dots = " as dots, at the stored times" if scene.dots else long_steps(scene, ",")
+    orbit = f"orbit {scene.orbits[0] + 1}" if scene.orbits else "the first orbit"
     return [
-        f"{which} of the first orbit{dots}, {' and '.join(spans)}"
+        f"{which} of {orbit}{dots}, {' and '.join(spans)}"
         f"{'; the reference in grey' if scene.referenced else ''}. A method is drawn until it has "
         "left the axes.",
         *closing(scene, mark=""),

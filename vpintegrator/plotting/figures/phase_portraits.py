@@ -150,7 +150,10 @@ def _portraits(scene: Scene) -> str:
     if kind == "plane" and len(scene.components) > 2:
         orbits, points = 1, points if scene.dots else min(stored, PROJECTED)
     which = "all orbits" if orbits == len(report.reference) else f"the first {orbits} orbits"
-    if orbits == 1:
+    if scene.orbits:
+        chosen = [str(k + 1) for k in scene.orbits[:orbits]]
+        which = f"orbit{'s' if len(chosen) > 1 else ''} {listed(chosen)}"
+    elif orbits == 1:
         which = "the first orbit" if len(report.reference) > 1 else "the orbit"
     if scene.dots:
         gap = report.every * report.step
