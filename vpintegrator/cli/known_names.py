@@ -37,7 +37,7 @@ SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
 DEVICES = ("cpu", "cuda", "mps", "auto")
-FUNCTIONS = ("auto", "neurons", "polynomial", "system")
+FUNCTIONS = ("auto", "neurons", "polynomial", "system", "hamiltonian")
 # kinds of files of arrays that --from reads
 ARRAY_FILES = (
     *(".csv", ".tsv", ".txt", ".dat", ".csv.gz", ".tsv.gz", ".txt.gz", ".dat.gz"),

@@ -16,6 +16,7 @@ from vpintegrator.compiled.regrouping import operations
 from vpintegrator.compiled.source import Source, write_source
 from vpintegrator.compiled.verification import verify_model
 from vpintegrator.native import Compilation
+from vpintegrator.nn.implicit import once
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -66,12 +67,14 @@ class CompiledModel:
     ) -> None:
         self.window, self.dim, self.marks_divergence = model.window, model.dim, False
         self.prediction_window = model.prediction_window
+        self._repeats = 1  # maps that are one call
         loops = loops_of(model, derivatives=False)
         self.source: Source | LoopsSource
         if loops is not None:
             self.source, values = loops, loops.values
         else:
-            traced, values = simplest(model)
+            with once(model.core) as self._repeats:
+                traced, values = simplest(model)
             # small maps wait for one operation after another; values of large ones go to memory
             two = few or operations(traced) > _SMALL
             abreast = 0 if narrow else 2 if two else 4
@@ -105,7 +108,7 @@ class CompiledModel:
         windows
             The last windows.
         """
-        windows = np.array(windows, dtype=self.dtype, order="C")
+        windows, calls = np.array(windows, dtype=self.dtype, order="C"), calls * self._repeats
         states = np.empty(
             (len(windows), calls * self.prediction_window, self.dim), dtype=self.dtype
         )
@@ -122,6 +125,8 @@ class CompiledModel:
             )
 
         shared(run, len(windows), self.lanes, threads)
+        if self._repeats > 1:  # one state each
+            states = states[:, self._repeats - 1 :: self._repeats]
         return states, windows
 
 

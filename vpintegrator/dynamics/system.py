@@ -20,7 +20,7 @@ from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import plain_values, read_equations
 from vpintegrator.dynamics.evaluation import as_array, is_tensor, stack_numpy, stack_torch
 from vpintegrator.dynamics.expression import readable
-from vpintegrator.dynamics.field_functions import functions_in
+from vpintegrator.dynamics.field_functions import functions_in, is_short, written
 from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
@@ -358,6 +358,17 @@ class System(RichDisplay, by="system"):
         """Those in the Hamiltonian: what potentials are made of, of which forces are gradients."""
         hamiltonian = self.equations.hamiltonian
         return [] if hamiltonian is None else self._functions_in([hamiltonian])
+
+    @cached_property
+    def hamiltonian_formula(self) -> str:
+        """The Hamiltonian as an expression of ``z[0]``, ...; empty if none is known, or too long.
+
+        Parameters have their values; of a family they are components.
+        """
+        e = self.equations
+        if not isinstance(e.hamiltonian, Expression) or not is_short(e.hamiltonian):
+            return ""
+        return written(e.hamiltonian, {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)})
 
     def _functions_in(self, formulas: Sequence[Value]) -> list[str]:
         e = self.equations

@@ -19,6 +19,7 @@ from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_scale, halves_alike
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import is_invertible
+from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.reversible import Reversible
@@ -423,7 +424,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
             if self.chart is not None and spread is not None:
                 self.state_scale.copy_(self._positive("spread", spread))
         for layer in self.core.modules():
-            if isinstance(layer, BasisCoupling | BasisPotential):
+            if isinstance(layer, BasisCoupling | BasisPotential | ElementaryHamiltonians):
                 layer.set_units(shift_, scale_)
 
     def adapt(self, states: torch.Tensor) -> None:

@@ -25,6 +25,9 @@ class GeneratingArguments(ReversibleArguments):
         omitted=True,
     )
     degree: int = argument(6, "Of the polynomials, in all components together.")
+    repeats: int = argument(
+        1, "Equal maps in a row, each of an equal part of the step; for autonomous systems."
+    )
     expressions: Any = argument(
         (),
         "Functions of the state such as ``log(z[0])`` that the polynomials take as further "
@@ -37,14 +40,17 @@ class GeneratingArguments(ReversibleArguments):
         from vpintegrator.nn.formulas import as_expressions
 
         self._set("expressions", as_expressions(self.expressions))
+        if self.repeats > 1 and self.clock:
+            raise InputError("maps in a row know no explicit time: repeats must be 1")
         if self.window != 1:
             raise InputError(
                 f"generating functions give one step: window must be 1, not {self.window}"
             )
 
     def stored(self) -> dict[str, Any]:
-        """Expressions only where there are some."""
-        return {n: v for n, v in super().stored().items() if n != "expressions" or v}
+        """Expressions only where there are some, repeats where there are more than one."""
+        omitted: dict[str, Any] = {"expressions": [], "repeats": 1}
+        return {n: v for n, v in super().stored().items() if v != omitted.get(n, ...)}
 
     @property
     def size(self) -> int:

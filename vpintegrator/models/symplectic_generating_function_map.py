@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.declaration import argument
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
 from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 
@@ -47,8 +50,22 @@ class SymplecticGeneratingFunctionMap(Integrator):
     class Arguments(GeneratingArguments):
         """See the class."""
 
+        hamiltonian: str = argument(
+            "",
+            "Formula ``z[1]**2/2 - cos(z[0])`` of a known Hamiltonian, whose elementary "
+            "Hamiltonians are added to S.",
+        )
+        order: int = argument(6, "Of these elementary Hamiltonians: 2, 4 or 6.")
+
+        def stored(self) -> dict[str, Any]:
+            """The Hamiltonian only where there is one."""
+            omitted = () if self.hamiltonian else ("hamiltonian", "order")
+            return {n: v for n, v in super().stored().items() if n not in omitted}
+
         def __post_init__(self) -> None:
             super().__post_init__()
+            if not isinstance(self.hamiltonian, str):
+                raise InputError(f"hamiltonian must be a text, not {self.hamiltonian!r}")
             if self.size % 2:
                 raise InputError(
                     f"states (q, p) have an even number of components, not {self.size}; take "
@@ -61,4 +78,8 @@ class SymplecticGeneratingFunctionMap(Integrator):
         S = GeneratingFunction(
             a.size, a.degree, group=signs_of_symplectic(a), expressions=a.expressions, **a.options
         )
-        return SymplecticGeneratingFunction(S)
+        exact = None
+        if a.hamiltonian:
+            exact = ElementaryHamiltonians(a.hamiltonian, a.size, a.order, a.constants, a.clock)
+            self.description += f" and of elementary Hamiltonians up to order {a.order}"
+        return SymplecticGeneratingFunction(S, exact, a.repeats)

@@ -137,7 +137,8 @@ def build(
         "float64" or "float32".
     arguments
         Of the architecture. ``functions="system"`` stands for polynomials that take the functions
-        which the system's equations are made of.
+        which the system's equations are made of, ``functions="hamiltonian"`` for polynomials beside
+        the exact terms of a known Hamiltonian.
 
     Returns
     -------
@@ -172,6 +173,8 @@ def build(
         arguments = {"functions": "polynomial"} | _invariants(system) | arguments
     if arguments.get("functions") == "system":
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
+    if arguments.get("functions") == "hamiltonian":
+        arguments |= {"functions": "polynomial", "hamiltonian": _hamiltonian(system, architecture)}
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
     # in a chart, or beside the time since the start of a return map
@@ -396,6 +399,20 @@ def _functions(system: System, architecture: type[Integrator]) -> list[str]:
             "polynomials and of sines and cosines of its angles alone; take functions = polynomial"
         )
     return functions
+
+
+def _hamiltonian(system: System, architecture: type[Integrator]) -> str:
+    if "hamiltonian" not in _known(architecture):
+        raise InputError(
+            f"functions = hamiltonian is for generating functions of Hamiltonian systems, sgf; "
+            f"{architecture.name} has no such terms"
+        )
+    if not (formula := system.hamiltonian_formula):
+        raise InputError(
+            f"functions = hamiltonian: no Hamiltonian of {system.name} is known, or it is too "
+            "long; take functions = polynomial"
+        )
+    return formula
 
 
 def _untrained(

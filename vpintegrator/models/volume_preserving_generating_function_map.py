@@ -61,9 +61,8 @@ class VolumePreservingGeneratingFunctionMap(Integrator):
         self.description = (
             f"volume-preserving map of {a.size - 1} generating functions of degree {a.degree}"
         )
-        return VolumePreservingGeneratingFunction(
-            [
-                GeneratingFunction(a.size, a.degree, group=signs_of_pair(a, k), **a.options)
-                for k in range(a.size - 1)
-            ]
-        )
+        functions = [
+            GeneratingFunction(a.size, a.degree, group=signs_of_pair(a, k), **a.options)
+            for k in range(a.size - 1)
+        ]
+        return VolumePreservingGeneratingFunction(functions, a.repeats)

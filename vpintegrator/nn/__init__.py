@@ -19,6 +19,7 @@ from vpintegrator.nn.cluster_potential import ClusterPotential, PotentialSum
 from vpintegrator.nn.clusters import Clusters, clusters
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.couplings import AdditiveCoupling, Coupling
+from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.encoder import EncoderBlock
 from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
 from vpintegrator.nn.generating_function import GeneratingFunction
@@ -55,6 +56,7 @@ __all__ = [
     "Composition",
     "CoupledAttention",
     "Coupling",
+    "ElementaryHamiltonians",
     "EncoderBlock",
     "GeneralMultiHeadAttention",
     "GeneratingFunction",

@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch._C._functorch import TransformType, get_interpreter_stack
 
+from vpintegrator.argument_values import whole
+
 MOST_ITERATIONS = 20  # quadratic convergence needs fewer than ten, or never comes
 _CACHED = 1 << 18  # numbers
 _ITERATIONS = 6  # of unrolled programs until ``settle`` has found how many the states need
@@ -31,6 +33,19 @@ def unrolled() -> Iterator[None]:
         yield
     finally:
         _UNROLLED.reset(token)
+
+
+@contextmanager
+def once(core: nn.Module) -> Iterator[int]:
+    """Let a map that is several equal ones in a row be one of them; gives how many they are."""
+    if not isinstance(core, ImplicitMap):
+        yield 1
+        return
+    count, core.repeats = core.repeats, 1
+    try:
+        yield count
+    finally:
+        core.repeats = count
 
 
 def is_unrolled() -> bool:
@@ -94,6 +109,13 @@ class ImplicitMap(nn.Module):
     Newton iteration does not converge becomes NaN.
 
     Subclasses give the residual and both solutions, for coefficients that are passed as they are.
+
+    Parameters
+    ----------
+    size : int
+        Components that move.
+    repeats : int
+        How often the solution is taken: z -> Z -> ... in a row.
     """
 
     volume_preserving = True
@@ -105,8 +127,9 @@ class ImplicitMap(nn.Module):
         terms = max((c.numel() for c in self.coefficients()), default=1)
         return max(_CACHED // max(terms, 1), 16)
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, repeats: int = 1) -> None:
         super().__init__()
+        self.repeats = whole("repeats", repeats)
         self.register_buffer("linear", torch.eye(size, dtype=torch.float64))
         self.has_linear = False  # whether that is another map than the identity
         # Newton iterations of unrolled programs, and the same for files
@@ -117,6 +140,11 @@ class ImplicitMap(nn.Module):
     @abstractmethod
     def coefficients(self) -> tuple[torch.Tensor, ...]:
         """The trained tensors c."""
+
+    @property
+    @abstractmethod
+    def degrees(self) -> torch.Tensor:
+        """Total degree of the function that each coefficient multiplies (coefficient,)."""
 
     @abstractmethod
     def adapt(self, z: torch.Tensor) -> None:
@@ -162,7 +190,9 @@ class ImplicitMap(nn.Module):
         return torch.cat([z[..., :n] @ matrix.mT, z[..., n:]], -1)
 
     def _around(self, z: torch.Tensor, backward: bool) -> torch.Tensor:
-        return self.outer(self._map(self.outer(z, backward), backward), backward)
+        for _ in range(self.repeats):
+            z = self.outer(self._map(self.outer(z, backward), backward), backward)
+        return z
 
     def _map(self, z: torch.Tensor, backward: bool) -> torch.Tensor:
         c = self.coefficients()

@@ -8,9 +8,13 @@ import torch
 
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_form
+from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.implicit import ImplicitMap, newton
 from vpintegrator.nn.tensor_arguments import last_size
+
+_BLOCK = 1024  # states; 64 take ten times as long each
+_LINEAR = 1e-4  # of the tolerance where corrections do not square, but shrink at least by this
 
 
 class SymplecticGeneratingFunction(ImplicitMap):
@@ -31,11 +35,15 @@ class SymplecticGeneratingFunction(ImplicitMap):
     ----------
     potential : GeneratingFunction
         S, of all components of (q, p).
+    exact : ElementaryHamiltonians, optional
+        Terms of a known Hamiltonian that are added to S.
+    repeats : int
+        How often the map is applied: a step as several maps in a row, all of the same S.
 
     Raises
     ------
     InputError
-        If S has an odd number of components.
+        If S has an odd number of components, or the exact terms have other ones.
 
     References
     ----------
@@ -54,33 +62,53 @@ class SymplecticGeneratingFunction(ImplicitMap):
     symplectic = True
     form: torch.Tensor
 
-    def __init__(self, potential: GeneratingFunction) -> None:
-        super().__init__(potential.size)
+    def __init__(
+        self,
+        potential: GeneratingFunction,
+        exact: ElementaryHamiltonians | None = None,
+        repeats: int = 1,
+    ) -> None:
+        super().__init__(potential.size, repeats)
         if potential.size % 2:
             raise InputError(
                 f"a generating function of states (q, p) has an even number of components, not "
                 f"{potential.size}"
             )
-        self.potential = potential
+        if exact is not None and (exact.size, exact.conserved) != (
+            potential.size,
+            potential.conserved,
+        ):
+            raise InputError("the exact terms are of other components than the potential")
+        self.potential, self.exact = potential, exact
         self.conserved = potential.conserved
         self.dim = potential.size + potential.conserved
         self.register_buffer("form", canonical_form(potential.size), persistent=False)
 
-    @property
-    def functions(self) -> list[GeneratingFunction]:
-        """The generating function alone, as a list."""
-        return [self.potential]
-
     def coefficients(self) -> tuple[torch.Tensor, ...]:
-        return (self.potential.coefficients,)
+        exact = () if self.exact is None else (self.exact.coefficients,)
+        return (self.potential.coefficients, *exact)
+
+    @property
+    def block(self) -> int:
+        # exact terms are many small operations, which cost the same for few states
+        return super().block if self.exact is None else max(super().block, _BLOCK)
+
+    @property
+    def degrees(self) -> torch.Tensor:
+        exact = 0 if self.exact is None else self.exact.coefficients.numel()
+        return torch.cat([self.potential.degrees, torch.ones(exact, dtype=torch.long)])
 
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim)."""
         self.potential.adapt(torch.cat([self.outer(z), self.outer(z, backward=True)]))
+        if self.exact is not None:
+            self.exact.adapt(z)
 
     def adapt_like(self, other: SymplecticGeneratingFunction) -> None:
         """Take the box of another layer of such states."""
         self.potential.adapt_like(other.potential)
+        if self.exact is not None and other.exact is not None:
+            self.exact.adapt_like(other.exact)
         self.set_linear(other.get_buffer("linear"))
 
     def _middle(self, z: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
@@ -90,8 +118,11 @@ class SymplecticGeneratingFunction(ImplicitMap):
         return torch.cat([middle, z[..., n:]], -1) if self.conserved else middle
 
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
-        slope = self.potential.gradient(self._middle(z, image), *c) @ self.form.mT
-        n = self.potential.size
+        middle, n = self._middle(z, image), self.potential.size
+        gradient = self.potential.gradient(middle, c[0])
+        if self.exact is not None:
+            gradient = gradient + self.exact.gradient(middle, c[1])
+        slope = gradient @ self.form.mT
         difference = image - z
         return torch.cat([difference[..., :n] - slope, difference[..., n:]], -1)
 
@@ -106,14 +137,38 @@ class SymplecticGeneratingFunction(ImplicitMap):
         one = torch.eye(n, dtype=z.dtype, device=z.device)
         turn = sign * self.form.to(z.dtype)
 
-        def correction(image: torch.Tensor) -> torch.Tensor:
-            slope, hessian = S.gradient_and_hessian(at((own + image) / 2), *c)
+        def corrected(
+            image: torch.Tensor, slope: torch.Tensor, hessian: torch.Tensor
+        ) -> torch.Tensor:
             defect = own - image + slope @ turn.mT
             inverse = torch.linalg.inv(one - 0.5 * (turn @ hessian))
             return (inverse @ defect.unsqueeze(-1)).squeeze(-1)
 
+        def polynomials(image: torch.Tensor) -> torch.Tensor:
+            return corrected(image, *S.gradient_and_hessian(at((own + image) / 2), c[0]))
+
         # from the state itself: the first correction is a step of a linearly implicit method
-        image = newton(own, correction, S.box_scale[:n].to(z.dtype), self.iterations)
+        size = S.box_scale[:n].to(z.dtype)
+        if (exact := self.exact) is None:
+            image = newton(own, polynomials, size, self.iterations)
+            return torch.cat([image, rest], -1)
+
+        def leading(middle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            slope, hessian = S.gradient_and_hessian(middle, c[0])
+            first = exact.leading(middle, c[1])
+            return slope + first[0], hessian + first[1]
+
+        # the terms beside H are small and cost most, as do their second derivatives: one step
+        # without them, then the small part of the matrix as it is there
+        start = own + corrected(own, *leading(at(own)))
+        second = exact.second(at((own + start) / 2), c[1])
+
+        def correction(image: torch.Tensor) -> torch.Tensor:
+            middle = at((own + image) / 2)
+            slope = S.gradient(middle, c[0]) + exact.gradient(middle, c[1])
+            return corrected(image, slope, leading(middle)[1] + second)
+
+        image = newton(start, correction, size * _LINEAR, self.iterations)
         return torch.cat([image, rest], -1)
 
     def equations(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -122,13 +177,17 @@ class SymplecticGeneratingFunction(ImplicitMap):
         Residuals are those of the image, in the order of its components.
         """
         n = self.potential.size
-        features = self.potential.features(self._middle(z, image), [(i,) for i in range(n)])
+        middle = self._middle(z, image)
+        features = self.potential.features(middle, [(i,) for i in range(n)])
         gradient = torch.stack(features, 1)
+        if self.exact is not None:
+            gradient = torch.cat([gradient, self.exact.gradients(middle).mT], 2)
         half = n // 2
         return torch.cat([gradient[:, half:], -gradient[:, :half]], 1), (image - z)[:, :n]
 
     def at(self, values: torch.Tensor) -> SymplecticGeneratingFunction:
         """The map of (q, p) where the constants of motion have these values."""
-        found = SymplecticGeneratingFunction(self.potential.at(values))
+        exact = None if self.exact is None else self.exact.at(values)
+        found = SymplecticGeneratingFunction(self.potential.at(values), exact, self.repeats)
         found.set_linear(self.get_buffer("linear"))
         return found

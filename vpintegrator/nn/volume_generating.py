@@ -30,6 +30,8 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     functions : sequence of GeneratingFunction
         G_1, ..., G_{n-1}, each of n components and the same constants of motion after them, without
         expressions.
+    repeats : int
+        How often the map is applied: a step as several maps in a row, all of the same functions.
 
     Raises
     ------
@@ -50,8 +52,8 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     1.0
     """
 
-    def __init__(self, functions: Sequence[GeneratingFunction]) -> None:
-        super().__init__(len(functions) + 1)
+    def __init__(self, functions: Sequence[GeneratingFunction], repeats: int = 1) -> None:
+        super().__init__(len(functions) + 1, repeats)
         self.functions = nn.ModuleList(functions)
         n = len(functions) + 1
         if n < 2 or any(G.size != n or len(G.formulas) for G in functions):
@@ -71,6 +73,10 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
     def coefficients(self) -> tuple[torch.Tensor, ...]:
         return tuple(G.coefficients for G in self._functions)
+
+    @property
+    def degrees(self) -> torch.Tensor:
+        return torch.cat([G.degrees for G in self._functions])
 
     @property
     def _functions(self) -> list[GeneratingFunction]:
@@ -166,6 +172,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
 
     def at(self, values: torch.Tensor) -> VolumePreservingGeneratingFunction:
         """The map of the other components where the constants of motion have these values."""
-        found = VolumePreservingGeneratingFunction([G.at(values) for G in self._functions])
+        functions = [G.at(values) for G in self._functions]
+        found = VolumePreservingGeneratingFunction(functions, self.repeats)
         found.set_linear(self.get_buffer("linear"))
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
@@ -20,6 +20,29 @@ EPOCHS = 200  # of couplings beside a solved generating function: some ten secon
 _EXACT = 1e-12  # error of couplings that nobody needs to improve
 _CHEAPER = 10.0  # times the error of a generating function, at which couplings are preferred
 GOOD = 1e-8  # error beyond which the search for couplings gets the rest of the budget
+
+
+class _Attempt(NamedTuple):
+    """Functions that are tried where those before err by more than ``enough``."""
+
+    words: str
+    functions: dict[str, Any]
+    sizes: dict[str, Any] | None
+    enough: float
+
+
+_EXACT_TERMS = {"functions": "hamiltonian"}
+_ATTEMPTS = [
+    _Attempt("with exact terms of the Hamiltonian:", _EXACT_TERMS, None, _EXACT),
+    # halving the step divides the error of five exact terms by a hundred, at twice the cost
+    *(
+        _Attempt(
+            f"{n} such maps in a row:", _EXACT_TERMS | {"repeats": n}, {"degree": 2}, GOOD / 10
+        )
+        for n in (2, 3, 4)
+    ),
+    _Attempt("with functions of the system:", {"functions": "system"}, None, GOOD),
+]
 
 Make = Callable[[dict[str, Any]], Integrator]
 
@@ -76,29 +99,12 @@ def find_model(
     >>> vp.training.find_model(solved, trained, dataset, budget).error < 1e-6
     True
     """
-    progress, seed = options.get("progress"), options.get("seed", 0)
     start = time.perf_counter()
-    data, closed = TrainingData(dataset), None
-    for variables in ({}, {"functions": "system"}):
-        if closed is not None and (closed.error <= _EXACT or closed.ended):
-            break
-        try:
-            found = find_generating_function(
-                _with(solved, variables),
-                data,
-                replace(budget, epochs=None),
-                most=COEFFICIENTS,
-                seed=seed,
-                tell=tell,
-                progress=progress if callable(progress) else None,
-            )
-        except InputError as error:
-            if not variables:
-                tell(f"no generating function: {error}")
-                return find_functions(trained, dataset, budget, sizes=sizes, tell=tell, **options)
-            continue
-        closed = found if closed is None or found.error < closed.error else closed
-    assert closed is not None
+    try:
+        closed = _solved(solved, dataset, budget, tell, options)
+    except InputError as error:
+        tell(f"no generating function: {error}")
+        return find_functions(trained, dataset, budget, sizes=sizes, tell=tell, **options)
     if closed.ended:
         return closed
     closed.seconds = time.perf_counter() - start
@@ -126,6 +132,50 @@ def find_model(
     return replace(
         chosen, tried=[*closed.tried, *couplings.tried, reason], complete=True, rival=None
     )
+
+
+def _solved(
+    make: Make,
+    dataset: Dataset,
+    budget: Budget,
+    tell: Callable[[str], None],
+    options: dict[str, Any],
+) -> Found:
+    """The best generating function: of polynomials, then of what is known of the equations.
+
+    Raises
+    ------
+    InputError
+        If there is none of polynomials.
+    """
+    data, progress, start = TrainingData(dataset), options.get("progress"), time.perf_counter()
+
+    def solved(functions: dict[str, Any], sizes: dict[str, Any] | None = None) -> Found:
+        used = time.perf_counter() - start
+        return find_generating_function(
+            _with(make, functions),
+            data,
+            Budget(None if budget.seconds is None else budget.seconds - used, None, budget.target),
+            sizes=sizes,
+            most=COEFFICIENTS,
+            seed=options.get("seed", 0),
+            tell=tell,
+            progress=progress if callable(progress) else None,
+        )
+
+    best = solved({})
+    for attempt in _ATTEMPTS:
+        late = budget.seconds is not None and time.perf_counter() - start > budget.seconds / 2
+        if best.error <= attempt.enough or best.ended or late:
+            continue
+        try:
+            make(attempt.functions)
+        except InputError:  # nothing of that kind is known
+            continue
+        tell(attempt.words)
+        found = solved(attempt.functions, attempt.sizes)
+        best = found if found.error < best.error else best
+    return best
 
 
 def _with(make: Make, more: dict[str, Any]) -> Make:

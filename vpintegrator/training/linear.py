@@ -197,9 +197,9 @@ def _equations(
         yield (matrix * weight[:, None]).numpy(), (right * weight).numpy()
 
 
-def _roughness(layer: Any) -> np.ndarray:
+def _roughness(layer: ImplicitMap) -> np.ndarray:
     """Weight of each coefficient in the ridge penalty: the fourth power of its degree, rooted."""
-    return np.concatenate([G.degrees.numpy() ** 2.0 for G in layer.functions])
+    return layer.degrees.numpy() ** 2.0
 
 
 class _Judged(NamedTuple):
@@ -236,39 +236,44 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
 
     They are those of the data. A reversible volume-preserving model is
     :math:`\psi R \psi^{-1} R`; its :math:`\psi` is the map of half a step, so that with the state y
-    half-way :math:`\psi(y) = z'` and :math:`\psi(R y) = R z`.
+    half-way :math:`\psi(y) = z'` and :math:`\psi(R y) = R z`. A layer that is applied k times in a
+    row is fitted to the states at each k-th part.
 
     Raises
     ------
     InputError
         If the states half-way are not known.
     """
-    pairs = data.pairs(model)
+    pairs, repeats = data.pairs(model), implicit_map(model).repeats
     inputs, targets = pairs.sample(count, torch.Generator().manual_seed(seed))
     before, after = (states[:, -1].double().cpu() for states in (inputs, targets))
     if isinstance(model.core, Reversible):
-        middle, rho = _half_way(data, before), model.reversing_symmetries[0]
-        before, after = (
-            torch.cat([middle, middle @ rho.mT]),
-            torch.cat([after, before @ rho.mT]),
-        )
+        rho, way = model.reversing_symmetries[0], _way(data, before, after, 2 * repeats)
+        back, on = way[: repeats + 1] @ rho.mT, way[repeats:]
+        before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
+        before, after = before.flatten(0, 1), after.flatten(0, 1)
+    elif repeats > 1:
+        way = _way(data, before, after, repeats)
+        before, after = way[:-1].flatten(0, 1), way[1:].flatten(0, 1)
     return HeldPairs.of_tensors(before[:, None], after[:, None])
 
 
-def _half_way(data: TrainingData, before: torch.Tensor) -> torch.Tensor:
-    """States (state, dim) half a step after others."""
+def _way(data: TrainingData, before: torch.Tensor, after: torch.Tensor, parts: int) -> torch.Tensor:
+    """States (part + 1, state, dim) at equal parts of the step from ``before`` to ``after``."""
     dataset = data.dataset
     known = dataset.is_complete and not dataset.is_observed
     way = None
     if known:
-        way = partway(dataset.system, before.numpy(), dataset.step, 2, _ACCURATE)
+        way = partway(dataset.system, before.numpy(), dataset.step, parts, _ACCURATE)
     if way is None:
         raise InputError(
-            "a reversible volume-preserving generating function is fitted to states half-way, "
-            "which measured data do not have; leave out the reversing symmetries "
-            "(--no-reversible)"
+            "several maps in a row, and reversible volume-preserving generating functions, are "
+            "fitted to states within a step, which measured data do not have; take --repeats 1, "
+            "or leave out the reversing symmetries (--no-reversible)"
         )
-    return torch.from_numpy(way[1])
+    found = torch.from_numpy(way)
+    found[-1] = after
+    return found
 
 
 class LinearSolve(Optimizer):

@@ -31,7 +31,7 @@ from vpintegrator.training.residuals import BLOCK, ErrorScale, relative_error_of
 IN_MEMORY = 1 << 24  # bytes of states; of larger groups random parts are read, see SampledStates
 _RANGE_STATES = 20_000  # by which layers see the range of their variables
 _VALIDATION_WINDOWS = 1000  # judged every epoch, which must stay cheap beside the epoch itself
-_TEST_WINDOWS = 100_000  # by which the root mean square is known to a percent
+_TEST_WINDOWS = 10_000  # by which the root mean square is known to a percent
 
 
 class TrainingData:

@@ -1,0 +1,275 @@
+"""Elementary Hamiltonians: exact terms of the generating function of a known Hamiltonian."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import torch
+from torch import nn
+
+from vpintegrator.argument_values import whole
+from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, TooLong, Value
+from vpintegrator.dynamics.constants import NotFinite
+from vpintegrator.dynamics.evaluation import ComponentFunction, evaluator, torch_functions
+from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.errors import InputError
+from vpintegrator.nn.formulas import with_values
+
+ORDERS = (2, 4, 6)  # of the method whose generating function has these terms
+_IN_HESSIAN = 2  # terms with second derivatives: those of further ones cost ten times as much
+
+
+class ElementaryHamiltonians(nn.Module):
+    r"""Sum of the first elementary Hamiltonians of a known H, with coefficients.
+
+    .. math:: c_1 H + c_2 H''(f, f) + c_3 H''''(f, f, f, f) + c_4 H'''(f, f, f'f)
+        + c_5 H''(f'f, f'f), \qquad f = J \nabla H
+
+    The generating function of the flow over a step h, expanded in h, begins with H of factor h,
+    :math:`H''(f, f)` of factor :math:`h^3`, and the last three of factor :math:`h^5`. Where time is
+    explicit, f has the component 1 for it.
+
+    Parameters
+    ----------
+    hamiltonian : str
+        H as a formula of ``z[0]``, ``z[1]``, ..., in the expression language of system files.
+    size : int
+        Components of (q, p), which come first in states.
+    order : int
+        2 for H alone, 4 with :math:`H''(f, f)`, 6 for all five.
+    conserved : int
+        Components after (q, p) that do not move: steps, parameters, the time.
+    clock : bool
+        Whether the last of these is the time.
+
+    Attributes
+    ----------
+    coefficients : Parameter (term,)
+        In units in which the gradient of each term has the size 1 on the states given to ``adapt``.
+
+    Raises
+    ------
+    InputError
+        If the formula is not understood, too long to be differentiated, or constant.
+
+    References
+    ----------
+    Hairer, Lubich, Wanner, Geometric Numerical Integration, sections VI.5.4 and IX.9.3.
+
+    Examples
+    --------
+    >>> E = vp.nn.ElementaryHamiltonians("z[1]**2/2 - cos(z[0])", 2)
+    >>> E.gradients(torch.tensor([0.0, 1.0], dtype=torch.float64)).shape
+    torch.Size([5, 2])
+    """
+
+    state_shift: torch.Tensor
+    state_scale: torch.Tensor
+    term_scale: torch.Tensor
+
+    def __init__(
+        self, hamiltonian: str, size: int, order: int = 6, conserved: int = 0, clock: bool = False
+    ) -> None:
+        super().__init__()
+        self.hamiltonian, self.size, self.order = hamiltonian, whole("size", size), order
+        self.conserved, self.clock = whole("conserved", conserved, 0), clock
+        if order not in ORDERS:
+            raise InputError(f"order must be one of 2, 4 and 6, not {order!r}")
+        self._formulas = _differentiated(hamiltonian, size, order, size + conserved, clock)
+        count = self._formulas.count
+        for name, value in {"shift": torch.zeros, "scale": torch.ones}.items():
+            own = value(size + conserved, dtype=torch.float64)
+            self.register_buffer(f"state_{name}", own)
+        self.register_buffer("term_scale", torch.ones(count, dtype=torch.float64))
+        self.coefficients = nn.Parameter(torch.zeros(count, dtype=torch.float64))
+
+    def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
+        """Say that states are (z - shift) / scale, z being the variables of the formula."""
+        with torch.no_grad():
+            self.state_shift.copy_(shift)
+            self.state_scale.copy_(scale)
+
+    @torch.no_grad()
+    def adapt(self, x: torch.Tensor) -> None:
+        """Take the units of the coefficients from states x (state, size + conserved)."""
+        self.term_scale.fill_(1.0)
+        squares = self.gradients(x.double()).square().sum(-1)  # (state, term)
+        size = squares.masked_fill(~squares.isfinite(), 0.0).mean(0).sqrt()
+        self.term_scale.copy_(torch.where(size > 0, size, torch.ones(())))
+
+    def adapt_like(self, other: ElementaryHamiltonians) -> None:
+        """Take the units of the terms of another one."""
+        self.term_scale.copy_(other.term_scale)
+
+    def gradients(self, x: torch.Tensor) -> torch.Tensor:
+        """Gradient of each term, (..., term, size), at x (..., size + conserved)."""
+        values = self._formulas.slopes(*self._components(x))
+        rows = [_like(value, x[..., 0]) for value in values]
+        units = self.state_scale[: self.size] / self.term_scale[:, None]
+        return torch.stack(rows, -1).unflatten(-1, tuple(units.shape)) * units
+
+    def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
+        """Gradient (..., size) of the sum at x (..., size + conserved), with coefficients c."""
+        c = self.coefficients if c is None else c
+        return (self.gradients(x) * c[:, None]).sum(-2)
+
+    def leading(
+        self, x: torch.Tensor, c: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Gradient (..., size) and Hessian (..., size, size) of the term of H alone."""
+        c = self.coefficients if c is None else c
+        slopes, hessian = self._formulas.leading(*self._components(x)), self._hessian(x, c, 0)
+        first = torch.stack([_like(slope, x[..., 0]) for slope in slopes], -1)
+        return first * self.state_scale[: self.size] * (c[0] / self.term_scale[0]), hessian
+
+    def second(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
+        r"""Hessian (..., size, size) of the term of :math:`H''(f, f)`; zero for order 2."""
+        return self._hessian(x, self.coefficients if c is None else c, 1)
+
+    def _hessian(self, x: torch.Tensor, c: torch.Tensor, k: int) -> torch.Tensor:
+        """Hessian (..., size, size) of the term k."""
+        n, zero = self.size, torch.zeros_like(x[..., 0])
+        found: dict[tuple[int, int], torch.Tensor] = {}
+        if k < len(self._formulas.curvatures):
+            places, function = self._formulas.curvatures[k]
+            units = self.state_scale
+            for (i, j), value in zip(places, function(*self._components(x)), strict=True):
+                found[i, j] = _like(value, zero) * (units[i] * units[j])
+        rows = [found.get((min(i, j), max(i, j)), zero) for i in range(n) for j in range(n)]
+        hessian = torch.stack(rows, -1).unflatten(-1, (n, n))
+        return hessian * (c[k] / self.term_scale[k]) if found else hessian
+
+    def at(self, values: torch.Tensor) -> ElementaryHamiltonians:
+        """The terms where the conserved components have these values."""
+        n = self.size
+        own = (
+            values.detach().cpu().double() * self.state_scale[n:].cpu() + self.state_shift[n:].cpu()
+        )
+        text = with_values(self.hamiltonian, dict(enumerate(own.tolist(), n)))
+        found = ElementaryHamiltonians(text, n, self.order)
+        found.set_units(self.state_shift[:n], self.state_scale[:n])
+        found.adapt_like(self)
+        with torch.no_grad():
+            found.coefficients.copy_(self.coefficients)
+        return found
+
+    def extra_repr(self) -> str:
+        return f"{self.hamiltonian!r}, size={self.size}, order={self.order}"
+
+    def _components(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
+        return (x * self.state_scale + self.state_shift).unbind(-1)
+
+
+@dataclass(frozen=True)
+class _Differentiated:
+    """The derivatives of so many terms that are needed, as functions of the components."""
+
+    count: int
+    slopes: ComponentFunction  # of each term by each component of (q, p)
+    leading: ComponentFunction  # of the first alone
+    # second derivatives of the first terms, by components i <= j
+    curvatures: list[tuple[list[tuple[int, int]], ComponentFunction]]
+    arguments: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _differentiated, self.arguments
+
+
+@lru_cache(maxsize=16)  # a search makes the same for every degree
+def _differentiated(text: str, size: int, order: int, dim: int, clock: bool) -> _Differentiated:
+    algebra = Algebra()
+    symbols = [algebra.symbol(f"z_{i}") for i in range(dim)]
+    value = parse(text, Scope({"z": tuple(symbols)}, {}, algebra), "hamiltonian")
+    if not isinstance(value, Expression):
+        raise InputError(f"hamiltonian must be a function of z[0] ... z[{dim - 1}]")
+    algebra.allow_derivatives()
+    try:
+        terms = _Terms(algebra, symbols, size, clock).up_to(value, order)
+        slopes = []
+        for term in terms:
+            gradient = algebra.gradient(term)
+            slopes.append([gradient.get(symbol, 0) for symbol in symbols[:size]])
+        second: list[dict[tuple[int, int], Value]] = [{} for _ in terms[:_IN_HESSIAN]]
+        for found, own in zip(second, slopes, strict=False):
+            for i, slope in enumerate(own):
+                gradient = algebra.gradient(slope)
+                found |= {
+                    (i, j): gradient[symbols[j]] for j in range(i, size) if symbols[j] in gradient
+                }
+    except (TooLong, NotFinite, ZeroDivisionError) as error:
+        raise InputError(
+            f"the elementary Hamiltonians of order {order} cannot be derived: {error}; give a "
+            "lower order"
+        ) from None
+
+    def function(values: Sequence[Value]) -> ComponentFunction:
+        return evaluator(values, symbols, torch_functions(), float)
+
+    return _Differentiated(
+        len(terms),
+        function([slope for own in slopes for slope in own]),
+        function(slopes[0]),
+        [([*found], function([*found.values()])) for found in second],
+        (text, size, order, dim, clock),
+    )
+
+
+class _Terms:
+    """Elementary Hamiltonians as formulas."""
+
+    def __init__(self, algebra: Algebra, symbols: list[Symbol], size: int, clock: bool) -> None:
+        self.algebra, self.size = algebra, size
+        self.moving = symbols[:size] + (symbols[-1:] if clock else [])
+        self.clock = clock
+        # directions, which derivatives leave as they are
+        self.first, self.second = (
+            [algebra.symbol(f"{name}_{i}") for i in range(len(self.moving))] for name in "vw"
+        )
+
+    def up_to(self, H: Value, order: int) -> list[Value]:
+        """The terms of a generating function of this order."""
+        terms = [H]
+        if order < ORDERS[1]:
+            return terms
+        algebra, half = self.algebra, self.size // 2
+        slopes = self._slopes(H)[: self.size]
+        field = slopes[half:] + [algebra.scale(-1, slope) for slope in slopes[:half]]
+        field += [1] if self.clock else []
+        twice = self._along(self._along(H, self.first), self.first)
+        terms += self._with(twice, field)
+        if order < ORDERS[2]:
+            return terms
+        change = [self._along(component, field) for component in field]  # f'f
+        mixed = self._along(twice, self.second)
+        terms += self._with(self._along(self._along(twice, self.first), self.first), field)
+        terms += self._with(mixed, field, change)
+        terms += self._with(twice, change)
+        return terms
+
+    @cached_property
+    def _zeros(self) -> list[Value]:
+        return [0] * len(self.moving)
+
+    def _slopes(self, value: Value) -> list[Value]:
+        gradient = self.algebra.gradient(value)
+        return [gradient.get(symbol, 0) for symbol in self.moving]
+
+    def _along(self, value: Value, direction: Sequence[Value]) -> Value:
+        """The derivative along a direction that is taken as constant."""
+        products = zip(self._slopes(value), direction, strict=True)
+        return self.algebra.add(*(self.algebra.multiply(a, b) for a, b in products))
+
+    def _with(
+        self, value: Value, first: Sequence[Value], second: Sequence[Value] | None = None
+    ) -> list[Value]:
+        """A formula with the directions put in."""
+        pairs = zip(self.first + self.second, [*first, *(second or self._zeros)], strict=True)
+        return self.algebra.substitute([value], dict(pairs))
+
+
+def _like(value: torch.Tensor | float, like: torch.Tensor) -> torch.Tensor:
+    """A value of the shape of states, also where the formula is constant."""
+    return value if isinstance(value, torch.Tensor) else torch.full_like(like, value)
