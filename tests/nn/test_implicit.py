@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import vpintegrator as vp
@@ -168,6 +168,7 @@ def test_vmap_over_states_and_over_coefficients(name):
 @every_layer
 @FEW
 @given(scale=st.floats(0.1, 30), seed=st.integers(0, 999))
+@example(scale=4.0, seed=788)  # "chain of angles": an iteration that wanders, as rounding decides
 def test_states_without_a_solution_become_nan_and_no_others_do(name, scale, seed):
     """Large coefficients: each row is NaN, or solves the equations, whatever is beside it."""
     layer = made(name, scale, seed)

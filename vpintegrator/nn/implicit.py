@@ -69,6 +69,10 @@ def newton(
 ) -> torch.Tensor:
     """Solutions (..., n) of equations; NaN where the iteration does not converge.
 
+    A state whose corrections grow becomes NaN as well: the iteration has left the neighbourhood of
+    the start, and rounding would decide which solution it meets (Deuflhard, Newton Methods for
+    Nonlinear Problems, section 2.1: monotonicity test).
+
     Parameters
     ----------
     start : (..., n)
@@ -79,25 +83,30 @@ def newton(
     iterations
         How many where the iteration is unrolled; else they end at rounding.
     """
-    limit = tolerance(start.dtype)
+    limit, nothing = tolerance(start.dtype), torch.full_like(start, torch.nan)
+    value, length = start, torch.full_like(start[..., :1], torch.inf)
+
+    def corrected() -> tuple[torch.Tensor, torch.Tensor]:
+        change = correction(value)
+        new = (change.abs() / size).amax(-1, keepdim=True)
+        return torch.where(new <= length.clamp(min=limit), value + change, nothing), new
+
     if is_unrolled() or start.is_meta:
         for _ in range(iterations):
-            change = correction(start)
-            start = start + change
-        worst = (change.abs() / size).amax(-1, keepdim=True)
-        return torch.where(worst <= limit, start, torch.full_like(start, torch.nan))
-    value, solved = start, torch.zeros_like(start[..., :1], dtype=torch.bool)
+            value, length = corrected()
+        return torch.where(length <= limit, value, nothing)
+    solved = torch.zeros_like(start[..., :1], dtype=torch.bool)
     number = 0
     while number < MOST_ITERATIONS:
         number += 1
-        change = correction(value)
-        value = torch.where(solved, value, value + change)
-        solved = solved | ((change.abs() / size).amax(-1, keepdim=True) <= limit)
+        found, length = corrected()
+        value = torch.where(solved, value, found)
+        solved = solved | (length <= limit)
         if bool((solved | ~value.isfinite().all(-1, keepdim=True)).all()):
             break
     if (counts := _COUNTS.get()) is not None:
         counts.append(number)
-    return torch.where(solved, value, torch.full_like(value, torch.nan))
+    return torch.where(solved, value, nothing)
 
 
 class ImplicitMap(nn.Module):
