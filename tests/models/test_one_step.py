@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.models.growth import attention, rest_attention
-from vpintegrator.models.one_step import one_step
+from vpintegrator.models.one_step import one_step, simplified, without_attention
 
 FLIP = [[[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 0, 0, -1]]]
 MODELS = {
@@ -82,6 +82,12 @@ def test_attention_at_work_is_no_map_of_single_states():
     several = models.VolumePreservingTransformer(dim=4, window=3, prediction_window=2)
     rest_attention(several)
     assert one_step(several) is None
+    states = torch.rand(5, 3, 4, dtype=torch.float64)
+    moving = without_attention(several)
+    assert (moving.window, moving.prediction_window) == (3, 2)
+    assert torch.equal(moving(states), several(states))
+    assert len(list(moving.parameters())) < len(list(several.parameters()))
+    assert simplified(several).core is not several.core
 
 
 @pytest.mark.parametrize("name", ["vpt", "spt, bodies"])

@@ -16,9 +16,10 @@ from .conftest import weights
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Epochs of Levenberg-Marquardt said to take 10 s, for models of any size."""
+    """Epochs of Levenberg-Marquardt said to take 10 s, of Gauss-Newton 5, for models of any size."""
     monkeypatch.setattr(choice, "_TIMED", 0)
     monkeypatch.setattr(choice, "_seconds_of_an_epoch", lambda *arguments: 10.0)
+    monkeypatch.setattr(choice, "_seconds_of_gauss_newton", lambda *arguments: 5.0)
     return monkeypatch
 
 
@@ -27,6 +28,7 @@ def slow(monkeypatch):
     [
         (Budget(seconds=60.0), "gauss-newton"),
         (Budget(seconds=90.0), "levenberg-marquardt"),
+        (Budget(seconds=4.0), "adam"),
         (Budget(epochs=3), "levenberg-marquardt"),
         (Budget(seconds=60.0, epochs=3), "levenberg-marquardt"),
     ],
@@ -38,6 +40,22 @@ def test_gauss_newton_is_taken_where_the_seconds_are_too_few(
     pairs = body.windows(1)
     assert by_time("levenberg-marquardt", model, pairs, Objective(), budget) == expected
     assert by_time("adam", model, pairs, Objective(), budget) == "adam"
+
+
+def test_dear_epochs_of_gauss_newton_are_no_reason_to_take_it(body, one_step, slow):
+    slow.setattr(choice, "_seconds_of_gauss_newton", lambda *arguments: 11.0)
+    arguments = "levenberg-marquardt", one_step(), body.windows(1), Objective(), Budget(60.0)
+    assert by_time(*arguments) == "levenberg-marquardt"
+
+
+def test_an_epoch_of_gauss_newton_is_told_from_some_of_its_windows(body, one_step, monkeypatch):
+    model = one_step()
+    before = weights(model).clone()
+    clock = iter([0.0, 0.25])
+    monkeypatch.setattr(choice, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    arguments = model, body.windows(1), Objective(), 80  # ten of them are timed
+    assert choice._seconds_of_gauss_newton(*arguments) == 0.25 * 60 * 8
+    assert torch.equal(weights(model), before)
 
 
 def test_small_models_are_not_timed(body, one_step, monkeypatch):

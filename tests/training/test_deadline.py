@@ -12,7 +12,9 @@ from tests.training.test_search import maker
 from vpintegrator.training import Budget, find_functions, levenberg_marquardt, trainer
 from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
+from vpintegrator.training.residuals import Residuals, relative_error
 from vpintegrator.training.sizes import count
+from vpintegrator.training.training_data import TrainingData
 
 
 @pytest.fixture
@@ -32,18 +34,45 @@ def clock(monkeypatch):
     return seconds
 
 
-def test_a_long_iteration_is_left_and_the_first_one_is_not(body, one_step, clock):
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.filterwarnings("ignore:vpff is not to be relied on")
+def test_a_long_iteration_is_left_also_the_first_one(body, one_step, clock, tmp_path, trained):
     options = {"optimizer": "levenberg-marquardt", "compiled": False, "progress": False}
     model = one_step()
-    history = vp.train(model, body, seconds=5, **options)
-    assert (history.epochs, history.stopped_by) == (1, "seconds")  # else there were nothing
-    assert clock[0] == 16
+    if trained:
+        assert vp.train(model, body, seconds=20, **options).epochs == 1
     before, begin = weights(model).clone(), clock[0]
-    history = vp.train(model, body, seconds=5, **options)
+    output = tmp_path / "model.safetensors"
+    history = vp.train(model, body, seconds=5, output=output, **options)
     assert (history.epochs, history.stopped_by) == (0, "seconds")
     assert torch.equal(weights(model), before)
     assert clock[0] - begin <= 1.1 * 5 + 1
-    assert history.best_validation_error < 1
+    assert history.best_validation_error < 1  # of the weights as they were
+    assert vp.load(output).metadata["training"]
+
+
+def test_the_first_epoch_of_gradient_steps_keeps_those_that_were_done(body, one_step, clock):
+    """One pass over all windows may take longer than the budget."""
+    gradient = Residuals.gradient
+
+    def slow(self, *arguments):
+        found = gradient(self, *arguments)
+        clock[0] += 1.0
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Residuals, "gradient", slow)
+        model = one_step()
+        before = weights(model).clone()
+        options = {"optimizer": "adam", "batch": 16, "learning_rate": 1e-3, "progress": False}
+        history = vp.train(model, body, seconds=5, **options)
+    assert (history.epochs, history.stopped_by, clock[0]) == (0, "seconds", 6)
+    untrained = one_step()
+    data = TrainingData(body)
+    data.normalise(untrained)
+    error = relative_error(untrained, *data.held_out(untrained), scale=data.error_scale)
+    assert history.best_validation_error < error
+    assert not torch.equal(weights(model), before)
 
 
 def test_a_search_keeps_to_its_budget(body, clock):

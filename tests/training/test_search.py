@@ -116,7 +116,7 @@ def test_an_interrupt_ends_the_search_with_what_there_is(body):
     assert found.error < 1
 
 
-@pytest.mark.parametrize("stage", ["splitting_of", "larger_ones", "one_step"])
+@pytest.mark.parametrize("stage", ["splitting_of", "larger_ones", "simplified"])
 def test_an_interrupt_between_two_trainings_keeps_the_best_model(body, monkeypatch, stage):
     def interrupt(*_, **__):
         signal.raise_signal(signal.SIGINT)
@@ -229,3 +229,22 @@ def test_a_kernel_that_no_size_fits_is_skipped_and_named(body, kernel, words):
     found = find_functions(maker(body), body, Budget(None, 60), **options)
     assert found.error < 1e-5
     assert [words in line for line in lines].count(True) == 1
+
+
+def test_attention_rests_where_several_states_are_predicted_at_once(body):
+    """The search of vpmt had no small polynomials, as it counted attention that was to rest."""
+
+    def make(arguments):
+        torch.manual_seed(0)
+        sizes = {"dim": 3, "window": 3, "prediction_window": 3} | arguments
+        return models.VolumePreservingMultiheadTransformer(**sizes)
+
+    options = {"progress": False, "compiled": False, "kernel": "none"}
+    found = find_functions(make, body, Budget(None, 100, 1e-3), **options)
+    assert found.error < 1e-3
+    assert found.model.arguments["functions"] == "polynomial"
+    assert "one by one" in found.model.choices[-1]
+    assert not any(p.any() for layer in attention(found.model) for p in layer.parameters())
+    before = count(found.model)
+    vp.train(found.model, body, epochs=1, compiled=False)
+    assert count(found.model) == before < 100

@@ -409,12 +409,12 @@ def _started(path: Path, options: dict[str, Any]) -> Candidate:
     """A trained model to go on from, which remembers what it came from."""
     from vpintegrator.models import load
     from vpintegrator.models.growth import rest_attention
-    from vpintegrator.models.one_step import one_step
+    from vpintegrator.models.one_step import without_attention
 
     for name in (*_ABOUT_MODEL, "extra"):
         del options[name]
     model = load(path)
-    if one_step(model) is not None:  # what rests goes on resting
+    if without_attention(model) is not None:  # what rests goes on resting
         rest_attention(model)
     model.metadata["start"] = path.name
     model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -160,9 +160,9 @@ def _as_c(
     from vpintegrator.export.c_library import CLibrary
     from vpintegrator.export.c_library import verify as verify_library
     from vpintegrator.export.c_source import write_c
-    from vpintegrator.models.one_step import one_step
+    from vpintegrator.models.one_step import simplified
 
-    model = one_step(model) or model
+    model = simplified(model)
     source = write_c(model, name, jacobian, many)
     note = "" if verify else "it was not asked for"
     if verify:

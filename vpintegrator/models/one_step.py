@@ -1,4 +1,4 @@
-"""The one-step map that a model of windows is where its attention rests."""
+"""What a model of windows is where its attention rests: a map of each state alone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,26 @@ def one_step(model: Model, fixed: bool = False) -> Model | None:
     >>> bool(torch.equal(one_step(model)(window[-1:]), model(window)[-1:]))
     True
     """
-    if not model.attention_mixes_alone or model.window == 1 or model.prediction_window != 1:
+    alone = None if model.prediction_window != 1 else without_attention(model, fixed)
+    if alone is not None:
+        alone.window = 1
+    return alone
+
+
+def without_attention(model: Model, fixed: bool = False) -> Model | None:
+    """The same map of windows without the layers of attention, where all of these are the identity.
+
+    Parameters
+    ----------
+    model, fixed
+        As for :func:`one_step`.
+
+    Returns
+    -------
+    Integrator or None
+        None where attention is at work, or the model reads single states.
+    """
+    if not model.attention_mixes_alone or model.window == 1:
         return None
     resting = {id(layer) for layer in attention(model)}
     for layer in attention(model):
@@ -59,9 +78,15 @@ def one_step(model: Model, fixed: bool = False) -> Model | None:
     core: nn.Module = moving
     if isinstance(model.core, Reversible):
         core = with_parts(model.core, psi=moving)
-    alone = with_parts(model, core=core)
-    alone.window = 1
-    return alone
+    return with_parts(model, core=core)
+
+
+def simplified(model: Model, fixed: bool = False) -> Model:
+    """The same predictions by the least work: :func:`one_step`, or :func:`without_attention`.
+
+    The model itself where it is neither.
+    """
+    return one_step(model, fixed) or without_attention(model, fixed) or model
 
 
 def with_parts(module: Part, **parts: nn.Module) -> Part:

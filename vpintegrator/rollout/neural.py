@@ -290,10 +290,10 @@ def compile_for(
     if compiled is False:
         return None
     from vpintegrator.compiled import NotCompilable, compile_model
-    from vpintegrator.models.one_step import one_step
+    from vpintegrator.models.one_step import simplified
 
-    if (alone := one_step(model)) is not None:
-        model, windows = alone, None if windows is None else windows[:, -1:]
+    model = simplified(model)
+    windows = None if windows is None else windows[:, -model.window :]
     try:
         with evaluating(model):
             return compile_model(model, trajectories, windows)

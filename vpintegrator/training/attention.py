@@ -11,7 +11,7 @@ import torch
 from vpintegrator.data import Dataset
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import attention
-from vpintegrator.models.one_step import one_step
+from vpintegrator.models.one_step import without_attention
 
 GAIN = 1.5  # by which orbits must be nearer to those of the data
 _ORBITS, _STEPS = 50, 100
@@ -40,7 +40,7 @@ def awakened(
         Another model, all of whose weights are trained, with the reason among its choices; None if
         it is no better, or the model's attention does not rest.
     """
-    if one_step(model, fixed=True) is None:
+    if without_attention(model, fixed=True) is None:
         return None
     awake = copy.deepcopy(model)
     for layer in attention(awake):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 BEYOND = 1.1  # times the seconds of a stage, at which it is cut short
@@ -44,6 +44,11 @@ def until(moment: float, *, anew: bool = False) -> Iterator[None]:
         yield
     finally:
         _deadline.reset(token)
+
+
+def at_latest(moment: float) -> AbstractContextManager[None]:
+    """The same as :func:`until` where no time is set outside, and else nothing more."""
+    return until(moment) if math.isinf(_deadline.get()) else nullcontext()
 
 
 def check_time() -> None:

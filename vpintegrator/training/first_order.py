@@ -79,18 +79,20 @@ class FirstOrder(TorchOptimizer):
         sums = self.parameters.new_zeros(3, requires_grad=False)
         self.model.train()
         batches = self.pairs.batches(self.batch, self.generator)
-        for pair in islice(batches, -(-_EPOCH // self.batch)):
-            inputs, targets = self.ready(pair)
-            count = targets.numel()
-            inputs, targets = processes.share(inputs), processes.share(targets)
-            # the sum over this process's windows; all processes' together make the mean
-            found, gradient = self.residuals.gradient(self.parameters, inputs, targets)
-            self.parameters.grad = processes.total(gradient / count)
-            self.optimizer.step()
-            sums[:2] += found
-            sums[2] += targets[..., 0].numel()
-        self.model.eval()
-        self.residuals.write(self.parameters.detach())
+        try:
+            for pair in islice(batches, -(-_EPOCH // self.batch)):
+                inputs, targets = self.ready(pair)
+                count = targets.numel()
+                inputs, targets = processes.share(inputs), processes.share(targets)
+                # the sum over this process's windows; all processes' together make the mean
+                found, gradient = self.residuals.gradient(self.parameters, inputs, targets)
+                self.parameters.grad = processes.total(gradient / count)
+                self.optimizer.step()
+                sums[:2] += found
+                sums[2] += targets[..., 0].numel()
+        finally:  # also of an epoch that is left
+            self.model.eval()
+            self.residuals.write(self.parameters.detach())
         _, squares, states = processes.total(sums).tolist()
         return relative(squares, int(states))
 

@@ -18,7 +18,7 @@ from vpintegrator.training.least_squares import DampedLeastSquares, Linearisatio
 from vpintegrator.training.objective import Objective
 
 _BATCH = 2048
-_ITERATIONS = 60
+ITERATIONS = 60
 _TOLERANCE = 1e-3  # of the residual of the linear system; the damping matters more
 
 
@@ -57,7 +57,7 @@ class GaussNewton(DampedLeastSquares):
 
         def step(damping: float) -> torch.Tensor | None:
             return conjugate_gradients(
-                lambda v: product(v) + damping * v, -gradient, _ITERATIONS, _TOLERANCE
+                lambda v: product(v) + damping * v, -gradient, ITERATIONS, _TOLERANCE
             )
 
         direction = gradient / gradient.norm().clamp_min(1e-300)

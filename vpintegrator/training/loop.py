@@ -130,6 +130,7 @@ class Training:
                         errors = self._epoch(budget.share(self.history.epochs, used))
                 except TimeIsUp:
                     self.history.stopped_by = "seconds"
+                    self._judge_as_it_is()
                     break
                 used, interrupted = processes.agree(time.perf_counter() - start, bool(held), like)
                 with held_back():
@@ -142,8 +143,17 @@ class Training:
         self.model.load_state_dict(self.best)
         self.model.eval()
 
+    def _judge_as_it_is(self) -> None:
+        """Keep the weights of an epoch that was left where there are no others."""
+        if math.isfinite(self.history.best_validation_error):
+            return
+        with until(math.inf, anew=True):
+            error = relative_error(self.model, *self.held_out, scale=self.scale)
+        if math.isfinite(error):
+            self.begin_from(self._weights(), error)
+
     def _latest(self, budget: Budget, start: float) -> float:
-        """When to leave an epoch: never the first one, nor one that other processes wait for."""
+        """When to leave an epoch by itself: not the first one, nor where other processes wait."""
         nothing = math.isinf(self.history.best_validation_error)
         if nothing or budget.seconds is None or processes.count() > 1:
             return math.inf

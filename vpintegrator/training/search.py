@@ -24,7 +24,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import rest_attention
-from vpintegrator.models.one_step import one_step
+from vpintegrator.models.one_step import simplified, without_attention
 from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.training.attention import awakened
 from vpintegrator.training.continuation import FAR, continued
@@ -236,12 +236,12 @@ class _Search:
         if found.history.epochs and not math.isfinite(found.error):
             raise NothingLearned(found.model.name, found.history)
         found.history.test_error = self.data.with_test().test_error(found.model)
-        alone = one_step(found.model) or found.model
+        alone = simplified(found.model)
         found.history.warning = doubt(
             alone, self.data.held_out(alone), self.data.error_scale, found.history
         )
         found.model.metadata["training"] = json.dumps(found.history.summary())
-        if one_step(found.model, fixed=True) is None:
+        if without_attention(found.model, fixed=True) is None:
             found.model.requires_grad_(True)
         else:
             found.model.choices.append(_AT_REST)
@@ -334,15 +334,16 @@ class _Search:
 
     def _train(self, model: Integrator, share: float) -> float:
         """Train one size as long as it gets better quickly; its error."""
-        error, history = math.inf, None
+        error, history, epochs = math.inf, None, 0
         while True:
             given: dict[str, Any] = {} if history is None else {"batch": history.windows or None}
             history = self._tried(model, self.budget.part(share), patience=self.patience, **given)
             before, error = error, history.best_validation_error
+            epochs += history.epochs
             slow = history.stopped_by not in ("seconds", "epochs") or not error < before / 3
             if slow or self._over():
                 break
-        self._note(model, error)
+        self._note(model, error if epochs else math.inf)
         return error
 
     def _tried(self, model: Integrator, part: Budget, **others: Any) -> History:
@@ -357,11 +358,11 @@ class _Search:
         given = {"seconds": part.seconds, "epochs": part.epochs, "target": part.target}
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")  # the last training says what there is to say
-            # something is to be found in any case
+            # something is to be found, in whatever part of the budget
             first = self.found is None
             within = math.inf if first else BEYOND * (part.seconds or math.inf)
             try:
-                with until(time.perf_counter() + within, anew=first):
+                with until(time.perf_counter() + within):
                     history = train(model, data or self.data, **(self.options | given | others))
             except NothingLearned as failure:  # another size may
                 history = failure.history

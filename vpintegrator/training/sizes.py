@@ -60,10 +60,10 @@ def smallest(
             if "degree" in sizes and functions == "polynomial":
                 raise
             continue
+        # a map of each state alone solves the problem wherever states are complete, and
+        # attention leads least squares to worse minima: it learns last, what is left
+        rest_attention(model)
         if count(model) <= FIRST or "degree" in sizes:
-            # a map of each state alone solves the problem wherever states are complete, and
-            # attention leads least squares to worse minima: it learns last, what is left
-            rest_attention(model)
             return model
     return None
 

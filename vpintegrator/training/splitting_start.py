@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,8 +21,9 @@ import torch
 from vpintegrator.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.one_step import one_step
+from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.reversible import Reversible
+from vpintegrator.training.deadline import TimeIsUp
 from vpintegrator.training.residuals import relative, relative_error_of
 from vpintegrator.training.splitting_parts import fit, shears_of
 from vpintegrator.training.training_data import TrainingData
@@ -80,7 +82,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     check_kernel(kernel)
     if kernel == "auto" and "kernel" in model.metadata:
         return Beginning()  # it has begun
-    model = one_step(model, fixed=True) or model
+    model = simplified(model, fixed=True)
     shears = [] if kernel == "none" else shears_of(model)
     if not shears:
         if kernel not in ("auto", "none"):
@@ -112,13 +114,14 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     reflection = model.core.reflection if isinstance(model.core, Reversible) else None
     fields, misfit = fit(shears, z, velocity, reflection)
     chosen = ""
-    for name, shares in methods:
-        for shear, share in zip(shears, shares, strict=True):
-            shear.set(share * fields[shear.part])
-        error = relative_error_of(model, [(inputs, targets)], scale)
-        if error < best:
-            best, chosen = error, name
-            weights = {name: value.clone() for name, value in model.state_dict().items()}
+    with suppress(TimeIsUp):
+        for name, shares in methods:
+            for shear, share in zip(shears, shares, strict=True):
+                shear.set(share * fields[shear.part])
+            error = relative_error_of(model, [(inputs, targets)], scale)
+            if error < best:
+                best, chosen = error, name
+                weights = {name: value.clone() for name, value in model.state_dict().items()}
     model.load_state_dict(weights)
     if not chosen:
         return Beginning()

@@ -44,14 +44,16 @@ def train(
         than 16 MiB of states random parts are read, and more as they are needed.
     optimizer
         One of ``vpintegrator.training.OPTIMIZERS``. With ``auto``, in double precision
-        Levenberg-Marquardt up to 5,000 parameters, unless the seconds given are too few for it, as
-        a part of an epoch tells, and else Gauss-Newton (the same without matrices); in single
-        precision or with batch norm Adam.
+        Levenberg-Marquardt up to 5,000 parameters, beyond them Gauss-Newton (the same without
+        matrices); in single precision or with batch norm Adam. Where the seconds are too few for
+        eight epochs of Levenberg-Marquardt, as a part of one tells, Gauss-Newton is taken if its
+        epochs take less time, and Adam if there is no time for an epoch of either.
     seconds, epochs, target, patience
         The budget: training ends when either is used up, at a validation error of ``target``, or
         when that error has not fallen by a tenth in so many epochs as ``patience`` says. An epoch
-        that goes on for more than a tenth of the seconds beyond them is left, but for the first one
-        of an untrained model, and on several processes.
+        that goes on for more than a tenth of the seconds beyond them is left, but for those of
+        several processes. Of a first epoch that is left the weights are kept that it has reached:
+        those at its beginning, and with Adam those of its steps so far.
         150 seconds if neither of the first two is given.
     loss, horizon, noise
         What is minimised, see :class:`vpintegrator.training.objective.Objective`.

@@ -19,13 +19,14 @@ from vpintegrator.devices import AUTO
 from vpintegrator.errors import InputError
 from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
-from vpintegrator.models.one_step import one_step
+from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.encoder import uses_batch_statistics
 from vpintegrator.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import Checkpoint
 from vpintegrator.training.choice import BY_TIME, by_time, device_for
 from vpintegrator.training.compilation import Execution, compile_for_training, training_with
+from vpintegrator.training.deadline import BEYOND, at_latest, until
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.log import logging_to
@@ -82,8 +83,8 @@ class Trainer:
         self._choose_device()
         model.to(self.execution.device)
         # random starts are of the whole model
-        alone = one_step(model, fixed=True) if self.method.restarts == 1 else None
-        trained = self.trained = alone or model
+        trained = simplified(model, fixed=True) if self.method.restarts == 1 else model
+        self.trained = trained
         self.pairs = self.kind.pairs_of(self.data, trained, self.objective)
         self.held_out = self.data.held_out(trained)
         self.data.check_test(model)
@@ -121,7 +122,8 @@ class Trainer:
             ):
                 if self.method.optimizer == "auto" and self.saved is None and self.machine is None:
                     self._choose_by_time()
-                self.stages.run(partial(self._after_epoch, note, show))
+                with at_latest(self._end):
+                    self.stages.run(partial(self._after_epoch, note, show))
         except KeyboardInterrupt:
             return "interrupt"
         except processes.LostProcess:
@@ -157,6 +159,13 @@ class Trainer:
                 held.forget()  # it asks again for what has been done
         return history
 
+    @property
+    def _end(self) -> float:
+        """When to leave even the first epoch, unless other processes wait for it."""
+        if self.budget.seconds is None or processes.count() > 1:
+            return math.inf
+        return self.stages.start + BEYOND * self.budget.seconds
+
     def _check(self, history: History) -> None:
         """Refuse weights of no finite error; where every epoch exploded the first ones are kept."""
         if not history.epochs or math.isfinite(history.best_validation_error):
@@ -172,7 +181,11 @@ class Trainer:
         raise NothingLearned(self.model.name, history)
 
     def _begun(self, candidate: Integrator) -> Training:
-        """The training of one of the starts."""
+        """The training of one of the starts, whatever the time."""
+        with until(math.inf, anew=True):
+            return self._prepared(candidate)
+
+    def _prepared(self, candidate: Integrator) -> Training:
         method = self.method
         generator = torch.Generator().manual_seed(method.seed)
         optimizer = self.kind(

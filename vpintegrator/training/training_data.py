@@ -24,7 +24,7 @@ from vpintegrator.dynamics.spread import from_centre, spread_of
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.family import KEY, MEMBER, FamilyConditions
-from vpintegrator.models.one_step import one_step
+from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.training.residuals import BLOCK, ErrorScale, relative_error_of
 
@@ -138,7 +138,7 @@ class TrainingData:
         """
         if not self.tested:
             return float("nan")
-        model = one_step(model) or model
+        model = simplified(model)
         pairs = self._pairs("test", model)
         error = relative_error_of(model, self._in_order(pairs, model.scale), self.error_scale)
         return math.inf if math.isnan(error) else error
