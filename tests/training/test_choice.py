@@ -16,7 +16,7 @@ from .conftest import weights
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Epochs of Levenberg-Marquardt said to take 10 s, of Gauss-Newton 5, for models of any size."""
+    """Epochs of Levenberg-Marquardt said to take 10 s, of Gauss-Newton 5, of models of any size."""
     monkeypatch.setattr(choice, "_TIMED", 0)
     monkeypatch.setattr(choice, "_seconds_of_an_epoch", lambda *arguments: 10.0)
     monkeypatch.setattr(choice, "_seconds_of_gauss_newton", lambda *arguments: 5.0)

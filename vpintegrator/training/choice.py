@@ -70,9 +70,7 @@ def by_time(
     if name != "levenberg-marquardt" or _count(model) <= _TIMED:
         return name
     begin = time.perf_counter()
-    spent = processes.first_says(
-        _seconds_of_an_epoch(model, pairs, objective, batch), model.scale
-    )
+    spent = processes.first_says(_seconds_of_an_epoch(model, pairs, objective, batch), model.scale)
     if spent * _FEWEST_EPOCHS <= budget.seconds:
         return name
     other = processes.first_says(
