@@ -32,7 +32,7 @@ _LEFT_OUT = 500  # pairs over which the leave-one-out error is averaged
 _SETTLED = 100  # states by which the number of Newton iterations is found
 _ACCURATE = 1e-13  # tolerance of states half-way, that of datasets
 _TINY, _REAL = 1e-300, 1e-8
-_FEWEST = 100  # pairs, if the data have as many
+_FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
 MOST = 10_000  # coefficients, of which the triangle takes 800 MB
 
 
