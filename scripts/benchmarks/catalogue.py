@@ -46,7 +46,7 @@ ENTRIES = {
 SCORED = ("default", "windowed")  # where no other entries are asked for
 # of these two whichever the system allows: both are explicit, of order 2 and keep volume
 EXPLICIT = ("stoermer-verlet", "strang-splitting")
-OTHERS = ("rk4", "gauss-legendre-4", "blanes-moan-4")
+OTHERS = ("rk4", "gauss-legendre-4", "gauss-legendre-6", "blanes-moan-4", "blanes-moan-6")
 STEPS, TRAJECTORIES, TANGENT_STEPS = 300, 12, 100
 _PATIENCE = 600.0  # seconds for a system's data and rollouts
 
@@ -74,12 +74,14 @@ def measure(name: str, entries: list[str], seconds: float, folder: Path) -> None
         arguments = [str(data.path), "-o", str(path), "--seconds", str(seconds), "--overwrite"]
         results[entry] = {"system": name, "entry": entry, "options": ENTRIES[entry]}
         results[entry] |= {"seconds": seconds, "machine": machine()}
+        start = time.process_time()
         try:
             train.main([*arguments, "--quiet", *shlex.split(ENTRIES[entry])], standalone_mode=False)
         except click.ClickException as error:
             results[entry]["failure"] = error.format_message()
             continue
         models[entry] = vp.load(path)
+        results[entry]["training seconds"] = time.process_time() - start
         history = json.loads(models[entry].metadata["training"])
         results[entry] |= {
             "model": models[entry].name,
@@ -131,9 +133,11 @@ def peers(result: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 def report_all(results: list[dict[str, Any]]) -> None:
     """The table of all errors and costs, divided by those of classical methods, too."""
-    header = ["system", "entry", "model", "error", "RMSE", "worst", "invariants", "volume", "step"]
+    header = ["system", "entry", "model", "seconds", "error", "RMSE", "worst", "invariants"]
+    header += ["volume", "step"]
     titles = {"explicit": "/ Verlet or Strang", "rk4": "/ RK4"}
-    titles |= {"gauss-legendre-4": "/ Gauss 4", "blanes-moan-4": "/ Blanes-Moan 4"}
+    titles |= {"gauss-legendre-4": "/ Gauss 4", "gauss-legendre-6": "/ Gauss 6"}
+    titles |= {"blanes-moan-4": "/ Blanes-Moan 4", "blanes-moan-6": "/ Blanes-Moan 6"}
     rows, notes = [], []
     for r in results:
         if "failure" in r:
@@ -147,7 +151,8 @@ def report_all(results: list[dict[str, Any]]) -> None:
             for name in titles
         ]
         cost = duration(own["seconds per step"])
-        rows.append([r["system"], r["entry"], r.get("model", "-"), *cells, cost, *ratios])
+        spent = f"{r['training seconds']:.0f}" if "training seconds" in r else "-"
+        rows.append([r["system"], r["entry"], r.get("model", "-"), spent, *cells, cost, *ratios])
     seconds = sorted({r["seconds"] for r in results})
     words = " or ".join(f"{value:g}" for value in seconds)
     notes.insert(0, "error: relative, of the new states one window ahead, test group; RMSE: median")

@@ -20,6 +20,7 @@ EPOCHS = 200  # of couplings beside a solved generating function: some ten secon
 _EXACT = 1e-12  # error of couplings that nobody needs to improve
 _CHEAPER = 10.0  # times the error of a generating function, at which couplings are preferred
 GOOD = 1e-8  # error beyond which the search for couplings gets the rest of the budget
+_ENOUGH = 1e-10  # error beyond which further maps in a row are tried
 
 
 class _Attempt(NamedTuple):
@@ -36,10 +37,8 @@ _ATTEMPTS = [
     _Attempt("with exact terms of the Hamiltonian:", _EXACT_TERMS, None, _EXACT),
     # halving the step divides the error of five exact terms by a hundred, at twice the cost
     *(
-        _Attempt(
-            f"{n} such maps in a row:", _EXACT_TERMS | {"repeats": n}, {"degree": 2}, GOOD / 10
-        )
-        for n in (2, 3, 4)
+        _Attempt(f"{n} such maps in a row:", _EXACT_TERMS | {"repeats": n}, {"degree": 2}, _ENOUGH)
+        for n in (2, 3, 4, 6)
     ),
     _Attempt("with functions of the system:", {"functions": "system"}, None, GOOD),
 ]
