@@ -48,7 +48,8 @@ class LinearFit:
         Pairs of states in the equations.
     error
         Leave-one-out error: root mean square of the images' errors in units of the spread of each
-        component, each pair predicted by the fit to all others.
+        component, each pair predicted by the fit to all others; infinite where these do not
+        determine the prediction.
     penalty
         Ridge parameter that the leave-one-out error chose, 0 for none.
     deviation
@@ -106,9 +107,11 @@ def fit_linear(
     start = time.perf_counter()
     layer = implicit_map(model)
     z, image = inputs.double().cpu(), targets.double().cpu()
-    before, after = (model.normalised(model.in_the_middle(z, states)) for states in (z, image))
+    before = model.normalised(model.in_the_middle(z, z))
+    after = model.normalised(model.in_the_middle(z, image), near=before)
     size = after.shape[1] - getattr(layer, "conserved", 0)
     count = sum(c.numel() for c in layer.coefficients())
+    before, after = _distinct(before, after)
     _check(before, after, count, size)
     if far:
         layer.set_linear(_linear_part(model, before[:, :size], after[:, :size]))
@@ -122,7 +125,7 @@ def fit_linear(
     some = slice(0, _LEFT_OUT)
     matrix, right = next(_equations(layer, before[some], after[some], weight, count))
     scarce = qr.rows < ROWS * count
-    best = _best(qr, matrix, right, _roughness(layer) if scarce else None)
+    best = _best(qr, matrix, right, _roughness(layer), scarce)
     solution = best.solution
     with torch.no_grad():
         own_coefficients = layer.coefficients()
@@ -148,9 +151,12 @@ def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -
     With :math:`A = K^2` the least-squares map of centred states, :math:`X = \log A` is projected to
     the Hamiltonian matrices (for volume: to trace zero), and to those that respect the symmetries:
     a reversing symmetry turns the sign of X. Then :math:`K = \exp(X/2)` is symplectic (has
-    determinant one) and is reversed by them. The identity where A has no real logarithm.
+    determinant one) and is reversed by them. It leaves translations along periodic and cyclic
+    components as they are, which the map commutes with. The identity where A has no real logarithm.
     """
-    n = before.shape[1]
+    n, arguments = before.shape[1], model.arguments
+    fixed = [k for k, _ in arguments.get("periodic", ())] + [*arguments.get("cyclic", ())]
+    others = np.array([k not in fixed for k in range(n)], dtype=float)
     z, image = (states - states.mean(0) for states in (before, after))
     A = torch.linalg.lstsq(z, image).solution.mT.numpy()
     X = linalg.logm(A)
@@ -165,10 +171,18 @@ def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -
     X = np.mean([t * g @ X @ np.linalg.inv(g) for g, t in zip(own, time.numpy(), strict=True)], 0)
     if model.symplectic:
         J = canonical_form(n).numpy()
-        X = -J @ (J @ X + (J @ X).T) / 2
+        X = -J @ (others[:, None] * (J @ X + (J @ X).T) * others) / 2
     else:
-        X = X - np.trace(X) / n * np.eye(n)
+        X = X * others
+        X = X - np.trace(X) / max(others.sum(), 1) * np.diag(others)
     return torch.from_numpy(linalg.expm(X / 2))
+
+
+def _distinct(before: torch.Tensor, after: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pairs without repetitions, in their order: leaving out one of two equal ones says nothing."""
+    _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
+    places = torch.from_numpy(np.sort(first))
+    return before[places], after[places]
 
 
 def _check(before: torch.Tensor, after: torch.Tensor, count: int, size: int) -> None:
@@ -181,8 +195,8 @@ def _check(before: torch.Tensor, after: torch.Tensor, count: int, size: int) -> 
         raise InputError(f"{count:,} coefficients are too many for a solve; take a lower degree")
     if len(before) * size < count / 2:
         raise InputError(
-            f"{len(before):,} pairs of states give {len(before) * size:,} equations for {count:,} "
-            "coefficients; give more pairs, or a lower --degree"
+            f"{len(before):,} different pairs of states give {len(before) * size:,} equations for "
+            f"{count:,} coefficients; give more pairs, or a lower --degree"
         )
 
 
@@ -194,6 +208,11 @@ def _equations(
     for z, image in zip(before.split(block), after.split(block), strict=True):
         with torch.no_grad():
             matrix, right = layer.equations(z, image)
+        if not bool(matrix.isfinite().all()):
+            raise InputError(
+                "some functions of the generating function are not finite at states of the "
+                "training pairs; leave out these expressions, or the states"
+            )
         yield (matrix * weight[:, None]).numpy(), (right * weight).numpy()
 
 
@@ -212,22 +231,24 @@ class _Judged(NamedTuple):
 
 
 def _best(
-    qr: SequentialQR, matrix: np.ndarray, right: np.ndarray, roughness: np.ndarray | None
+    qr: SequentialQR, matrix: np.ndarray, right: np.ndarray, roughness: np.ndarray, scarce: bool
 ) -> _Judged:
     """The solution of least leave-one-out error, over ridge penalties where data are scarce."""
-    candidates = [(0.0, qr.solve())]
-    if roughness is not None:
-        penalties = 10.0 ** np.arange(-14, 3)
-        candidates += zip(penalties, qr.ridge(roughness, qr.rows * penalties), strict=True)
-    found = []
-    for penalty, solution in candidates:
+
+    def judged(solution: Solution, penalty: float = 0.0) -> _Judged:
         residual = right - matrix @ solution.coefficients
         squares = (solution.left_out(matrix, residual) ** 2).mean(1)
         mean = float(squares.mean())
         if not math.isfinite(mean):
-            mean = math.inf
-        error = float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)
-        found.append(_Judged(mean, error, penalty, solution))
+            return _Judged(math.inf, 0.0, penalty, solution)
+        deviation = float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)
+        return _Judged(mean, deviation, penalty, solution)
+
+    found = [judged(qr.solve())]
+    if scarce or math.isinf(found[0].square):
+        penalties = 10.0 ** np.arange(-14, 3)
+        damped = qr.ridge(roughness, qr.rows * penalties)
+        found += map(judged, damped, penalties.tolist())
     return min(found, key=lambda each: each.square)
 
 

@@ -10,6 +10,7 @@ import torch
 from scipy import linalg
 
 TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
+_UNDETERMINED = 1e-10  # distance of a leverage from one; where it is zero, rounding leaves 1e-12
 
 
 class SequentialQR:
@@ -106,6 +107,9 @@ class Solution:
 
         .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
 
+        Infinite where other rows do not determine the coefficients that a group reads: where
+        :math:`H_{ii}`, the leverage, has an eigenvalue of one.
+
         Parameters
         ----------
         matrix : (group, row, column)
@@ -119,5 +123,9 @@ class Solution:
         """
         groups, rows, _ = matrix.shape
         own = (matrix.reshape(groups * rows, -1) @ self.whitening).reshape(groups, rows, -1)
-        hat = own @ own.transpose(0, 2, 1)
-        return np.linalg.solve(np.eye(rows) - hat, residual[:, :, None])[:, :, 0]
+        matrices = np.eye(rows) - own @ own.transpose(0, 2, 1)
+        alone = np.linalg.eigvalsh(matrices)[:, 0] < _UNDETERMINED
+        matrices[alone] = np.eye(rows)
+        found = np.linalg.solve(matrices, residual[:, :, None])[:, :, 0]
+        found[alone] = np.inf
+        return found

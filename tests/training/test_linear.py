@@ -1,0 +1,322 @@
+"""Linear least squares of generating functions: the solve, its errors, ridge, bad data."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from tests.nn.laws import assert_close, symplecticity_defect
+from vpintegrator.cli.train import main
+from vpintegrator.errors import InputError
+from vpintegrator.models import (
+    SymplecticGeneratingFunctionMap,
+    VolumePreservingGeneratingFunctionMap,
+)
+from vpintegrator.training.linear import enough_pairs, fit_linear, implicit_map, layer_pairs
+from vpintegrator.training.linear_least_squares import SequentialQR
+from vpintegrator.training.training_data import TrainingData
+
+RNG = np.random.default_rng
+ANGLE = 3.0  # of a map near half a turn
+
+
+def kicked(z, angle=0.3):
+    """A kick by a cubic force, and a rotation by an angle."""
+    q, p = z[..., 0], z[..., 1] - 0.1 * z[..., 0] ** 3
+    c, s = math.cos(angle), math.sin(angle)
+    return np.stack([c * q + s * p, c * p - s * q], -1)
+
+
+def orbits(count=30, times=8, angle=0.3):
+    """States (trajectory, time, 2) of such a map."""
+    states = [RNG(0).uniform(-1, 1, (count, 2))]
+    for _ in range(times - 1):
+        states.append(kicked(states[-1], angle))
+    return np.stack(states, 1)
+
+
+def dataset(states, path, **options):
+    return vp.import_dataset(states, path, step=1.0, **options)
+
+
+def fitted(system, name, degree, path, far=False, count=None, **options):
+    """A fit to pairs of a dataset of the catalogue: the model, the fit, and the pairs."""
+    data = TrainingData(vp.generate(system, path, count=100, steps=20, **options))
+    model = vp.models.build(data.dataset.system, name, degree=degree)
+    data.normalise(model)
+    pairs = layer_pairs(model, data, count or enough_pairs(model))
+    before, after = (states[:, -1] for states in pairs[: len(pairs)])
+    return model, fit_linear(model, before, after, far), before, after
+
+
+def matrices(model, before, after):
+    """Weighted equations of pairs of states."""
+    layer = implicit_map(model)
+    z, image = model.normalised(before), model.normalised(after)
+    matrix, right = layer.equations(z, image)
+    weight = 1 / image.std(0)
+    matrix = (matrix * weight[:, None]).detach().numpy()
+    return matrix, (right * weight).numpy()
+
+
+# least squares
+
+
+def test_sequential_factors_are_those_of_all_rows():
+    A, b = RNG(0).normal(size=(60, 7)), RNG(1).normal(size=60)
+    whole, parts = SequentialQR(7), SequentialQR(7)
+    whole.add(A, b)
+    for rows in np.split(np.arange(60), [1, 5, 6, 30, 59]):
+        parts.add(A[rows], b[rows])
+    assert parts.rows == whole.rows == 60
+    expected = np.linalg.lstsq(A, b)[0]
+    for qr in (whole, parts):
+        np.testing.assert_allclose(qr.solve().coefficients, expected, atol=1e-14)
+        assert qr.solve().rank == 7
+
+
+def test_dependent_columns_get_no_coefficient():
+    A = RNG(0).normal(size=(40, 5))
+    A[:, 3] = A[:, 0] - 2 * A[:, 1]
+    b = RNG(1).normal(size=40)
+    qr = SequentialQR(5)
+    qr.add(A, b)
+    found = qr.solve()
+    assert found.rank == 4
+    assert np.count_nonzero(found.coefficients) == 4
+    np.testing.assert_allclose(A @ found.coefficients, A @ np.linalg.lstsq(A, b)[0], atol=1e-13)
+
+
+def test_ridge_is_an_augmented_system():
+    A, b = RNG(0).normal(size=(12, 9)), RNG(1).normal(size=12)
+    weights, penalties = RNG(2).uniform(1, 30, 9), np.array([1e-8, 1e-3, 2.0])
+    qr = SequentialQR(9)
+    qr.add(A, b)
+    for penalty, found in zip(penalties, qr.ridge(weights, penalties), strict=True):
+        augmented = np.vstack([A, math.sqrt(penalty) * np.diag(weights)])
+        expected = np.linalg.lstsq(augmented, np.append(b, np.zeros(9)))[0]
+        np.testing.assert_allclose(found.coefficients, expected, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_errors_of_what_is_left_out_are_those_of_explicit_fits(penalty):
+    groups, rows, columns = 10, 3, 6
+    A, b = RNG(0).normal(size=(groups, rows, columns)), RNG(1).normal(size=(groups, rows))
+    weights = RNG(2).uniform(1, 3, columns)
+
+    def fit(kept):
+        qr = SequentialQR(columns)
+        qr.add(A[kept].reshape(-1, columns), b[kept].reshape(-1))
+        return next(qr.ridge(weights, [penalty])) if penalty else qr.solve()
+
+    everything = fit(np.arange(groups))
+    found = everything.left_out(A, b - A @ everything.coefficients)
+    for n in range(groups):
+        expected = b[n] - A[n] @ fit(np.delete(np.arange(groups), n)).coefficients
+        np.testing.assert_allclose(found[n], expected, atol=1e-12)
+
+
+def test_a_group_that_alone_determines_a_coefficient_has_an_infinite_error():
+    A, b = RNG(0).normal(size=(8, 2, 5)), RNG(1).normal(size=(8, 2))
+    A[:, :, 4] = 0
+    A[3, 1, 4] = 1e-3  # one equation alone
+    qr = SequentialQR(5)
+    qr.add(A.reshape(-1, 5), b.reshape(-1))
+    found = qr.solve()
+    errors = found.left_out(A, b - A @ found.coefficients)
+    assert np.isinf(errors).any(1).tolist() == [n == 3 for n in range(8)]
+    square = SequentialQR(16)  # as many columns as rows: each residual is zero
+    A = RNG(2).normal(size=(8, 2, 16))
+    square.add(A.reshape(16, 16), b.reshape(-1))
+    found = square.solve()
+    assert np.isinf(found.left_out(A, b - A @ found.coefficients)).all()
+
+
+# generating functions
+
+
+@pytest.mark.parametrize(("system", "name"), [("henon-heiles", "sgf"), ("rigid-body", "vpgf")])
+def test_fits_are_those_of_numpy(system, name, tmp_path):
+    """Some functions of the second have no part in the map of half a step."""
+    model, fit, before, after = fitted(system, name, 4, tmp_path / "a.h5")
+    matrix, right = matrices(model, before, after)
+    A, b = matrix.reshape(-1, matrix.shape[-1]), right.reshape(-1)
+    expected, _, rank, _ = np.linalg.lstsq(A, b, rcond=1e-13)
+    found = torch.cat([c.detach() for c in implicit_map(model).coefficients()]).numpy()
+    assert (fit.coefficients, fit.rank, fit.pairs) == (A.shape[1], rank, len(before))
+    np.testing.assert_allclose(A @ found, A @ expected, atol=1e-13)
+    if rank == fit.coefficients:
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+def test_the_error_is_that_of_pairs_that_are_left_out(tmp_path):
+    """One fit after the other, each without a pair."""
+    model, fit, before, after = fitted("henon-heiles", "sgf", 3, tmp_path / "a.h5", count=60)
+    matrix, right = matrices(model, before, after)
+    squares = []
+    for n in range(len(before)):
+        kept = np.delete(np.arange(len(before)), n)
+        rows = matrix[kept].reshape(-1, matrix.shape[-1])
+        c = np.linalg.lstsq(rows, right[kept].reshape(-1))[0]
+        squares.append(((right[n] - matrix[n] @ c) ** 2).mean())
+    assert fit.penalty == 0.0
+    assert math.isclose(fit.error, math.sqrt(np.mean(squares)), rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("pairs", [11, 16, 22])  # with two equations each
+def test_no_more_equations_than_coefficients(pairs):
+    """Without a penalty such a fit is exact, and tells nothing about other pairs."""
+    states = orbits(count=pairs, times=2)
+    model = SymplecticGeneratingFunctionMap(dim=2, degree=8)
+    before, after = torch.from_numpy(states).unbind(1)
+    fit = fit_linear(model, before, after)
+    assert fit.penalty > 0
+    assert type(fit.penalty) is float
+    assert math.isfinite(fit.error)
+    apart = RNG(1).uniform(-0.5, 0.5, (50, 2))
+    error = model(torch.from_numpy(apart)[:, None])[:, 0].detach().numpy() - kicked(apart)
+    assert np.sqrt((error**2).mean()) < 10 * fit.error
+
+
+def test_maps_near_half_a_turn(tmp_path):
+    before, after = (torch.from_numpy(x) for x in np.moveaxis(orbits(200, 2, ANGLE), 1, 0))
+    errors = {}
+    for far in (False, True):
+        model = SymplecticGeneratingFunctionMap(dim=2, degree=8)
+        model.adapt(torch.cat([before, after]))
+        errors[far] = fit_linear(model, before, after, far).error
+    assert errors[True] < 1e-6 < 1e-2 < errors[False]
+    assert symplecticity_defect(model, before[:1]) < 1e-13
+    data = dataset(orbits(100, 8, ANGLE), tmp_path / "turn.h5")
+    found = vp.training.find_generating_function(
+        lambda arguments: vp.models.build(data.system, "sgf", **arguments), data
+    )
+    assert found.error < 1e-6
+    assert implicit_map(found.model).has_linear
+
+
+def test_a_linear_map_in_front_leaves_angles_as_they_are(tmp_path):
+    """A turn more of an angle is a turn more of its image."""
+    model, fit, before, _ = fitted("standard-map", "sgf", 6, tmp_path / "a.h5", far=True)
+    assert implicit_map(model).has_linear
+    assert fit.error < 1e-2
+    turn = torch.tensor([2 * math.pi, 0], dtype=torch.float64)
+    z = before[:20, None]
+    assert_close(model(z + turn) - model(z), turn.expand_as(z), 1e-12)
+
+
+def test_angles_of_a_chart_do_not_jump_between_a_state_and_its_image(tmp_path):
+    dataset = vp.generate("tokamak", tmp_path / "a.h5", count=100, steps=20)
+
+    def make(arguments):
+        return vp.models.build(dataset.system, "vpgf", functions="polynomial", **arguments)
+
+    found = vp.training.find_generating_function(make, dataset, sizes={"degree": 6})
+    assert found.model.chart is not None
+    assert found.error < 1e-3
+
+
+def test_reversible_maps_that_preserve_volume(tmp_path):
+    model, fit, before, _ = fitted("rigid-body", "vpgf", 6, tmp_path / "a.h5")
+    (rho,) = model.reversing_symmetries[:1]
+    assert fit.error < 1e-5
+    z = before[:20, None]
+    assert_close(model(model(z) @ rho.mT) @ rho.mT, z, 1e-13)
+    data = TrainingData(vp.open_dataset(tmp_path / "a.h5"))
+    held_out = data.held_out(model)
+    assert vp.training.relative_error(model, *held_out, scale=data.error_scale) < 1e-5
+
+
+def test_equal_runs_give_equal_models(tmp_path):
+    data = dataset(orbits(), tmp_path / "a.h5")
+    models = []
+    for _ in range(2):
+        model = SymplecticGeneratingFunctionMap(dim=2, degree=8)
+        vp.train(model, data)
+        models.append(model.state_dict())
+    assert models[0].keys() == models[1].keys()
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+
+
+# bad data
+
+
+def bad(name):
+    """States, options, and the sentence that refuses them."""
+    states = orbits(12, 4)
+    if name == "a single state":
+        return np.full((12, 4, 2), 0.5), {}, "all begin at the same state; give different ones"
+    if name == "coincident pairs":
+        same = np.repeat(states[:1], 12, axis=0)
+        return same, {}, "3 different pairs of states give 6 equations for 44 coefficients"
+    if name == "too few pairs":
+        return orbits(4, 3), {"split": "trajectory"}, "different pairs of states give"
+    states[:, ::2] = np.nan
+    return states, {"missing": True}, "no 2 consecutive states are all observed"
+
+
+@pytest.mark.parametrize(
+    "name", ["a single state", "coincident pairs", "too few pairs", "missing states"]
+)
+def test_data_that_determine_no_map(name, tmp_path):
+    states, options, sentence = bad(name)
+    path = tmp_path / "a.h5"
+    data = dataset(states, path, **options)
+    with pytest.raises(InputError, match=sentence) as refused:
+        vp.train(SymplecticGeneratingFunctionMap(dim=2, degree=8), data)
+    assert str(refused.value).count("\n") == 0
+
+    def make(arguments):
+        return vp.models.build(data.system, "sgf", **arguments)
+
+    with pytest.raises(InputError, match=sentence):
+        vp.training.find_generating_function(make, data, sizes={"degree": 8})
+    output = tmp_path / "model.safetensors"
+    arguments = [str(path), "--model", "sgf", "--degree", "8", "-o", str(output)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert f"Error: {refused.value}" in result.output.replace("\n", " ")
+    assert "Traceback" not in result.output
+    assert not output.exists()
+
+
+def test_states_that_are_not_finite():
+    states = torch.from_numpy(orbits(50, 2))
+    states[7, 1, 0] = math.nan
+    model = SymplecticGeneratingFunctionMap(dim=2, degree=4)
+    with pytest.raises(InputError, match="some states of the training pairs are not finite"):
+        fit_linear(model, states[:, 0], states[:, 1])
+
+
+def test_functions_that_are_not_finite_at_the_states(tmp_path):
+    model = SymplecticGeneratingFunctionMap(dim=2, degree=4, expressions=["log(z[0])"])
+    with pytest.raises(InputError, match="functions of the generating function are not finite"):
+        vp.train(model, dataset(orbits(), tmp_path / "a.h5"))
+
+
+def test_more_coefficients_than_a_solve_takes(tmp_path):
+    states = RNG(0).normal(size=(20, 6, 5))
+    data = dataset(states, tmp_path / "a.h5")
+    model = VolumePreservingGeneratingFunctionMap(dim=5, degree=10)
+    with pytest.raises(InputError, match="coefficients are too many for a solve; take a lower"):
+        vp.train(model, data)
+    path = str(tmp_path / "a.h5")
+    for degree in ("10", "40"):
+        arguments = [path, "--model", "vpgf", "--degree", degree, "-o", str(tmp_path / "m")]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 2
+        assert result.output.count("Error: ") == 1
+        assert "take a lower degree" in result.output
+
+
+def test_models_of_other_kinds(tmp_path):
+    data = dataset(orbits(), tmp_path / "a.h5")
+    model = vp.models.build(data.system, "spff", functions="polynomial", degree=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match="linear is for generating functions, sgf and vpgf"):
+            vp.train(model, data, optimizer="linear")
