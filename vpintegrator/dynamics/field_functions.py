@@ -19,6 +19,7 @@ from vpintegrator.dynamics.constants import Number, size
 from vpintegrator.dynamics.equations import Equations
 
 MOST_FUNCTIONS = 64
+LARGEST_HAMILTONIAN = 5_000  # formulas that one is made of, some 50,000 letters
 _LARGEST = 200  # formulas that one is made of, counted as often as they occur
 
 
@@ -70,12 +71,12 @@ def _is_of(argument: Value, angles: set[Symbol]) -> bool:
     return all(term in angles for term in terms)
 
 
-def is_short(value: Expression) -> bool:
+def is_short(value: Expression, most: int = _LARGEST) -> bool:
     """Whether a formula is not too long to be written, with what occurs twice written twice."""
     sizes: dict[int, int] = {}
     for node in below([value]):  # parts come before what is made of them
         sizes[node.number] = 1 + sum(sizes[part.number] for part in node.parts)
-    return sizes[value.number] <= _LARGEST
+    return sizes[value.number] <= most
 
 
 def written(value: Value, names: Mapping[Symbol, str]) -> str:

@@ -20,7 +20,12 @@ from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import plain_values, read_equations
 from vpintegrator.dynamics.evaluation import as_array, is_tensor, stack_numpy, stack_torch
 from vpintegrator.dynamics.expression import readable
-from vpintegrator.dynamics.field_functions import functions_in, is_short, written
+from vpintegrator.dynamics.field_functions import (
+    LARGEST_HAMILTONIAN,
+    functions_in,
+    is_short,
+    written,
+)
 from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
@@ -366,7 +371,9 @@ class System(RichDisplay, by="system"):
         Parameters have their values; of a family they are components.
         """
         e = self.equations
-        if not isinstance(e.hamiltonian, Expression) or not is_short(e.hamiltonian):
+        if not isinstance(e.hamiltonian, Expression) or not is_short(
+            e.hamiltonian, LARGEST_HAMILTONIAN
+        ):
             return ""
         return written(e.hamiltonian, {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)})
 

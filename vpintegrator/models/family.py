@@ -16,6 +16,7 @@ from vpintegrator.errors import InputError, nearest
 from vpintegrator.nn.couplings import AdditiveCoupling
 from vpintegrator.nn.folding import AtValues, at_rest
 from vpintegrator.nn.formulas import Formulas, with_values
+from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.potentials import NeuronPotential
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.reading import read_json
@@ -248,6 +249,8 @@ def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integr
         pairs = zip(texts, Formulas(texts, model.dim).depends, strict=True)
         left = [with_values(text, known) for text, of in pairs if not of.issubset(known)]
         arguments["expressions"] = left
+    if text := arguments.get("hamiltonian"):
+        arguments["hamiltonian"] = with_values(text, dict(enumerate(k.tolist(), dim)))
     rhos = model.reversing_symmetries.double()
     still = torch.eye(more, dtype=torch.float64)
     kept = [rho[:dim, :dim].tolist() for rho in rhos if torch.equal(rho[dim:, dim:], still)]
@@ -263,7 +266,9 @@ def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integr
 @torch.no_grad()
 def _take(plain: Integrator, core: torch.nn.Module) -> None:
     """Give a model the weights of layers that a family was reduced to."""
-    both = (map.psi if isinstance(map, Reversible) else map for map in (plain.core, core))
+    both = [map.psi if isinstance(map, Reversible) else map for map in (plain.core, core)]
+    if isinstance(both[0], ImplicitMap) and isinstance(both[1], ImplicitMap):
+        both[0].settle_like(both[1])
     for new, old in zip(*map(_parts, both), strict=True):
         if hasattr(new, "take"):  # it has the symmetries that are left
             new.take(old)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from vpintegrator.argument_values import whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import ReversibleArguments
 from vpintegrator.models.declaration import argument
@@ -40,6 +41,7 @@ class GeneratingArguments(ReversibleArguments):
         from vpintegrator.nn.formulas import as_expressions
 
         self._set("expressions", as_expressions(self.expressions))
+        whole("repeats", self.repeats)
         if self.repeats > 1 and self.clock:
             raise InputError("maps in a row know no explicit time: repeats must be 1")
         if self.window != 1:

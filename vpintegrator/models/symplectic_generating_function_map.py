@@ -12,7 +12,7 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.declaration import argument
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
 from vpintegrator.models.registry import BUILT_IN
-from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
+from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 
@@ -64,6 +64,8 @@ class SymplecticGeneratingFunctionMap(Integrator):
 
         def __post_init__(self) -> None:
             super().__post_init__()
+            if self.order not in ORDERS:
+                raise InputError(f"order must be one of 2, 4 and 6, not {self.order!r}")
             if not isinstance(self.hamiltonian, str):
                 raise InputError(f"hamiltonian must be a text, not {self.hamiltonian!r}")
             if self.size % 2:

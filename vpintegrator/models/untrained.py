@@ -170,7 +170,11 @@ def build(
     if "split" in known and _is_canonical(system, arguments.get("clock", False)):
         arguments.setdefault("split", "halves")  # positions and momenta
     if issubclass(architecture.Arguments, GeneratingArguments):
-        arguments = {"functions": "polynomial"} | _invariants(system) | arguments
+        arguments = (
+            {"functions": "polynomial"}
+            | _invariants(system, arguments.get("functions", ""))
+            | arguments
+        )
     if arguments.get("functions") == "system":
         arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
     if arguments.get("functions") == "hamiltonian":
@@ -365,16 +369,19 @@ def _reversible(
     return built
 
 
-def _invariants(system: System) -> dict[str, Any]:
-    """Arguments by which a generating function is one of the invariants of a single body.
+def _invariants(system: System, functions: str) -> dict[str, Any]:
+    """Arguments by which a generating function is one of the invariants of bodies.
 
     Under rotations about the origin these are the length of q, the part of p along q, and the
     length of p; angular momentum is conserved then.
     """
-    bodies = system.bodies
+    bodies, n = system.bodies, system.dim // 2
+    if bodies is not None and bodies.count > 1 and functions == "hamiltonian":
+        # exact terms have all of its symmetries; one further function that has them, too
+        momenta = " + ".join(f"z[{n + i}]**2" for i in range(n))
+        return {"expressions": [momenta], "cyclic": list(range(system.dim)), "degree": 1}
     if bodies is None or bodies.count != 1 or not bodies.rotations or bodies.translations:
         return {}
-    n = system.dim // 2
     lengths, product, momenta = (
         " + ".join(f"z[{i + a}]*z[{i + b}]" for i in range(n)) for a, b in ((0, 0), (0, n), (n, n))
     )

@@ -238,8 +238,15 @@ class ImplicitMap(nn.Module):
         finally:
             _COUNTS.reset(token)
         # states beside these may need one more
-        self.iterations = min(max(counts) + 1, MOST_ITERATIONS)
-        self.get_buffer("newton_iterations").fill_(self.iterations)
+        self._set_iterations(min(max(counts) + 1, MOST_ITERATIONS))
+
+    def settle_like(self, other: ImplicitMap) -> None:
+        """Make as many iterations in unrolled programs as another map."""
+        self._set_iterations(other.iterations)
+
+    def _set_iterations(self, count: int) -> None:
+        self.iterations = count
+        self.get_buffer("newton_iterations").fill_(count)
 
 
 def _iterations_of_file(layer: nn.Module, _: Any) -> None:

@@ -190,4 +190,5 @@ class SymplecticGeneratingFunction(ImplicitMap):
         exact = None if self.exact is None else self.exact.at(values)
         found = SymplecticGeneratingFunction(self.potential.at(values), exact, self.repeats)
         found.set_linear(self.get_buffer("linear"))
+        found.settle_like(self)
         return found

@@ -175,4 +175,5 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         functions = [G.at(values) for G in self._functions]
         found = VolumePreservingGeneratingFunction(functions, self.repeats)
         found.set_linear(self.get_buffer("linear"))
+        found.settle_like(self)
         return found

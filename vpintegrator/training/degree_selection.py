@@ -111,6 +111,7 @@ class _Selection:
         self.history = History("linear", seed, 0)
         self.fits: list[tuple[LinearFit, Integrator]] = []
         self.tried: list[str] = []
+        self.refusal: InputError | None = None
         self.far: bool | None = None  # whether a linear map is fitted first, once that is known
 
     def run(self, sizes: dict[str, Any], most: int) -> Found:
@@ -126,7 +127,7 @@ class _Selection:
                 raise
             ended = "interrupt"
         if not self.fits:
-            raise InputError("no degree gives a generating function for these data")
+            raise self.refusal or InputError("no degree gives a generating function for these data")
         fit, model = self._chosen()
         held_out, scale = self.data.held_out(model), self.data.error_scale
         error = relative_error(model, *held_out, scale=scale)
@@ -152,9 +153,10 @@ class _Selection:
         """Fit one degree; say why no further one is tried, if so."""
         try:
             model = self.make({"degree": degree})
-        except InputError:  # too many terms, or none that the symmetries allow
+        except InputError as error:  # too many terms, or none that the symmetries allow
             if required:
                 raise
+            self.refusal = self.refusal or error
             return "solved" if self.fits else ""
         if count(model) > most and self.fits:
             return "solved"

@@ -1,0 +1,163 @@
+"""Generating functions with exact terms of a Hamiltonian: accuracy, invariants, files, code."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from tests.nn.laws import assert_close, sample, symplecticity_defect
+from vpintegrator.cli.train import main as train_command
+from vpintegrator.errors import InputError
+from vpintegrator.training.linear import fit_linear, layer_pairs
+from vpintegrator.training.training_data import TrainingData
+
+
+@pytest.fixture(scope="module")
+def pendulum(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exact")
+    return vp.generate("pendulum", folder / "pendulum.h5", count=40, steps=20)
+
+
+@pytest.fixture(scope="module")
+def toda(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exact")
+    return vp.generate("toda", folder / "toda.h5", count=30, steps=20, parameters={"n": 3})
+
+
+def solved(dataset, **arguments):
+    model = vp.models.build(dataset.system, "sgf", functions="hamiltonian", **arguments)
+    data = TrainingData(dataset)
+    data.normalise(model)
+    pairs = layer_pairs(model, data, 300)
+    before, after = (states[:, -1] for states in pairs[: len(pairs)])
+    fit_linear(model, before, after)
+    return model, data
+
+
+@pytest.fixture(scope="module")
+def of_pendulum(pendulum):
+    return solved(pendulum, degree=2, repeats=2)[0]
+
+
+def test_errors_fall_as_the_sixth_power_of_the_maps_in_a_row(pendulum):
+    errors = []
+    for repeats in (1, 2, 4):
+        model, data = solved(pendulum, degree=1, repeats=repeats)
+        errors.append(data.test_error(model))
+    rates = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert errors[0] < 1e-7
+    assert np.all(rates > 5) and np.all(rates < 7)
+
+
+@pytest.mark.parametrize(("order", "rate"), [(2, 2), (4, 4)])
+def test_errors_of_lower_orders(pendulum, order, rate):
+    errors = []
+    for repeats in (1, 2):
+        model, data = solved(pendulum, degree=1, order=order, repeats=repeats)
+        errors.append(data.test_error(model))
+    assert abs(np.log2(errors[0] / errors[1]) - rate) < 0.5
+
+
+def test_coefficients_of_small_steps_are_those_of_the_series():
+    """S = h H - h^3/24 H''(f, f) + ... for Poincare's form of the exact flow."""
+    step = 0.05
+    system = vp.load_system("pendulum")
+    initial = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    after = vp.solve(system, initial, [0.0, step], rtol=1e-13, atol=1e-13)[:, 1]
+    model = vp.models.build(system, "sgf", functions="hamiltonian", degree=1, order=4)
+    model.set_normalisation(torch.zeros(2), torch.ones(2))
+    model.adapt(torch.from_numpy(initial))
+    fit_linear(model, torch.from_numpy(initial), torch.from_numpy(after))
+    exact = model.core.exact
+    # normalised states may have another size of the form
+    size = float(model.scale[0] * model.scale[1])
+    found = (exact.coefficients / exact.term_scale).detach() * size
+    assert abs(found[0].item() / step - 1) < 1e-6
+    assert abs(found[1].item() / step**3 * 24) == pytest.approx(1, rel=1e-2)
+
+
+def test_structure_at_any_coefficients(of_pendulum):
+    model = copy.deepcopy(of_pendulum)
+    with torch.no_grad():
+        model.core.exact.coefficients.add_(0.01 * sample(5))
+    assert symplecticity_defect(model, sample(1, 2)) < 1e-13
+    z = sample(20, 1, 2)
+    assert_close(model.inverse(model(z)), z, 1e-13)
+    rho = model.reversing_symmetries[0]
+    assert_close(model(model(z) @ rho.mT) @ rho.mT, z, 1e-13)
+
+
+def test_momenta_of_bodies_are_conserved(toda):
+    model, _ = solved(toda, degree=1)
+    assert model.core.potential.coefficients.numel() == 1
+    states = torch.from_numpy(toda.states("test")[:, 0])
+    with torch.no_grad():
+        z = states[:, None]
+        for _ in range(20):
+            z = model(z)
+    n = toda.dim // 2
+    moved = z[:, 0, n:].sum(1) - states[:, n:].sum(1)
+    assert float(moved.abs().max()) < 1e-13
+
+
+def test_files_and_machine_code(of_pendulum, pendulum, tmp_path):
+    path = tmp_path / "model.safetensors"
+    vp.save(of_pendulum, path)
+    again = vp.load(path)
+    z = torch.from_numpy(pendulum.states("test")[:, :1])
+    assert_close(again(z), of_pendulum(z), 0)
+    assert again.arguments["hamiltonian"] and again.arguments["repeats"] == 2
+    machine = vp.compiled.compile_model(again)
+    states, _ = machine.advance(z.numpy(), 3)
+    expected = of_pendulum(of_pendulum(of_pendulum(z)))
+    assert_close(torch.from_numpy(states)[:, 2:], expected, 1e-13)
+
+
+def test_plain_models_keep_the_files_they_had():
+    model = vp.models.build(vp.load_system("pendulum"), "sgf", degree=2)
+    assert not {"hamiltonian", "order", "repeats"} & model.arguments.keys()
+
+
+def test_a_family_and_its_members(tmp_path):
+    vary = {"step": (0.05, 0.2)}
+    dataset = vp.generate("pendulum", tmp_path / "family.h5", count=60, steps=10, vary=vary)
+    data = vp.data.ExtendedDataset(dataset)
+    model, training = solved(data, degree=2)
+    assert training.test_error(model) < 1e-7
+    training.describe(model)
+    plain = model.at(step=0.1)
+    z = sample(5, 1, 2)
+    assert_close(plain(z), model(model.extended(z, step=0.1))[..., :2], 1e-12)
+    still = model.extended(z, step=0.0)
+    assert torch.equal(model(still), still)
+
+
+def test_explicit_time(tmp_path):
+    dataset = vp.generate("forced-pendulum", tmp_path / "forced.h5", count=60, steps=20)
+    model, data = solved(dataset, degree=2)
+    assert model.core.exact.clock
+    assert data.test_error(model) < 1e-5
+    with pytest.raises(InputError, match="repeats must be 1"):
+        solved(dataset, degree=2, repeats=2)
+
+
+@pytest.mark.parametrize(
+    ("system", "options", "message"),
+    [
+        ("rigid-body", ["--model", "vpgf"], "vpgf has no such terms"),
+        ("pendulum", ["--model", "spff"], "spff has no such terms"),
+        ("pendulum", ["--model", "sgf", "--option", "order=3"], "one of 2, 4 and 6"),
+        ("pendulum", ["--model", "sgf", "--option", "repeats=0"], "repeats"),
+    ],
+)
+def test_mistakes_of_the_command(tmp_path, system, options, message):
+    path = tmp_path / "data.h5"
+    vp.generate(system, path, count=5, steps=5)
+    arguments = [str(path), "-o", str(tmp_path / "m.safetensors"), "--functions", "hamiltonian"]
+    result = CliRunner().invoke(train_command, [*arguments, *options])
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.split())
+    assert not (tmp_path / "m.safetensors").exists()
