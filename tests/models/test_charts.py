@@ -131,6 +131,14 @@ def test_what_is_chosen():
         vp.models.build(load_system("rigid-body"), chart=True)
 
 
+def test_generating_functions_take_a_chart_with_an_angle():
+    """They are polynomials by default, and periodic in the angle."""
+    model = vp.models.build(load_system("tokamak"), "vpgf", degree=3)
+    assert model.chart is not None
+    assert [k for k, _ in model.arguments["periodic"]] == [2]
+    assert vp.models.build(load_system("tokamak"), "vpgf", degree=3, chart=False).chart is None
+
+
 def test_training_compares_states_as_they_are(tmp_path):
     dataset = vp.generate("lotka-volterra-2d", tmp_path / "lv.h5", count=30, steps=20)
     model = vp.models.build(dataset.system, functions="system", degree=4)

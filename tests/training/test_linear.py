@@ -213,7 +213,7 @@ def test_angles_of_a_chart_do_not_jump_between_a_state_and_its_image(tmp_path):
     dataset = vp.generate("tokamak", tmp_path / "a.h5", count=100, steps=20)
 
     def make(arguments):
-        return vp.models.build(dataset.system, "vpgf", functions="polynomial", **arguments)
+        return vp.models.build(dataset.system, "vpgf", **arguments)
 
     found = vp.training.find_generating_function(make, dataset, sizes={"degree": 6})
     assert found.model.chart is not None

@@ -170,15 +170,9 @@ def build(
     if "split" in known and _is_canonical(system, arguments.get("clock", False)):
         arguments.setdefault("split", "halves")  # positions and momenta
     if issubclass(architecture.Arguments, GeneratingArguments):
-        arguments = (
-            {"functions": "polynomial"}
-            | _invariants(system, arguments.get("functions", ""))
-            | arguments
-        )
-    if arguments.get("functions") == "system":
-        arguments |= {"functions": "polynomial", "expressions": _functions(system, architecture)}
-    if arguments.get("functions") == "hamiltonian":
-        arguments |= {"functions": "polynomial", "hamiltonian": _hamiltonian(system, architecture)}
+        asked = arguments.get("functions", "polynomial")
+        arguments = _invariants(system, asked) | arguments | {"functions": asked}
+    arguments |= _further_functions(system, architecture, arguments.get("functions"))
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
     # in a chart, or beside the time since the start of a return map
@@ -260,10 +254,12 @@ def _chart(
         return None
     architecture = None if model == "auto" else ARCHITECTURES.find(model)
     symplectic = architecture and issubclass(architecture.Arguments, SymplecticArguments)
+    solved = architecture and issubclass(architecture.Arguments, GeneratingArguments)
+    functions = arguments.get("functions", "polynomial" if solved else "neurons")
     if chart is None:
         reason = f"the file of {system.name} declares none"
     elif chart.jumps and (
-        arguments.get("functions", "neurons") == "neurons"
+        functions == "neurons"
         or arguments.get("window") not in (None, 1)
         or model not in ("auto", *_OF_ONE_STEP)
     ):
@@ -392,6 +388,17 @@ def _invariants(system: System, functions: str) -> dict[str, Any]:
         "expressions": [f"log({lengths})", along, momenta],
         "cyclic": list(range(system.dim)),
     }
+
+
+def _further_functions(
+    system: System, architecture: type[Integrator], functions: Any
+) -> dict[str, Any]:
+    """Arguments that say which functions of a system stand beside polynomials."""
+    if functions == "system":
+        return {"functions": "polynomial", "expressions": _functions(system, architecture)}
+    if functions == "hamiltonian":
+        return {"functions": "polynomial", "hamiltonian": _hamiltonian(system, architecture)}
+    return {}
 
 
 def _functions(system: System, architecture: type[Integrator]) -> list[str]:
