@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vpintegrator.training import Budget, Found, History
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
+_SOLVED_FIRST = "a generating function is solved for first; beside it "
 _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
@@ -111,7 +112,8 @@ class Candidate:
                 f"{self.architecture.name}: the degree is searched for; --degree fixes it"
             )
         elif self.network is None:
-            console().print(f"{self.architecture.name}: {_SEARCHING}", soft_wrap=True)
+            first = _SOLVED_FIRST if self.solved is not None else ""
+            console().print(f"{first}{self.architecture.name}: {_SEARCHING}", soft_wrap=True)
         else:
             training_report.announce(self.network, data)
 
@@ -157,13 +159,20 @@ class Candidate:
             training_report.announce(network, data)
             if found.ended != "interrupt":
                 history = train(network, data, **training, **files, progress=show or False)
-                if found.rival is not None and found.rival.error < history.best_validation_error:
-                    return self._take_rival(found, history, data, files)
+                if _is_better(found.rival, history.best_validation_error):
+                    error = history.best_validation_error
+                    history = self._take_rival(found, error, data, files)
+                    if self.written != files["output"]:  # which holds the couplings
+                        files["output"].unlink(missing_ok=True)
+                    return history
                 if math.isfinite(history.best_validation_error):
                     return history
         except KeyboardInterrupt:
             if network.metadata["training"] != searched:  # it came when the model was written
                 raise
+        if _is_better(found.rival, found.error):
+            history = self._take_rival(found, found.error, data, files)
+            return replace(history, stopped_by="interrupt")
         if math.isfinite(found.error):
             save_somewhere(network, files["output"], files["overwrite"])
         if found.history.warning:
@@ -171,14 +180,14 @@ class Candidate:
         return replace(found.history, stopped_by="interrupt")
 
     def _take_rival(
-        self, found: Found, history: History, data: Dataset, files: dict[str, Any]
+        self, found: Found, error: float, data: Dataset, files: dict[str, Any]
     ) -> History:
         """Write the generating function, which errs less than the couplings that were trained."""
         rival = found.rival
         assert rival is not None
         console().print(
             f"  the generating function is taken: it errs by {rival.error:.1e}, the couplings by "
-            f"{history.best_validation_error:.1e}",
+            f"{error:.1e}",
             soft_wrap=True,
         )
         found.model = rival.model
@@ -222,6 +231,10 @@ class Candidate:
             found = find_functions(made, data, budget, **given)
         found.model.metadata["search"] = json.dumps(found.tried)
         return found
+
+
+def _is_better(rival: Found | None, error: float) -> bool:
+    return rival is not None and rival.error < error
 
 
 def chosen_functions(

@@ -11,7 +11,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training.degree_selection import find_generating_function
-from vpintegrator.training.history import Budget, NothingLearned
+from vpintegrator.training.history import Budget
 from vpintegrator.training.search import Found, find_functions
 from vpintegrator.training.training_data import TrainingData
 
@@ -79,8 +79,9 @@ def find_model(
     Returns
     -------
     Found
-        ``complete`` where nothing is left to train. Else couplings to be trained on, whose
-        ``rival`` is the generating function: the better of the two is to be kept in the end.
+        ``complete`` where nothing is left to train, also after an interrupt. Else couplings to be
+        trained on, whose ``rival`` is the generating function: the better of the two is to be kept
+        in the end.
 
     Raises
     ------
@@ -107,30 +108,29 @@ def find_model(
     if closed.ended:
         return closed
     closed.seconds = time.perf_counter() - start
-    left = closed.left(budget)
-    if closed.error > GOOD:
+    left = replace(closed.left(budget), epochs=budget.epochs)  # its own are degrees
+    good = closed.error <= GOOD
+    if good:
+        left = Budget(epochs=min(EPOCHS, left.epochs or EPOCHS), target=left.target)
+    else:
         tell(
             "couplings are trained for the rest of the budget: the generating function errs by "
             f"{closed.error:.1e}"
         )
-        try:
-            return replace(
-                find_functions(trained, dataset, left, sizes=sizes, tell=tell, **options),
-                rival=closed,
-            )
-        except NothingLearned:
-            return closed
-    few = Budget(epochs=min(EPOCHS, left.epochs or EPOCHS), target=left.target)
     try:
-        couplings = find_functions(trained, dataset, few, sizes=sizes, tell=tell, **options)
+        couplings = find_functions(trained, dataset, left, sizes=sizes, tell=tell, **options)
+    except KeyboardInterrupt:
+        return _interrupted(closed)
     except InputError as error:
         tell(f"the generating function is taken: {error}")
         return closed
+    if not good and couplings.ended != "interrupt":
+        return replace(couplings, rival=closed)
     chosen, reason = _chosen(closed, couplings)
     tell(reason)
-    return replace(
-        chosen, tried=[*closed.tried, *couplings.tried, reason], complete=True, rival=None
-    )
+    tried = [*closed.tried, *couplings.tried, reason]
+    chosen = replace(chosen, tried=tried, complete=True, rival=None)
+    return _interrupted(chosen) if couplings.ended == "interrupt" else chosen
 
 
 def _solved(
@@ -172,9 +172,19 @@ def _solved(
         except InputError:  # nothing of that kind is known
             continue
         tell(attempt.words)
-        found = solved(attempt.functions, attempt.sizes)
-        best = found if found.error < best.error else best
-    return best
+        try:
+            found = solved(attempt.functions, attempt.sizes)
+        except InputError as error:
+            tell(f"none: {error}")
+            continue
+        except KeyboardInterrupt:
+            return _interrupted(best)
+        best = replace(found if found.error < best.error else best, ended=found.ended)
+    return _interrupted(best) if best.ended == "interrupt" else best
+
+
+def _interrupted(found: Found) -> Found:
+    return replace(found, history=replace(found.history, stopped_by="interrupt"), ended="interrupt")
 
 
 def _with(make: Make, more: dict[str, Any]) -> Make:

@@ -1,0 +1,244 @@
+"""The default of vp-train: a generating function, or couplings, and what an interrupt leaves."""
+
+import pytest
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from vpintegrator.cli.train import main
+from vpintegrator.errors import InputError
+from vpintegrator.training import Budget, automatic, find_generating_function, find_model
+from vpintegrator.training.history import History, NothingLearned
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Call vp-train in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return lambda *arguments: CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def pendulum(tmp_path_factory):
+    path = tmp_path_factory.mktemp("automatic") / "pendulum.h5"
+    return vp.generate("pendulum", path, count=40, steps=10)
+
+
+class Maker:
+    """Makes untrained models of a system, and remembers what was asked for."""
+
+    def __init__(self, dataset, name, most=99, **fixed):
+        self.dataset, self.name, self.most, self.fixed, self.asked = dataset, name, most, fixed, []
+
+    def __call__(self, arguments):
+        self.asked.append(arguments)
+        if arguments.get("degree", 0) > self.most or (self.most < 9 and "functions" in arguments):
+            raise InputError("too many terms")
+        return vp.models.build(self.dataset.system, self.name, **(self.fixed | arguments))
+
+
+def solved(dataset, most=99):
+    return Maker(dataset, "sgf", most)
+
+
+def couplings(dataset, error, ended="", exception=None):
+    """A stand-in for the search, which ends with couplings of an error."""
+
+    def find_functions(make, data, budget, *, sizes=None, tell=None, **options):
+        find_functions.budget, find_functions.sizes = budget, sizes
+        if exception is not None:
+            raise exception
+        model = vp.models.build(dataset.system, "spff", functions="polynomial", degree=3, depth=1)
+        stopped_by = "interrupt" if ended == "interrupt" else "epochs"
+        history = History("levenberg-marquardt", 0, 0)
+        history.best_validation_error, history.stopped_by = error, stopped_by
+        model.metadata["training"] = "{}"
+        return vp.training.Found(model, error, history, ["couplings"], 0.1, 10, ended)
+
+    return find_functions
+
+
+@pytest.fixture
+def search(monkeypatch, pendulum):
+    """Find a model with a stand-in for the search: the result, what was told, the stand-in."""
+
+    def run(error=1.0, most=99, budget=None, **options):
+        stand_in, lines = couplings(pendulum, error, **options), []
+        monkeypatch.setattr(automatic, "find_functions", stand_in)
+        found = find_model(
+            solved(pendulum, most),
+            Maker(pendulum, "spff"),
+            pendulum,
+            budget or Budget(seconds=60),
+            sizes={"depth": 2},
+            tell=lines.append,
+        )
+        return found, lines, stand_in
+
+    return run
+
+
+def test_the_generating_function_is_taken_where_couplings_are_worse(search):
+    found, lines, stand_in = search(error=1e-9)
+    assert found.model.name == "sgf" and found.complete and found.rival is None
+    assert found.error < 1e-12
+    assert stand_in.budget.seconds is None and stand_in.budget.epochs == automatic.EPOCHS
+    assert stand_in.sizes == {"depth": 2}
+    assert lines[-1].startswith("the generating function is taken: couplings err by 1.0e-09 beside")
+    assert found.tried[-2:] == ["couplings", lines[-1]]
+    assert found.tried[0].startswith("degree 2: ")
+
+
+def test_a_budget_of_fewer_epochs_is_kept(search):
+    _, _, stand_in = search(error=1e-9, budget=Budget(epochs=7))
+    assert stand_in.budget.epochs == 7
+
+
+def test_couplings_are_taken_where_their_error_is_that_of_rounding(search):
+    found, lines, _ = search(error=9e-13)
+    assert found.model.name == "spff" and found.complete
+    assert lines[-1].startswith("couplings are taken, whose step is explicit: they err by 9.0e-13")
+
+
+@pytest.mark.parametrize(("times", "name"), [(9.9, "spff"), (10.1, "sgf")])
+def test_couplings_are_taken_as_cheaper_within_a_factor_of_ten(search, pendulum, times, name):
+    error = find_generating_function(solved(pendulum, 6), pendulum).error
+    assert 1e-12 < error < 1e-8
+    found, lines, _ = search(error=times * error, most=6)
+    assert found.model.name == name
+    assert ("explicit and costs less" in lines[-1]) == (name == "spff")
+
+
+def test_no_generating_function(search):
+    found, lines, stand_in = search(most=1)
+    assert found.model.name == "spff" and not found.complete
+    assert stand_in.budget.seconds == 60
+    assert lines == ["no generating function: too many terms"]
+
+
+def test_no_couplings(search):
+    found, lines, _ = search(exception=InputError("no couplings of this kind"))
+    assert found.model.name == "sgf" and found.complete
+    assert lines[-1] == "the generating function is taken: no couplings of this kind"
+
+
+def test_couplings_get_the_rest_of_the_budget_where_neither_is_good(search):
+    found, lines, stand_in = search(error=1e-5, most=2)
+    assert found.model.name == "spff" and not found.complete
+    assert found.rival.model.name == "sgf" and found.rival.error > automatic.GOOD
+    assert 50 < stand_in.budget.seconds < 60 and stand_in.budget.epochs is None
+    assert lines[-1].startswith("couplings are trained for the rest of the budget")
+
+
+def test_couplings_that_learn_nothing(search):
+    nothing = NothingLearned("spff", History("levenberg-marquardt", 0, 0))
+    found, _, _ = search(most=2, exception=nothing)
+    assert found.model.name == "sgf" and found.complete and found.error > automatic.GOOD
+
+
+def test_a_target_that_is_reached_ends_it(search):
+    found, lines, stand_in = search(budget=Budget(seconds=60, target=1e-3))
+    assert found.model.name == "sgf" and found.ended == "target" and found.error < 1e-2
+    assert not hasattr(stand_in, "budget")
+    assert len(lines) == len(found.tried)
+
+
+# interrupts
+
+
+@pytest.mark.parametrize("most", [99, 2])
+def test_an_interrupt_before_couplings_are_trained_keeps_the_generating_function(search, most):
+    found, _, _ = search(most=most, exception=KeyboardInterrupt())
+    assert found.model.name == "sgf" and found.complete
+    assert found.ended == found.history.stopped_by == "interrupt"
+
+
+@pytest.mark.parametrize(("error", "name"), [(0.5, "sgf"), (1e-7, "spff")])
+def test_an_interrupt_among_couplings_keeps_the_better_model(search, error, name):
+    found, _, _ = search(error=error, most=2, ended="interrupt")
+    assert found.model.name == name and found.complete and found.rival is None
+    assert found.ended == found.history.stopped_by == "interrupt"
+
+
+def test_an_interrupt_between_degrees_keeps_the_best_of_them(pendulum):
+    def tell(line):
+        if line.startswith("degree 6"):
+            raise KeyboardInterrupt
+
+    found = find_model(
+        solved(pendulum), Maker(pendulum, "spff"), pendulum, Budget(seconds=60), tell=tell
+    )
+    assert found.model.name == "sgf" and found.ended == "interrupt"
+    assert found.model.arguments["degree"] in (4, 6)
+
+
+def test_an_interrupt_among_further_functions_keeps_the_first_polynomials(search, monkeypatch):
+    """And a mistake among these leaves the polynomials as they are."""
+    for exception in (KeyboardInterrupt(), InputError("not finite")):
+        calls = []
+
+        def find(make, *arguments, exception=exception, calls=calls, **options):
+            calls.append(make)
+            if len(calls) > 1:
+                raise exception
+            return find_generating_function(make, *arguments, **options)
+
+        attempt = automatic._Attempt("further:", {}, None, 0.0)
+        monkeypatch.setattr(automatic, "_ATTEMPTS", [attempt, attempt])
+        monkeypatch.setattr(automatic, "find_generating_function", find)
+        found, lines, _ = search(error=1e-3)
+        assert found.model.name == "sgf" and found.error < 1e-12
+        interrupted = isinstance(exception, KeyboardInterrupt)
+        assert (found.ended == "interrupt") == interrupted
+        assert len(calls) == (2 if interrupted else 3)
+        assert ("none: not finite" in lines) == (not interrupted)
+
+
+# the command
+
+
+def test_the_file_is_named_after_the_model_that_is_taken(run, tmp_path, pendulum, monkeypatch):
+    monkeypatch.setattr(automatic, "find_functions", couplings(pendulum, 1e-9))
+    result = run(pendulum.path)
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["pendulum-sgf.safetensors"]
+    assert vp.load(tmp_path / "pendulum-sgf.safetensors").name == "sgf"
+    first = "a generating function is solved for first; beside it spff: functions, degree and depth"
+    assert first in result.output
+    assert "the generating function is taken: couplings err by 1.0e-09" in result.output
+    again = run(pendulum.path)
+    assert again.exit_code == 2
+    assert "pendulum-sgf.safetensors" in again.output
+
+
+@pytest.mark.parametrize(("error", "name"), [(0.5, "sgf"), (1e-20, "spff")])
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_the_better_of_two_models_is_written_alone(
+    run, tmp_path, pendulum, monkeypatch, error, name, interrupted
+):
+    """Couplings, which are written while they are trained, do not stay beside what is taken."""
+
+    def train(model, data, *, output, overwrite, **options):
+        if interrupted:
+            raise KeyboardInterrupt
+        vp.save(model, output)
+        history = History("levenberg-marquardt", 0, 0)
+        history.best_validation_error, history.stopped_by = error, "seconds"
+        history.add(0.1, error, error)
+        return history
+
+    monkeypatch.setattr(automatic, "find_functions", couplings(pendulum, error))
+    monkeypatch.setattr(automatic, "GOOD", 0.0)
+    monkeypatch.setattr(vp.training, "train", train)
+    result = run(pendulum.path)
+    assert result.exit_code == 0, result.output
+    assert ("the generating function is taken: it errs by" in result.output) == (name == "sgf")
+    assert [path.name for path in tmp_path.iterdir()] == [f"pendulum-{name}.safetensors"]
+
+
+def test_a_name_of_ones_own(run, tmp_path, pendulum, monkeypatch):
+    monkeypatch.setattr(automatic, "find_functions", couplings(pendulum, 1e-9))
+    result = run(pendulum.path, "-o", "own.safetensors")
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["own.safetensors"]
+    assert vp.load(tmp_path / "own.safetensors").name == "sgf"
