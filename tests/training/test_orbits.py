@@ -68,3 +68,15 @@ def test_what_cannot_be_fitted_is_said(noisy):
         vp.training.fit_orbits(vp.models.build(noisy.system), noisy, 500)
     with pytest.raises(InputError, match="one-step"):
         vp.training.fit_orbits(vp.models.build(noisy.system, window=3), noisy, 5)
+
+
+def test_beyond_the_first_iteration_a_budget_holds_within_one(tmp_path):
+    """Seconds are checked chunk by chunk: with none left one iteration of the first stage is made."""
+    noisy = vp.generate(
+        "pendulum", tmp_path / "noisy.h5", count=20, steps=20, observation={"noise": 0.01}
+    )
+    model = vp.models.VolumePreservingFeedForward(dim=2, functions="polynomial", degree=3)
+    vp.train(model, noisy, epochs=5)
+    fit = vp.training.fit_orbits(model, noisy, length=8, seconds=0.0)
+    assert len(fit.training) == len(fit.validation) == 1
+    assert fit.length == 2

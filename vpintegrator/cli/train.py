@@ -491,7 +491,7 @@ def _fit_orbits(
     save(network, path, overwrite=True)
     train, validation = (errors[fit.best - 1] for errors in (fit.training, fit.validation))
     console().print(
-        f"  fitted to {fit.stretches[0]:,} stretches of {length} steps: observations lie "
+        f"  fitted to {fit.stretches[0]:,} stretches of {fit.length} steps: observations lie "
         f"{train:.2g} standard deviations off, {validation:.2g} in the validation group",
         soft_wrap=True,
     )

@@ -25,6 +25,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.reading import read_json
+from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.history import History
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.residuals import ParameterVector, relative_error
@@ -40,7 +41,7 @@ _LARGEST = 1 << 27  # numbers of derivatives that are computed at a time
 
 @dataclass(frozen=True)
 class OrbitFit:
-    """How a map fits stretches of orbits, of the full length.
+    """How a map fits stretches of orbits, of the full length unless time was up before.
 
     Attributes
     ----------
@@ -52,6 +53,8 @@ class OrbitFit:
         The iteration whose weights were kept, by the validation.
     stretches
         How many were fitted, in training and validation.
+    length
+        Steps of each.
     validation_error, test_error
         Of the fitted model, one step ahead, as in :class:`vpintegrator.training.History`.
     """
@@ -60,6 +63,7 @@ class OrbitFit:
     validation: list[float]
     best: int
     stretches: tuple[int, int]
+    length: int
     validation_error: float = math.nan
     test_error: float = math.nan
 
@@ -118,7 +122,10 @@ def fit_orbits(
     # a map that is fitted to short stretches follows longer ones
     parts = sorted({max(length // 4, 1), max(length // 2, 1), length}, reverse=True)
     stretches = [_Stretches(model, data, "train", part) for part in parts]
+    late = False
     for part, own in list(zip(parts, stretches, strict=True))[::-1]:
+        if late:
+            break
         held_out = _Stretches(model, data, "validation", part, own.unit)
         theta = kept = parameters.read().double()
         settled = _SETTLED if part == length else _NEARLY_SETTLED
@@ -126,19 +133,27 @@ def fit_orbits(
         training, validation = list[float](), list[float]()
         for epoch in range(1, epochs + 1):
             before = cost
-            theta, cost, damping = own.step(theta, cost, damping)
+            try:
+                # the first iteration of all is done in any case
+                with until(math.inf if fit is None and epoch == 1 else end, anew=True):
+                    theta, cost, damping = own.step(theta, cost, damping)
+                    validation.append(held_out.distance(held_out.settled(theta)))
+            except TimeIsUp:
+                late = True
+                break
             training.append(own.distance(cost))
-            validation.append(held_out.distance(held_out.settled(theta)))
             if validation[-1] < best:
                 best, kept, chosen = validation[-1], theta, epoch
             if progress:
                 progress(epoch, validation[-1])
             if not before - cost > settled * before or time.perf_counter() > end:
                 break
+        if not training:
+            break
         parameters.write(kept.to(model.scale))
-        fit = OrbitFit(training, validation, chosen, (own.count, held_out.count))
+        fit = OrbitFit(training, validation, chosen, (own.count, held_out.count), part)
     assert fit is not None
-    model.metadata["orbits"] = f"fitted to {fit.stretches[0]} stretches of {length} steps"
+    model.metadata["orbits"] = f"fitted to {fit.stretches[0]} stretches of {fit.length} steps"
     return _judged(model, data, fit)
 
 
@@ -226,6 +241,7 @@ class _Stretches:
         self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor
     ) -> torch.Tensor:
         """Of one stretch, flattened: all its states, the first among them, less those seen."""
+        check_time()  # many stretches are taken one chunk after the other
         weights, z, found = self.parameters.named(theta), first, [first]
         for extended in seen[:-1]:
             window = torch.cat([z, extended[self.moving :]]).unsqueeze(0)
