@@ -128,6 +128,36 @@ def test_options_have_the_types_of_the_architecture(run, body, option, argument,
     assert (stored, type(stored)) == (value, type(value))
 
 
+@pytest.mark.parametrize("name", ["transformer", "resnet"])
+def test_networks_without_structure_are_as_wide_as_the_budget_allows(run, body, name):
+    """A transformer of three components had 102 parameters, whatever the time."""
+
+    def trained(*options):
+        options = ["--model", name, *options, "-o", "a.safetensors", "--compiled", "no"]
+        result = run(main, body, *options)
+        assert result.exit_code == 0, result.output
+        return load("a.safetensors").arguments["width"], result.output
+
+    one, two = ("--epochs", "1", "--overwrite"), ("--epochs", "2", "--overwrite")
+    short, output = trained("--seconds", "5", *one)
+    assert f"width {short} was chosen: 5 s suffice" in " ".join(output.split())
+    long, output = trained("--seconds", "500", *one)
+    assert short < long
+    chosen, _ = trained(*one)
+    assert short < chosen < long
+    assert trained("--width", "6", *two)[0] == 6
+
+
+def test_a_width_that_was_chosen_is_kept_when_training_goes_on(run, body, monkeypatch):
+    arguments = [main, body, "--model", "resnet", "--optimizer", "adam", "-o", "a.safetensors"]
+    interrupted_at(monkeypatch, 3)
+    run(*arguments, "--seconds", "900")
+    width = load("a.safetensors").arguments["width"]
+    result = run(*arguments, "--epochs", "4", "--resume")
+    assert result.exit_code == 0, result.output
+    assert load("a.safetensors").arguments["width"] == width
+
+
 def test_blocks_of_a_split_are_an_option(run, body):
     options = ["--model", "vpff", "--option", "split=0,1|2", "--epochs", "1", "-o", "a.safetensors"]
     result = run(main, body, *options)

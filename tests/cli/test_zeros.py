@@ -101,9 +101,9 @@ def test_training(run, tmp_path, data, options, message):
     ("options", "message"),
     [
         (["--step", "0"], "step = 0.0 must be a positive number"),
-        (["--time", "0"], "time = 0.0 must be at least one step"),
-        (["--threshold", "0"], "threshold = 0.0 must be a positive number"),
-        (["--reference-time", "-1"], "reference_time = -1.0 must be a time, 0 or more"),
+        (["--time", "0"], "time = 0.0 must be positive"),
+        (["--threshold", "0"], "threshold = 0.0 must be positive"),
+        (["--reference-time", "-1"], "reference_time = -1.0 must be 0 or more"),
         (["--initial", ""], "expected numbers as in"),
     ],
 )

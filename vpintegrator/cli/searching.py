@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,8 @@ class Candidate:
         The untrained generating function of a degree, where it may be taken instead.
     written
         Where the model has been written, if that is another place than it was to go to.
+    reasons
+        A sentence for each argument that was chosen by the budget.
     """
 
     architecture: type[Integrator]
@@ -65,6 +67,7 @@ class Candidate:
     normalise: bool = True
     solved: Make | None = None
     written: Path | None = None
+    reasons: list[str] = field(default_factory=list)
 
     def path(self, data: Dataset) -> Path:
         """Where the model goes if no other place is given."""
@@ -97,13 +100,33 @@ class Candidate:
             self.arguments, searching = chosen_functions(
                 self.architecture, self.arguments, training, self.dtype, checkpoint, self.make
             )
+            if _has_free_width(self.architecture, self.arguments):
+                self._choose_width(training, checkpoint)
             if self.architecture.linear_in_parameters:
                 searching = "degree" not in self.arguments and checkpoint is None
             if training["epochs"] is not None or checkpoint is not None or not searching:
                 self.solved = None
             self.network = None if searching else self.make(self.arguments)
+            if self.network is not None:
+                self.network.choices += self.reasons
             if self.network is not None and checkpoint is not None:
                 _rest_as_before(self.network, checkpoint)
+
+    def _choose_width(self, training: dict[str, Any], checkpoint: Path | None) -> None:
+        """As wide a network as the budget has time for, or that of the checkpoint."""
+        from vpintegrator.training.history import DEFAULT_SECONDS
+        from vpintegrator.training.sizes import widest
+
+        assert self.make is not None
+        make, given = self.make, self.arguments
+        if checkpoint is not None:
+            self.arguments = _stored(checkpoint, ("width",)) | given
+            return
+        seconds = _budget(training).seconds or DEFAULT_SECONDS
+        width = widest(lambda more: make(given | more), make(given).dim, seconds)
+        if width is not None:
+            self.arguments = given | {"width": width}
+            self.reasons = [f"width {width} was chosen: {seconds:g} s suffice for its parameters"]
 
     def announce(self, data: Dataset) -> None:
         """Say what is trained."""
@@ -320,15 +343,24 @@ def _shown_from(used: float, show: Show | None) -> Show | None:
     return shown
 
 
+def _has_free_width(architecture: type[Integrator], arguments: dict[str, Any]) -> bool:
+    """Whether a network without structure is left to be sized."""
+    declared = architecture.Arguments.declared().keys()
+    return "width" in declared - arguments.keys() and "functions" not in declared
+
+
 def _stored_sizes(checkpoint: Path) -> dict[str, Any]:
     """Functions, degree and depth of the training that a checkpoint is of."""
+    return _stored(checkpoint, _SIZES)
+
+
+def _stored(checkpoint: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Arguments of the model that a checkpoint is of, by their names."""
     from vpintegrator.training.stored_checkpoint import stored_identity
 
-    stored = stored_identity(checkpoint).get("arguments")
-    if not stored:
-        return {}
+    stored = stored_identity(checkpoint).get("arguments") or {}
     system = {"functions": "system"} if stored.get("expressions") else {}
-    return {name: stored[name] for name in _SIZES if name in stored} | system
+    return {name: stored[name] for name in names if name in stored} | system
 
 
 def _rest_as_before(network: Integrator, checkpoint: Path) -> None:

@@ -165,7 +165,11 @@ class StackArguments(IntegratorArguments):
     """Of models that are a stack of layers."""
 
     depth: int = argument(2, "Number of units.", least=1, flag="Blocks.")
-    width: int | None = argument(16, "Hidden units.", flag="Hidden units.")
+    width: int | None = argument(
+        16,
+        "Hidden units.",
+        flag="Hidden units.  [default: of resnet and transformer as many as there is time for]",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

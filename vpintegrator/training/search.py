@@ -35,6 +35,7 @@ from vpintegrator.training.sizes import (
     DEPTHS,
     MOST,
     Make,
+    affordable,
     count,
     describe,
     larger_ones,
@@ -64,8 +65,7 @@ _BETTER = 0.9  # times the smallest error so far: what a model must reach to be 
 _GAIN = 1.5  # that a larger model must bring for a yet larger one to be tried
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _LARGE = 400  # parameters from which an iteration costs more than its overhead
-_ITERATIONS = 150  # that the last training takes of a large model, of some
-_SECONDS = 4e-10  # times the cube of the number of parameters
+_ITERATIONS = 150  # that the last training takes of a large model
 _AT_REST = "attention is at rest: the states of a window are mapped one by one"
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
@@ -478,7 +478,7 @@ class _Search:
         if self.found.error < _EXACT or self.budget.seconds is None or self._is_slow:
             return  # what an epoch of a large model takes is not known beforehand
         left = max(self.budget.seconds - (time.perf_counter() - self.start), 0.0)
-        most = min(MOST, (left / _ITERATIONS / _SECONDS) ** (1 / 3))
+        most = min(MOST, affordable(left, _ITERATIONS))
         while not self._over():
             before, error = self.found.model, self.found.error
             larger = {
