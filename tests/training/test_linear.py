@@ -114,7 +114,7 @@ def test_errors_of_what_is_left_out_are_those_of_explicit_fits(penalty):
         return next(qr.ridge(weights, [penalty])) if penalty else qr.solve()
 
     everything = fit(np.arange(groups))
-    found = everything.left_out(A, b - A @ everything.coefficients)
+    found = everything.left_out(A @ everything.directions, b - A @ everything.coefficients)
     for n in range(groups):
         expected = b[n] - A[n] @ fit(np.delete(np.arange(groups), n)).coefficients
         np.testing.assert_allclose(found[n], expected, atol=1e-12)
@@ -127,13 +127,13 @@ def test_a_group_that_alone_determines_a_coefficient_has_an_infinite_error():
     qr = SequentialQR(5)
     qr.add(A.reshape(-1, 5), b.reshape(-1))
     found = qr.solve()
-    errors = found.left_out(A, b - A @ found.coefficients)
+    errors = found.left_out(A @ found.directions, b - A @ found.coefficients)
     assert np.isinf(errors).any(1).tolist() == [n == 3 for n in range(8)]
     square = SequentialQR(16)  # as many columns as rows: each residual is zero
     A = RNG(2).normal(size=(8, 2, 16))
     square.add(A.reshape(16, 16), b.reshape(-1))
     found = square.solve()
-    assert np.isinf(found.left_out(A, b - A @ found.coefficients)).all()
+    assert np.isinf(found.left_out(A @ found.directions, b - A @ found.coefficients)).all()
 
 
 # generating functions

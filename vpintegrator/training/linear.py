@@ -235,20 +235,22 @@ def _best(
 ) -> _Judged:
     """The solution of least leave-one-out error, over ridge penalties where data are scarce."""
 
-    def judged(solution: Solution, penalty: float = 0.0) -> _Judged:
+    def judged(solution: Solution, projected: np.ndarray, penalty: float = 0.0) -> _Judged:
         residual = right - matrix @ solution.coefficients
-        squares = (solution.left_out(matrix, residual) ** 2).mean(1)
+        squares = (solution.left_out(projected, residual) ** 2).mean(1)
         mean = float(squares.mean())
         if not math.isfinite(mean):
             return _Judged(math.inf, 0.0, penalty, solution)
         deviation = float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)
         return _Judged(mean, deviation, penalty, solution)
 
-    found = [judged(qr.solve())]
+    plain = qr.solve()
+    found = [judged(plain, matrix @ plain.directions)]
     if scarce or math.isinf(found[0].square):
-        penalties = 10.0 ** np.arange(-14, 3)
-        damped = qr.ridge(roughness, qr.rows * penalties)
-        found += map(judged, damped, penalties.tolist())
+        penalties = (10.0 ** np.arange(-14, 3)).tolist()
+        damped = list(qr.ridge(roughness, qr.rows * np.array(penalties)))
+        projected = matrix @ damped[0].directions  # once: the largest part of the work
+        found += [judged(s, projected, p) for s, p in zip(damped, penalties, strict=True)]
     return min(found, key=lambda each: each.square)
 
 

@@ -63,7 +63,7 @@ class SequentialQR:
         coefficients, whitening = np.zeros(self.columns), np.zeros((self.columns, rank))
         whitening[kept] = inverse / norms[kept, None]
         coefficients[kept] = inverse @ (Q.T[:rank] @ right) / norms[kept]
-        return Solution(coefficients, whitening)
+        return Solution(coefficients, whitening, np.ones(rank))
 
     def ridge(self, weights: np.ndarray, penalties: np.ndarray) -> Iterator[Solution]:
         """The coefficients with a ridge penalty, for several penalties by one factorisation.
@@ -80,7 +80,7 @@ class SequentialQR:
         projected, V = U.T @ right, V.T / weights[:, None]
         for penalty in penalties:
             damped = sizes**2 + penalty
-            yield Solution(V @ (sizes / damped * projected), V / np.sqrt(damped))
+            yield Solution(V @ (sizes / damped * projected), V, 1 / np.sqrt(damped))
 
 
 @dataclass(frozen=True)
@@ -90,19 +90,23 @@ class Solution:
     Attributes
     ----------
     coefficients : (column,)
-    whitening : (column, rank)
-        W with :math:`W W^T = (A^T A + \text{penalty})^{-1}` on the columns that determine the fit.
+    directions : (column, rank)
+    sizes : (rank,)
+        W, the directions times their sizes, has
+        :math:`W W^T = (A^T A + \text{penalty})^{-1}` on the columns that determine the fit. The
+        directions are the same for every penalty.
     """
 
     coefficients: np.ndarray
-    whitening: np.ndarray
+    directions: np.ndarray
+    sizes: np.ndarray
 
     @property
     def rank(self) -> int:
         """How many coefficients the equations determine."""
-        return self.whitening.shape[1]
+        return len(self.sizes)
 
-    def left_out(self, matrix: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    def left_out(self, projected: np.ndarray, residual: np.ndarray) -> np.ndarray:
         r"""Residuals of groups of rows if each group is left out of the fit.
 
         .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
@@ -112,8 +116,8 @@ class Solution:
 
         Parameters
         ----------
-        matrix : (group, row, column)
-            Rows that the fit has used.
+        projected : (group, row, rank)
+            Rows that the fit has used, times ``directions``.
         residual : (group, row)
             Their residuals.
 
@@ -121,11 +125,10 @@ class Solution:
         -------
         (group, row)
         """
-        groups, rows, _ = matrix.shape
-        own = (matrix.reshape(groups * rows, -1) @ self.whitening).reshape(groups, rows, -1)
-        matrices = np.eye(rows) - own @ own.transpose(0, 2, 1)
+        own, one = projected * self.sizes, np.eye(projected.shape[1])
+        matrices = one - own @ own.transpose(0, 2, 1)
         alone = np.linalg.eigvalsh(matrices)[:, 0] < _UNDETERMINED
-        matrices[alone] = np.eye(rows)
+        matrices[alone] = one
         found = np.linalg.solve(matrices, residual[:, :, None])[:, :, 0]
         found[alone] = np.inf
         return found
