@@ -1,0 +1,80 @@
+"""The benchmark of generating functions, on small datasets for an instant."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import vpintegrator as vp
+from vpintegrator.errors import InputError
+
+SMALL = {"count": 30, "steps": 10}
+CASES = {
+    "product-oscillator": SMALL,
+    "a map": {"system": "henon-map"} | SMALL,
+}
+
+
+@pytest.fixture
+def benchmark(script, compiler, monkeypatch):
+    """The script with small cases, couplings that are not trained, and no heyoka."""
+    module = script("generating_functions")
+
+    def couplings(data):
+        if data.system.is_discrete:
+            raise InputError("there are none")
+        name = vp.models.suited(data.system)
+        model = vp.models.build(data.system, name, functions="polynomial", degree=3, depth=1)
+        return vp.training.Found(model, 0.5, vp.training.History("none", 0, 0))
+
+    peers = script("maps_peers")
+    monkeypatch.setattr(peers, "taylor", lambda *arguments: lambda states: states)
+    monkeypatch.setattr(module, "couplings", couplings)
+    monkeypatch.setattr(module, "CASES", CASES)
+    monkeypatch.setattr(module, "TRAJECTORIES", 16)
+    return module
+
+
+def test_the_table_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
+    arguments = ["--folder", str(tmp_path), "--quick", "--markdown"]
+    result = CliRunner().invoke(benchmark.main, arguments)
+    assert result.exit_code == 0, result.output
+    found = {
+        name: json.loads((tmp_path / f"{name}-generating-functions.json").read_text())
+        for name in CASES
+    }
+    oscillator = found["product-oscillator"]
+    assert oscillator["model"] == "sgf"
+    assert oscillator["validation"] < 1e-6 and oscillator["test"] < 1e-6
+    assert oscillator["couplings"] == 0.5 and oscillator["gauss-legendre-6"] < 1e-3
+    assert 0 < oscillator["seconds"] < 60
+    assert oscillator["cost"].keys() == {"solved", "couplings", "gauss-legendre-6", "heyoka"}
+    assert all(cost > 0 for cost in oscillator["cost"].values())
+    of_map = found["a map"]
+    assert of_map["validation"] < 1e-10  # quadratic, as its generating function
+    assert of_map["couplings"] is None and of_map["gauss-legendre-6"] is None
+    assert of_map["cost"].keys() == {"solved"}
+    assert f"| {oscillator['validation']:.1e} |" in result.output
+    assert "Generating functions by linear solves" in result.output
+
+    monkeypatch.setattr(benchmark, "measure", None)  # nothing is measured again
+    again = CliRunner().invoke(benchmark.main, [*arguments, "--only", "a map"])
+    assert again.exit_code == 0, again.output
+    assert "product-oscillator" not in again.output
+
+
+def test_systems_of_its_own_can_be_opened(script):
+    module = script("generating_functions")
+    for name, case in module.CASES.items():
+        system = case.get("system", name)
+        own = module.SYSTEMS / f"{system}.toml"
+        assert vp.load_system(own if own.exists() else system).dim >= 2
+    for path in module.SYSTEMS.glob("*.toml"):
+        assert path.stem in module.CASES
+
+
+def test_mistakes(tmp_path, script):
+    arguments = ["--folder", str(tmp_path), "--only", "rigid-bodyy"]
+    result = CliRunner().invoke(script("generating_functions").main, arguments)
+    assert result.exit_code == 2
+    assert "--only: 'rigid-bodyy' is none of rigid-body, " in result.output
