@@ -16,6 +16,7 @@ import torch
 
 from vpintegrator.compiled.tracing import first_line, watched
 from vpintegrator.native import NotCompilable
+from vpintegrator.nn.implicit import unrolled
 from vpintegrator.threads import torch_threads
 
 if TYPE_CHECKING:
@@ -77,13 +78,18 @@ def verify_model(machine: Machine, model: Integrator, windows: Any = None) -> No
         return {f"component {k + 1} of the states": states[..., k] for k in range(model.dim)}
 
     def predicted(windows: np.ndarray) -> _Numbers:
-        with torch.no_grad():
+        # with as many Newton iterations: states far from those of training may need more
+        with torch.no_grad(), unrolled():
             return by_component(model.predict(torch.from_numpy(windows)).numpy())
 
     both = np.concatenate([first, second])
     new_states = np.concatenate([states[:, :new], states[:, new:]])
     near = _near(model, both)
-    with torch.no_grad(), suppress(Exception):  # of a model that fails, as is said below
+    with (
+        torch.no_grad(),
+        unrolled(),
+        suppress(Exception),
+    ):  # of a model that fails, as is said below
         near &= _near(model, model.predict(torch.from_numpy(both)).numpy())
     if near.any():
         both, new_states = both[near], new_states[near]

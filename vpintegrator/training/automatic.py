@@ -17,7 +17,8 @@ from vpintegrator.training.training_data import TrainingData
 
 COEFFICIENTS = 1_500  # of a generating function: some ten seconds
 EPOCHS = 200  # of couplings beside a solved generating function: some ten seconds
-_EXACT = 1e-12  # error of couplings that nobody needs to improve
+_EXACT = 1e-12  # error of polynomials that exact terms need not improve
+_ROUNDING = 1e-14  # error of couplings that is as good as any
 _CHEAPER = 10.0  # times the error of a generating function, at which couplings are preferred
 GOOD = 1e-8  # error beyond which the search for couplings gets the rest of the budget
 _ENOUGH = 1e-10  # error beyond which further maps in a row are tried
@@ -59,7 +60,7 @@ def find_model(
     """A generating function by linear solves, or couplings where these are as good.
 
     Couplings are explicit, so that their step costs less. They get a fixed number of epochs beside
-    a generating function. They are taken if their error is below 1e-12, or at most ten times that
+    a generating function. They are taken if their error is below 1e-14, or at most ten times that
     of the generating function. Where neither is below 1e-8, couplings get the rest of the budget.
 
     Parameters
@@ -194,7 +195,7 @@ def _with(make: Make, more: dict[str, Any]) -> Make:
 def _chosen(closed: Found, couplings: Found) -> tuple[Found, str]:
     """One of the two, and why, in a sentence."""
     errors = f"{couplings.error:.1e} beside {closed.error:.1e} of the generating function"
-    if couplings.error <= _EXACT:
+    if couplings.error <= _ROUNDING:
         return couplings, f"couplings are taken, whose step is explicit: they err by {errors}"
     if couplings.error <= _CHEAPER * closed.error:
         return couplings, (
