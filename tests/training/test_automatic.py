@@ -1,5 +1,7 @@
 """The default of vp-train: a generating function, or couplings, and what an interrupt leaves."""
 
+import time
+
 import pytest
 from click.testing import CliRunner
 
@@ -95,9 +97,9 @@ def test_a_budget_of_fewer_epochs_is_kept(search):
 
 
 def test_couplings_are_taken_where_their_error_is_that_of_rounding(search):
-    found, lines, _ = search(error=9e-13)
+    found, lines, _ = search(error=9e-15)
     assert found.model.name == "spff" and found.complete
-    assert lines[-1].startswith("couplings are taken, whose step is explicit: they err by 9.0e-13")
+    assert lines[-1].startswith("couplings are taken, whose step is explicit: they err by 9.0e-15")
 
 
 @pytest.mark.parametrize(("times", "name"), [(9.9, "spff"), (10.1, "sgf")])
@@ -242,3 +244,33 @@ def test_a_name_of_ones_own(run, tmp_path, pendulum, monkeypatch):
     assert result.exit_code == 0, result.output
     assert [path.name for path in tmp_path.iterdir()] == ["own.safetensors"]
     assert vp.load(tmp_path / "own.safetensors").name == "sgf"
+
+
+def test_exact_terms_and_maps_in_a_row_where_polynomials_are_poor(pendulum):
+    lines = []
+
+    def make(arguments):  # polynomials of low degree alone
+        if arguments.get("degree", 2) > 2:
+            raise InputError("too many terms")
+        return vp.models.build(pendulum.system, "sgf", **arguments)
+
+    found = automatic.best_generating_function(make, pendulum, tell=lines.append)
+    assert "with exact terms of the Hamiltonian:" in lines
+    assert found.error <= 1e-10 and found.model.arguments["repeats"] in (2, 3, 4)
+    assert f"{found.model.arguments['repeats']} such maps in a row:" == lines[-2]
+    last = automatic.best_generating_function(make, pendulum, Budget(target=1e-6))
+    assert "hamiltonian" in last.model.arguments and "repeats" not in last.model.arguments
+
+
+def test_no_attempt_begins_after_half_of_the_budget(pendulum):
+    lines = []
+
+    def slow(arguments):
+        time.sleep(0.3)
+        return vp.models.build(pendulum.system, "sgf", **(arguments | {"degree": 2}))
+
+    found = automatic.best_generating_function(
+        slow, pendulum, Budget(seconds=0.5), tell=lines.append
+    )
+    assert not any("exact terms" in line for line in lines)
+    assert found.error > 1e-10

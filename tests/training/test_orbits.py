@@ -71,7 +71,7 @@ def test_what_cannot_be_fitted_is_said(noisy):
 
 
 def test_beyond_the_first_iteration_a_budget_holds_within_one(tmp_path):
-    """Seconds are checked chunk by chunk: with none left one iteration of the first stage is made."""
+    """With no second left one iteration of the first stage is made."""
     noisy = vp.generate(
         "pendulum", tmp_path / "noisy.h5", count=20, steps=20, observation={"noise": 0.01}
     )

@@ -102,7 +102,14 @@ def find_model(
     """
     start = time.perf_counter()
     try:
-        closed = _solved(solved, dataset, budget, tell, options)
+        closed = best_generating_function(
+            solved,
+            dataset,
+            budget,
+            seed=options.get("seed", 0),
+            tell=tell,
+            progress=options.get("progress"),
+        )
     except InputError as error:
         tell(f"no generating function: {error}")
         return find_functions(trained, dataset, budget, sizes=sizes, tell=tell, **options)
@@ -134,21 +141,36 @@ def find_model(
     return _interrupted(chosen) if couplings.ended == "interrupt" else chosen
 
 
-def _solved(
+def best_generating_function(
     make: Make,
     dataset: Dataset,
-    budget: Budget,
-    tell: Callable[[str], None],
-    options: dict[str, Any],
+    budget: Budget | None = None,
+    *,
+    seed: int = 0,
+    tell: Callable[[str], None] = lambda line: None,
+    progress: Any = None,
 ) -> Found:
     """The best generating function: of polynomials, then of what is known of the equations.
+
+    Exact terms of the Hamiltonian are tried where polynomials err by more than 1e-12, two to six
+    equal maps in a row where these err by more than 1e-10, and functions of the system where the
+    error stays above 1e-8.
+
+    Parameters
+    ----------
+    make
+        The untrained generating function of ``functions``, ``degree`` and ``repeats``.
+    dataset, budget
+        To train on, and limits for all of it; no attempt begins after half of the seconds.
+    seed, tell, progress
+        As of :func:`vpintegrator.training.find_generating_function`.
 
     Raises
     ------
     InputError
         If there is none of polynomials.
     """
-    data, progress, start = TrainingData(dataset), options.get("progress"), time.perf_counter()
+    data, start, budget = TrainingData(dataset), time.perf_counter(), budget or Budget()
 
     def solved(functions: dict[str, Any], sizes: dict[str, Any] | None = None) -> Found:
         used = time.perf_counter() - start
@@ -158,7 +180,7 @@ def _solved(
             Budget(None if budget.seconds is None else budget.seconds - used, None, budget.target),
             sizes=sizes,
             most=COEFFICIENTS,
-            seed=options.get("seed", 0),
+            seed=seed,
             tell=tell,
             progress=progress if callable(progress) else None,
         )
