@@ -84,6 +84,18 @@ def test_a_search_keeps_to_its_budget(body, clock):
     assert "no iteration in its time" in found.tried[-1]
 
 
+@pytest.mark.filterwarnings("ignore:vpff is not to be relied on")
+def test_a_search_keeps_to_its_budget_where_no_iteration_fits(body, clock):
+    clock[1] = 10.0
+    options = {"compiled": False, "progress": False, "kernel": "none"}
+    found = find_functions(maker(body), body, Budget(100.0), **options)
+    assert clock[0] <= 100 + 10
+    assert all("no iteration in its time" in line for line in found.tried)
+    assert found.error < 1  # of the model as it began
+    history = vp.train(found.model, body, compiled=False, progress=False, seconds=0.1)
+    assert history.best_validation_error == found.error
+
+
 def test_the_earliest_time_counts(clock):
     with until(2.0), until(3.0):
         clock[0] = 2.5

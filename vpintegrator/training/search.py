@@ -302,9 +302,10 @@ class _Search:
             return
         rest_attention(neurons)
         error = self._train(neurons, _NEURONS)
-        if best < error < _HANDICAP * best and not self._finished:
+        left = 1 - self._used
+        if best < error < _HANDICAP * best and left and not self._finished:
             self.tell("neurons, which get better for longer, are trained on beside the polynomials")
-            self._train(neurons, _MORE * (1 - self._used))
+            self._train(neurons, _MORE * left)
 
     def _neurons(self, held: dict[str, Any]) -> Integrator | None:
         """The model of neurons, if what is asked for allows it or nothing else was found."""
