@@ -220,6 +220,14 @@ def test_angles_of_a_chart_do_not_jump_between_a_state_and_its_image(tmp_path):
     assert found.error < 1e-3
 
 
+def test_reversing_symmetries_act_in_the_coordinates_of_a_chart(tmp_path):
+    """That of the chart turns the momentum; in (x, y, z) the same matrix would turn y."""
+    model, fit, before, after = fitted("hill-vortex", "vpgf", 8, tmp_path / "a.h5")
+    assert model.chart is not None and len(model.reversing_symmetries) == 1
+    assert fit.error < 1e-6
+    assert_close(implicit_map(model)(model.normalised(before)), model.normalised(after), 1e-5)
+
+
 def test_reversible_maps_that_preserve_volume(tmp_path):
     model, fit, before, _ = fitted("rigid-body", "vpgf", 6, tmp_path / "a.h5")
     (rho,) = model.reversing_symmetries[:1]

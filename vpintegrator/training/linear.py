@@ -271,14 +271,20 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
     inputs, targets = pairs.sample(count, torch.Generator().manual_seed(seed))
     before, after = (states[:, -1].double().cpu() for states in (inputs, targets))
     if isinstance(model.core, Reversible):
-        rho, way = model.reversing_symmetries[0], _way(data, before, after, 2 * repeats)
-        back, on = way[: repeats + 1] @ rho.mT, way[repeats:]
+        way = _way(data, before, after, 2 * repeats)
+        back, on = _reversed(model, way[: repeats + 1]), way[repeats:]
         before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
         before, after = before.flatten(0, 1), after.flatten(0, 1)
     elif repeats > 1:
         way = _way(data, before, after, repeats)
         before, after = way[:-1].flatten(0, 1), way[1:].flatten(0, 1)
     return HeldPairs.of_tensors(before[:, None], after[:, None])
+
+
+def _reversed(model: Integrator, states: torch.Tensor) -> torch.Tensor:
+    """R of states (..., dim), which acts in the coordinates of a chart where there is one."""
+    chart, rho = model.chart, model.reversing_symmetries[0]
+    return states @ rho.mT if chart is None else chart.inverse(chart(states) @ rho.mT)
 
 
 def _way(data: TrainingData, before: torch.Tensor, after: torch.Tensor, parts: int) -> torch.Tensor:
