@@ -16,7 +16,14 @@ from vpintegrator.models import (
     SymplecticGeneratingFunctionMap,
     VolumePreservingGeneratingFunctionMap,
 )
-from vpintegrator.training.linear import enough_pairs, fit_linear, implicit_map, layer_pairs
+from vpintegrator.training import degree_selection
+from vpintegrator.training.linear import (
+    LinearFit,
+    enough_pairs,
+    fit_linear,
+    implicit_map,
+    layer_pairs,
+)
 from vpintegrator.training.linear_least_squares import SequentialQR
 from vpintegrator.training.training_data import TrainingData
 
@@ -248,6 +255,23 @@ def test_equal_runs_give_equal_models(tmp_path):
         models.append(model.state_dict())
     assert models[0].keys() == models[1].keys()
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+
+
+def test_the_search_ends_two_degrees_beyond_the_one_that_is_chosen(tmp_path, monkeypatch):
+    """Errors that go on falling by less than their standard error promise nothing."""
+    errors = iter([1e-2, 1e-4, 1e-6, 0.99e-6, 0.98e-6, 0.97e-6, 0.96e-6])
+
+    def fit(*_, **__):
+        return LinearFit(300, 300, 1000, next(errors), 0.0, 0.1, 0.01)
+
+    monkeypatch.setattr(degree_selection, "fit_linear", fit)
+    monkeypatch.setattr(degree_selection, "_COMPARED", 99)
+    data = dataset(orbits(), tmp_path / "a.h5")
+    found = vp.training.find_generating_function(
+        lambda arguments: vp.models.build(data.system, "sgf", **arguments), data
+    )
+    assert found.model.arguments["degree"] == 6
+    assert (found.history.best_epoch, found.history.epochs) == (3, 5)
 
 
 # bad data

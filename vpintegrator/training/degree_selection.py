@@ -27,7 +27,7 @@ from vpintegrator.training.training_data import TrainingData
 
 FIRST, STEP = 2, 2  # degrees: symmetries often leave only even ones anything to add
 _COMPARED = 6  # degree at which a fit with a linear map in front is compared with one without
-_PATIENCE = 2  # degrees without progress after which the search ends
+_PATIENCE = 2  # degrees beyond the one that is chosen after which the search ends
 _FEW = 200  # coefficients up to which a solve takes a tenth of a second, and the search goes on
 _EXACT = 1e-15  # leave-one-out error at rounding: no higher degree can be told to be better
 
@@ -47,10 +47,10 @@ def find_generating_function(
 ) -> Found:
     """The generating function of the degree that the leave-one-out error chooses.
 
-    Degrees 2, 4, 6, ... are solved for until two in a row do not lower the error (and there are
-    more than 200 coefficients). The smallest
-    degree is taken whose error is within one standard error of the least (Hastie, Tibshirani,
-    Friedman, The Elements of Statistical Learning, 2nd ed., section 7.10).
+    The smallest degree is taken whose error is within one standard error of the least (Hastie,
+    Tibshirani, Friedman, The Elements of Statistical Learning, 2nd ed., section 7.10). Degrees 2,
+    4, 6, ... are solved for until two in a row do not change this choice (and there are more than
+    200 coefficients).
 
     Parameters
     ----------
@@ -128,12 +128,13 @@ class _Selection:
             ended = "interrupt"
         if not self.fits:
             raise self.refusal or InputError("no degree gives a generating function for these data")
-        fit, model = self._chosen()
+        place = self._place()
+        fit, model = self.fits[place]
         held_out, scale = self.data.held_out(model), self.data.error_scale
         error = relative_error(model, *held_out, scale=scale)
         history = self.history
         history.parameters, history.best_validation_error = fit.coefficients, error
-        history.best_epoch = 1 + [each is fit for each, _ in self.fits].index(True)
+        history.best_epoch = 1 + place
         history.test_error = self.data.test_error(model)
         history.warning = doubt(model, held_out, scale, history)
         history.stopped_by = ended or "solved"
@@ -180,8 +181,7 @@ class _Selection:
         self._note(degree, fit, model)
         if self.budget.target is not None and fit.error <= self.budget.target:
             return "target"
-        best = min(range(len(self.fits)), key=lambda n: self.fits[n][0].error)
-        stalled = len(self.fits) - 1 - best >= _PATIENCE and fit.coefficients > _FEW
+        stalled = len(self.fits) - self._place() > _PATIENCE and fit.coefficients > _FEW
         return "solved" if fit.error < _EXACT or stalled else ""
 
     def _too_long(self, model: Integrator) -> bool:
@@ -210,8 +210,9 @@ class _Selection:
             self.history.share = self.budget.share(self.history.epochs, used)
             self.progress(self.history)
 
-    def _chosen(self) -> tuple[LinearFit, Integrator]:
-        """The smallest degree within one standard error of the least error."""
-        least = min((fit for fit, _ in self.fits), key=lambda fit: fit.error)
+    def _place(self) -> int:
+        """The place of the smallest degree within one standard error of the least error."""
+        fits = [fit for fit, _ in self.fits]
+        least = min(fits, key=lambda fit: fit.error)
         enough = least.error * math.sqrt(1 + least.deviation)
-        return next(each for each in self.fits if each[0].error <= enough)
+        return next(place for place, fit in enumerate(fits) if fit.error <= enough)
