@@ -115,3 +115,14 @@ def test_a_model_that_cannot_be_compiled_does_not_grow(body, monkeypatch, compil
     monkeypatch.setattr(trainer, "compile_for_training", refuse)
     found = find_functions(maker(body), body, Budget(None, 100), progress=False, kernel="none")
     assert (count(found.model) > 18) == compiles
+
+
+def test_a_budget_in_epochs_is_one_of_degrees(tmp_path):
+    """It was no limit at all: two epochs of vpgf took minutes."""
+    data = vp.generate("henon-heiles", tmp_path / "a.h5", count=40, steps=10)
+
+    def make(arguments):
+        return vp.models.build(data.system, "sgf", **arguments)
+
+    found = vp.training.find_generating_function(make, data, Budget(epochs=2))
+    assert len(found.tried) == found.history.epochs == 2

@@ -59,7 +59,8 @@ def find_generating_function(
     dataset
         To train on.
     budget
-        Seconds and target that end the search.
+        Seconds and target that end the search, and how many degrees are solved for at most: its
+        epochs.
     sizes
         ``degree`` where it is given.
     most
@@ -118,7 +119,7 @@ class _Selection:
         """Solve for one degree after the other."""
         ended = ""
         try:
-            for degree in self._degrees(sizes):
+            for degree in self._degrees(sizes)[: self.budget.epochs]:
                 ended = self._solve(degree, most, required="degree" in sizes)
                 if ended:
                     break
