@@ -32,6 +32,14 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def without_costs():
+    """Trainings of tests measure no costs, for which methods would be compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vpintegrator.cli.train.VERDICT_SECONDS", 0.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
     """Compiled models of all tests, none of them from earlier runs."""
     folder = tmp_path_factory.getbasetemp()

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import as_ode_solver, compare, integrate, open_rollout, rollout
     from vpintegrator.training import train
+    from vpintegrator.verdicts import verdict
 
 __version__ = "0.1.0"
 
@@ -68,6 +69,7 @@ _NAMES = {
         "plotting": ("draw",),
         "rollout": ("as_ode_solver", "compare", "integrate", "open_rollout"),
         "training": ("train",),
+        "verdicts": ("verdict",),
     }.items()
     for name in names
 }
@@ -97,6 +99,7 @@ __all__ = [
     "save",
     "solve",
     "train",
+    "verdict",
     "windows",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -216,6 +217,17 @@ def _inspect_rollout(path: Path) -> None:
     write_json(lambda: rollout_results(report))
 
 
+def _say_verdict(text: str, path: Path) -> None:
+    from vpintegrator.plotting.tables import duration
+    from vpintegrator.verdicts import Verdict
+
+    verdict = Verdict.from_text(text, f"{path}: the verdict of its training")
+    say("verdict", verdict.sentence)
+    for each in (verdict.model, *verdict.methods):
+        cost = f", {duration(each.cost)} a step" if math.isfinite(each.cost) else ""
+        say("", f"{each.name} errs by {each.error:.1e}{cost}")
+
+
 def _inspect_model(path: Path) -> None:
     from vpintegrator.dynamics.region import Region
     from vpintegrator.models import load
@@ -255,6 +267,8 @@ def _inspect_model(path: Path) -> None:
     for k, (name, (low, high)) in enumerate(model.conditions.items()):
         say("family" if k == 0 else "", f"{_plain(name)} from {low:.6g} to {high:.6g}")
     training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")
+    if "verdict" in metadata:
+        _say_verdict(metadata["verdict"], path)
     if "region" in metadata:
         region = Region.from_text(metadata["region"], f"{path}: the region of training")
         for k, (name, (low, high)) in enumerate(zip(region.names, region.bounds, strict=True)):

@@ -66,8 +66,11 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "measure_preserving": model.measure_preserving,
         "reversing_symmetries": len(model.reversing_symmetries),
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
+        "verdict": read_json(model.metadata.get("verdict", "{}"), "the verdict of the training"),
         "metadata": {
-            k: v for k, v in model.metadata.items() if k not in ("system", "training", "region")
+            k: v
+            for k, v in model.metadata.items()
+            if k not in ("system", "training", "region", "verdict")
         },
     }
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _ARGUMENTS = "vpintegrator.arguments"
 _MOST_COMPONENTS = 5  # that move; polynomials of more have too many terms
+VERDICT_SECONDS = 10.0  # for the costs of classical methods, compiled once for a system
 _FURTHER = 0.5  # of the budget, beside it
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _DEFAULT = ParameterSource.DEFAULT
@@ -241,6 +242,12 @@ class _Command(click.Command):
     "Train as machine code, some ten times faster; auto where that pays, and from when on the "
     "compiler is done."
 )
+@click.option(
+    "--verdict/--no-verdict",
+    default=True,
+    help="Compare a step of the model with classical methods where the equations are known; takes "
+    f"some {VERDICT_SECONDS:.0f} seconds, as methods are compiled.",
+)
 @click.option("--list-models", is_flag=True, help="List the architectures and their options.")
 @output_options
 @version_option
@@ -256,6 +263,7 @@ def main(
     orbits: int | None,
     resume: bool,
     list_models: bool,
+    verdict: bool,
     **options: Any,
 ) -> None:
     """Train a neural integrator on the trajectories of a dataset.
@@ -293,8 +301,7 @@ def main(
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
     _check_arguments(start, given, options)
     data = open_dataset(dataset)
-    if data.is_family:
-        data = ExtendedDataset(data)
+    data = ExtendedDataset(data) if data.is_family else data
     if adaptive is not None:
         from vpintegrator.training import AdaptiveData
 
@@ -326,10 +333,11 @@ def main(
     nothing = not history.epochs and math.isinf(history.best_validation_error)
     if first and not nothing:
         history = _trained_on(network, data, history, adaptive, orbits, options, path)
-    if first and not nothing:
         training_report.report(history, path, checkpoint)
-        results = {**model_results(network), "history": history.summary()}
-        write_json(lambda: {"output": path, **results})
+        if verdict and history.stopped_by != "interrupt":
+            _judge(network, data, path)
+        results = {"output": path, **model_results(network), "history": history.summary()}
+        write_json(lambda: results)
     if history.stopped_by == "lost process":
         raise click.ClickException(
             "another process of this training is gone"
@@ -338,6 +346,23 @@ def main(
     processes.stop()
     if nothing:
         _leave_interrupted("not an epoch was done, so nothing is written")
+
+
+def _judge(network: Integrator, data: Dataset, path: Path) -> None:
+    """Say what a classical method of the same step would do, in the file, too."""
+    from vpintegrator.models import save
+    from vpintegrator.verdicts import KEY, verdict
+
+    try:
+        with progress_bar() as bar:
+            bar.add_task("comparison with classical methods", total=None)
+            found = verdict(network, data, seconds=VERDICT_SECONDS)
+    except KeyboardInterrupt:  # the model is written
+        return
+    if found is not None:
+        network.metadata[KEY] = found.text
+        save(network, path, overwrite=True)
+        training_report.judge(found)
 
 
 def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:

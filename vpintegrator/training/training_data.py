@@ -143,6 +143,12 @@ class TrainingData:
         error = relative_error_of(model, self._in_order(pairs, model.scale), self.error_scale)
         return math.inf if math.isnan(error) else error
 
+    def test_pairs(self, model: Integrator, count: int) -> Pair:
+        """Windows evenly from the test group, and what follows them."""
+        pairs = self._pairs("test", simplified(model))
+        inputs, targets = pairs[pairs.places(count)]
+        return inputs.to(model.scale), targets.to(model.scale)
+
     def normalise(self, model: Integrator) -> None:
         """Normalise by mean and standard deviation of the training states.
 

@@ -1,0 +1,237 @@
+"""Verdict of a training: the model beside classical methods of the same step."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+
+from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.compiled.powers import simplest
+from vpintegrator.compiled.regrouping import operations
+from vpintegrator.data import Dataset
+from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.nn.implicit import ImplicitMap, once
+from vpintegrator.reading import read_json
+from vpintegrator.rollout.classical import METHODS, compile_method, integrate
+from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.training.objective import Objective
+from vpintegrator.training.residuals import relative, relative_error
+from vpintegrator.training.training_data import TrainingData
+
+KEY = "verdict"  # of the metadata
+NAMES = (
+    "stoermer-verlet",
+    "strang-splitting",
+    "rk4",
+    "gauss-legendre-4",
+    "gauss-legendre-6",
+    "blanes-moan-4",
+    "blanes-moan-6",
+)
+_PAIRS = 500  # of the test group: an error of a root mean square of 3 percent
+_TRAJECTORIES, _STEPS, _REPEATS = 1_000, 10, 3
+_LARGEST = 10_000  # operations of a map that is compiled in some seconds
+_ROUNDING = 1e-14  # error that no method can fall below
+_ALIKE = 2.0  # ratio of errors that are called the same
+
+
+@dataclass(frozen=True)
+class Performance:
+    """Error and cost of a map.
+
+    Attributes
+    ----------
+    name
+        Of the model or the method.
+    error
+        One step ahead on the test group, relative to the spread of the components that move.
+    cost
+        Seconds for a step of one of 1,000 trajectories, as it runs; nan where it is not measured.
+    """
+
+    name: str
+    error: float
+    cost: float = math.nan
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A trained model beside the classical methods that apply, at the same step.
+
+    Attributes
+    ----------
+    model
+        Of the model.
+    methods
+        Of the classical methods, the most accurate one first.
+    """
+
+    model: Performance
+    methods: list[Performance]
+
+    @property
+    def sentence(self) -> str:
+        """Return whether the model or a method is better, and by how much."""
+        own, best = self.model, self.methods[0]
+        cost = best.cost / own.cost
+        if own.error <= best.error or own.error <= _ROUNDING:
+            if best.error <= _ALIKE * max(own.error, _ROUNDING):
+                return f"A step of this model errs as little as {best.name}{_at(cost)}."
+            times = _times(best.error / own.error)
+            return f"A step of this model errs {times} times less than {best.name}{_at(cost)}."
+        times = _times(own.error / best.error)
+        return f"{best.name} is better here: it errs {times} times less{_at(1 / cost)}."
+
+    @property
+    def text(self) -> str:
+        """As a model keeps it."""
+        methods = [_stored(each) for each in self.methods]
+        return json.dumps({"model": _stored(self.model), "methods": methods})
+
+    @classmethod
+    def from_text(cls, text: str, where: str) -> Verdict:
+        """Return what ``text`` wrote.
+
+        Raises
+        ------
+        InputError
+            If it is no such text; says ``where`` it stands.
+        """
+        found = read_json(text, where)
+        try:
+            rows = [
+                Performance(str(row["name"]), float(row["error"]), float(row.get("cost", math.nan)))
+                for row in [found["model"], *found["methods"]]
+            ]
+        except (KeyError, TypeError, ValueError):
+            raise InputError(f"{where} is not what a training writes") from None
+        if len(rows) < 2:
+            raise InputError(f"{where} names no classical method")
+        return cls(rows[0], rows[1:])
+
+
+def verdict(
+    model: Integrator, dataset: TrainingData | Dataset, *, seconds: float = 10.0
+) -> Verdict | None:
+    """Compare one step of a trained model with classical methods of the same step.
+
+    Parameters
+    ----------
+    model
+        Trained.
+    dataset
+        That it was trained on.
+    seconds
+        For the measurement of costs: none begins later, and 0 measures none.
+
+    Returns
+    -------
+    Verdict or None
+        None where the vector field is not known, for maps and for families, and where no method
+        applies.
+
+    Examples
+    --------
+    >>> dataset = vp.generate("pendulum", "pendulum.h5", count=40, steps=20, overwrite=True)
+    >>> model = vp.models.build(dataset.system, "sgf", degree=10)
+    >>> history = vp.train(model, dataset, optimizer="linear")
+    >>> found = vp.verdict(model, dataset, seconds=0)
+    >>> found.model.error < found.methods[0].error
+    True
+    """
+    data = TrainingData.of(dataset)
+    system = data.dataset.system
+    if system.is_measured or system.is_discrete or system.family is not None or not data.tested:
+        return None
+    inputs, targets = data.test_pairs(model, _PAIRS)
+    new_states = Objective().new_states(model, targets)[:, 0].double().cpu().numpy()
+    first, scale = inputs[:, -1].double().cpu().numpy(), data.error_scale
+    step, deadline = data.dataset.step, time.perf_counter() + seconds
+    windows = inputs[torch.arange(_TRAJECTORIES) % len(inputs)]
+    found = []
+    for name in NAMES:
+        method = METHODS[name]
+        try:
+            method.check(system)
+            image = integrate(system, method, first, step, 1)[:, 1]
+        except InputError:
+            continue
+        wrong = (image - new_states)[:, list(scale.components)]
+        error = relative(float((wrong**2).sum()), len(wrong), scale.spread)
+        if not math.isfinite(error):
+            continue
+        cost = math.nan
+        if time.perf_counter() < deadline:
+            cost = _cost_of_method(method, system, windows[:, -1].double().cpu().numpy(), step)
+        found.append(Performance(name, error, cost))
+    if not found:
+        return None
+    cost = _cost_of_model(model, windows) if time.perf_counter() < deadline else math.nan
+    own = Performance(model.name, relative_error(model, inputs, targets, scale=scale), cost)
+    return Verdict(own, sorted(found, key=lambda each: each.error))
+
+
+def _cost_of_method(
+    method: ClassicalMethod, system: System, first: np.ndarray, step: float
+) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it cannot be compiled
+        machine = compile_method(method, system, first, step)
+
+    def run() -> None:
+        cursor = machine.start(first, step) if machine else method.start(system, first, step)
+        cursor.advance(_STEPS)
+
+    return _cost(run)
+
+
+def _cost_of_model(model: Integrator, windows: torch.Tensor) -> float:
+    """Seconds as machine code; nan where there is none, or it would take long to be made."""
+    try:
+        if isinstance(model.core, ImplicitMap) and model.scale.device.type == "cpu":
+            with once(model.core):
+                if operations(simplest(model)[0]) > _LARGEST:
+                    return math.nan
+        machine = compile_model(model, len(windows), windows.cpu().numpy())
+    except NotCompilable:
+        return math.nan
+    given = windows.cpu().numpy().astype(machine.dtype)
+    return _cost(lambda: machine.advance(given, _STEPS)) / model.prediction_window
+
+
+def _cost(run: Callable[[], object]) -> float:
+    """Least seconds of some runs, for a step of a trajectory."""
+    spent = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        run()
+        spent.append(time.perf_counter() - start)
+    return min(spent) / _STEPS / _TRAJECTORIES
+
+
+def _stored(each: Performance) -> dict[str, object]:
+    return {name: value for name, value in asdict(each).items() if value == value}
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1e4 else f"{ratio:.0e}"
+
+
+def _at(ratio: float) -> str:
+    """How a cost compares with another that is so many times as large; empty if it is not known."""
+    if not math.isfinite(ratio):
+        return ""
+    if 1 / _ALIKE < ratio < _ALIKE:
+        return " at about the same cost"
+    if ratio > 1:
+        return f" at 1/{_times(ratio)} of its cost"
+    return f" at {_times(1 / ratio)} times its cost"
