@@ -409,7 +409,8 @@ def _generating_function(data: Dataset, fixed: dict[str, Any]) -> Callable[..., 
     """Make the generating function that suits a system."""
     from vpintegrator.models.untrained import build, suited
 
-    name = "sgf" if suited(data.system, None, fixed["chart"]) == "spff" else "vpgf"
+    polynomials = {"functions": "polynomial"}  # in which the angles of a chart are periodic
+    name = "sgf" if suited(data.system, polynomials, fixed["chart"]) == "spff" else "vpgf"
 
     def make(arguments: dict[str, Any]) -> Integrator:
         return build(data.system, name, **fixed, **arguments)

@@ -16,6 +16,7 @@ from vpintegrator.training.search import Found, find_functions
 from vpintegrator.training.training_data import TrainingData
 
 COEFFICIENTS = 1_500  # of a generating function: some ten seconds
+_FIRST = 500  # of polynomials alone where exact terms may replace them: one second
 EPOCHS = 200  # of couplings beside a solved generating function: some ten seconds
 _EXACT = 1e-12  # error of polynomials that exact terms need not improve
 _ROUNDING = 1e-14  # error of couplings that is as good as any
@@ -172,27 +173,27 @@ def best_generating_function(
     """
     data, start, budget = TrainingData(dataset), time.perf_counter(), budget or Budget()
 
-    def solved(functions: dict[str, Any], sizes: dict[str, Any] | None = None) -> Found:
+    def solved(
+        functions: dict[str, Any], sizes: dict[str, Any] | None = None, most: int = COEFFICIENTS
+    ) -> Found:
         used = time.perf_counter() - start
         return find_generating_function(
             _with(make, functions),
             data,
             Budget(None if budget.seconds is None else budget.seconds - used, None, budget.target),
             sizes=sizes,
-            most=COEFFICIENTS,
+            most=most,
             seed=seed,
             tell=tell,
             progress=progress if callable(progress) else None,
         )
 
-    best = solved({})
+    best = solved({}, most=_FIRST if _can(make, _EXACT_TERMS) else COEFFICIENTS)
     for attempt in _ATTEMPTS:
         late = budget.seconds is not None and time.perf_counter() - start > budget.seconds / 2
         if best.error <= attempt.enough or best.ended or late:
             continue
-        try:
-            make(attempt.functions)
-        except InputError:  # nothing of that kind is known
+        if not _can(make, attempt.functions):
             continue
         tell(attempt.words)
         try:
@@ -204,6 +205,15 @@ def best_generating_function(
             return _interrupted(best)
         best = replace(found if found.error < best.error else best, ended=found.ended)
     return _interrupted(best) if best.ended == "interrupt" else best
+
+
+def _can(make: Make, functions: dict[str, Any]) -> bool:
+    """Whether there are such functions: whether what they are made of is known."""
+    try:
+        make(functions)
+    except InputError:
+        return False
+    return True
 
 
 def _interrupted(found: Found) -> Found:
