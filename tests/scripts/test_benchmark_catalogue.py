@@ -60,7 +60,8 @@ def test_a_system_and_what_is_there_already(tmp_path, benchmark, monkeypatch):
     found = json.loads(path.read_text())
     assert found["arguments"]["depth"] == 3
     assert set(found["rollout"]) == {
-        "vpff", "stoermer-verlet", "rk4", "gauss-legendre-4", "blanes-moan-4",
+        "vpff", "stoermer-verlet", "rk4", "gauss-legendre-4", "gauss-legendre-6", "blanes-moan-4",
+        "blanes-moan-6",
     }  # fmt: skip
     error, rk4 = (found["rollout"][name]["RMSE"] for name in ("vpff", "rk4"))
     assert 0 < error < 1

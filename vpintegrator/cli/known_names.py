@@ -73,8 +73,8 @@ MODEL_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "vpff": {**_TRIANGULAR, **_COUPLINGS},
     "vpmt": {"attention_width": (), **_COUPLINGS, "stiefel": _TRUTH},
     "spff": _SYMPLECTIC,
-    "sgf": {},
-    "vpgf": {},
+    "sgf": {"repeats": (), "hamiltonian": (), "order": ()},
+    "vpgf": {"repeats": ()},
     "spt": {**_SYMPLECTIC, "attention": ("rotations", "softmax", "linear")},
     "transformer": {
         "blocks": (),

@@ -70,6 +70,8 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
         return "resnet", "resnet was chosen: states of one component have no structure to keep"
     if not (system.divergence_free or system.is_measured):
         return "resnet", "resnet was chosen: the flow changes volumes"
+    if given.get("functions") == "hamiltonian":
+        return "sgf", "sgf was chosen: it has exact terms of a known Hamiltonian"
     known = {name: {*_known(ARCHITECTURES[name])} for name in ("spff", "spt", "vpff", "vpt")}
     names = set().union(*known.values()).intersection(given) - {"window"}  # others are no arguments
     windows = given.get("window") not in (None, 1)
