@@ -79,6 +79,9 @@ def test_texts_are_read_again_and_others_refused():
     again = Verdict.from_text(found.text, "the file")
     assert again.methods == found.methods and again.model.error == 1e-9
     assert math.isnan(again.model.cost)
+    lost = Verdict(Performance("sgf", math.inf), found.methods)
+    assert Verdict.from_text(lost.text, "the file").model.error == math.inf
+    assert "rk4 is better here" in lost.sentence
     for text in ("[1", "{}", '{"model": {"name": "a", "error": 1}, "methods": []}', '{"model": 1}'):
         with pytest.raises(InputError, match="the file"):
             Verdict.from_text(text, "the file")

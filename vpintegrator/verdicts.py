@@ -53,7 +53,8 @@ class Performance:
     name
         Of the model or the method.
     error
-        One step ahead on the test group, relative to the spread of the components that move.
+        One step ahead on the test group, relative to the spread of the components that move;
+        infinite where a model overflows.
     cost
         Seconds for a step of one of 1,000 trajectories, as it runs; nan where it is not measured.
     """
@@ -109,7 +110,11 @@ class Verdict:
         found = read_json(text, where)
         try:
             rows = [
-                Performance(str(row["name"]), float(row["error"]), float(row.get("cost", math.nan)))
+                Performance(
+                    str(row["name"]),
+                    float(row.get("error", math.inf)),
+                    float(row.get("cost", math.nan)),
+                )
                 for row in [found["model"], *found["methods"]]
             ]
         except (KeyError, TypeError, ValueError):
@@ -176,7 +181,8 @@ def verdict(
     if not found:
         return None
     cost = _cost_of_model(model, windows) if time.perf_counter() < deadline else math.nan
-    own = Performance(model.name, relative_error(model, inputs, targets, scale=scale), cost)
+    error = relative_error(model, inputs, targets, scale=scale)
+    own = Performance(model.name, math.inf if math.isnan(error) else error, cost)
     return Verdict(own, sorted(found, key=lambda each: each.error))
 
 
@@ -219,7 +225,7 @@ def _cost(run: Callable[[], object]) -> float:
 
 
 def _stored(each: Performance) -> dict[str, object]:
-    return {name: value for name, value in asdict(each).items() if value == value}
+    return {k: v for k, v in asdict(each).items() if not isinstance(v, float) or math.isfinite(v)}
 
 
 def _times(ratio: float) -> str:

@@ -61,6 +61,12 @@ LAYERS = {
     "generating function of angles": lambda n, T: nn.SymplecticGeneratingFunction(
         wide(2 * n, 2, periodic=[0])
     ),
+    "generating function of exact terms": lambda n, T: nn.SymplecticGeneratingFunction(
+        wide(2 * n),
+        nn.ElementaryHamiltonians(
+            " + ".join(f"z[{n + i}]**2/40 - cos(z[{i}])/20" for i in range(n)), 2 * n
+        ),
+    ),
     "henon": lambda n, T: nn.HenonMap(nn.NeuronPotential(n, 5)),
     "rotations": lambda n, T: nn.SymplecticAttention(2 * n),
     "composition": lambda n, T: nn.Composition(
