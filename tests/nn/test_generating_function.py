@@ -23,6 +23,22 @@ FUNCTIONS = {
     "polynomials": {"size": 3, "degree": 5},
     "one function": {"size": 2, "degree": 1},
     "angles": {"size": 2, "degree": 4, "periodic": [0]},
+    "linear in angles": {"size": 3, "degree": 3, "periodic": [0, 1], "differentiated": [0, 1]},
+    "linear in a cyclic component": {
+        "size": 3,
+        "degree": 3,
+        "periodic": [0],
+        "cyclic": [1],
+        "differentiated": [1, 2],
+    },
+    "linear in an angle, rates": {
+        "size": 2,
+        "degree": 3,
+        "periodic": [0],
+        "differentiated": [0, 1],
+        "conserved": 2,
+        "rates": [2],
+    },
     "cyclic": {"size": 3, "degree": 4, "cyclic": [1]},
     "group": {"size": 4, "degree": 4, "group": GROUP},
     "signs": {"size": 4, "degree": 3, "group": (GROUP, torch.tensor([1.0, -1, 1, -1]).double())},
@@ -221,7 +237,29 @@ def test_without_rates_there_is_no_gradient():
     assert bool((S.gradient(x) == 0).all())
 
 
-@pytest.mark.parametrize("name", ["conserved", "rates", "formulas beside constants"])
+@pytest.mark.parametrize(
+    ("name", "shift", "by"),
+    [
+        ("linear in angles", [2 * torch.pi, -4 * torch.pi, 0], [0, 1]),
+        ("linear in a cyclic component", [-2 * torch.pi, 0.7, 0], [1, 2]),
+        ("linear in an angle, rates", [6 * torch.pi, 0, 0, 0], [0, 1]),
+    ],
+)
+def test_terms_linear_in_an_angle_have_periodic_derivatives(name, shift, by):
+    """Such a term depends on the angle itself, its derivatives do not."""
+    S = made(name)
+    x = states(S, 5)
+    moved = x + torch.tensor(shift, dtype=torch.float64)
+    orders = [*((i,) for i in by), tuple(by)]
+    for derivative, same in zip(S.partials(x, orders), S.partials(moved, orders), strict=True):
+        assert_close(same, derivative, 1e-12)
+    differences = torch.stack([value(S, y) - value(S, z) for y, z in zip(moved, x, strict=True)])
+    assert bool((differences.abs() > 1e-3).all())
+
+
+@pytest.mark.parametrize(
+    "name", ["conserved", "rates", "linear in an angle, rates", "formulas beside constants"]
+)
 def test_constants_of_motion_are_multiplied_out(name):
     S = made(name)
     x = states(S, 5)

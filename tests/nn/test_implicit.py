@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, determinant_error, sample, symplecticity_defect
+from vpintegrator.errors import InputError
 from vpintegrator.models import untrained
 from vpintegrator.nn import (
     ElementaryHamiltonians,
@@ -51,6 +52,12 @@ def chain(size=3, degree=3, **options):
     return VolumePreservingGeneratingFunction(functions, repeats)
 
 
+def torus(dim=3, degree=3, **options):
+    """Of angles and cyclic components, with functions of two that are not neighbours."""
+    options = {"periodic": dict.fromkeys(range(dim), 2 * torch.pi), **options}
+    return vp.models.VolumePreservingGeneratingFunctionMap(dim=dim, degree=degree, **options).core
+
+
 # an example or more of every implicit map
 LAYERS = {
     "symplectic": symplectic,
@@ -62,6 +69,9 @@ LAYERS = {
     "chain of two components": lambda: chain(2),
     "chain beside a constant": lambda: chain(2, conserved=1),
     "chain of angles": lambda: chain(3, 2, periodic=[1]),
+    "torus": lambda: torus(degree=2),
+    "torus beside a constant": lambda: torus(3, 2, conserved=[2], rates=[2]),
+    "cyclic component": lambda: torus(3, 2, periodic={2: 2 * torch.pi}, cyclic=[1]),
 }
 
 FEW = settings(max_examples=8)
@@ -300,6 +310,32 @@ def test_volume_is_kept(size, degree, scale, seed):
 
 
 @FEW
+@given(
+    angles=st.sets(st.integers(0, 3), min_size=1),
+    cyclic=st.sets(st.integers(0, 3), max_size=2),
+    turns=st.tuples(*[st.integers(-3, 3)] * 4),
+    scale=st.floats(1e-3, 0.03),
+    seed=st.integers(0, 999),
+)
+def test_maps_commute_with_turns_and_with_shifts_of_cyclic_components(
+    angles, cyclic, turns, scale, seed
+):
+    layer = filled(torus(4, 2, periodic=dict.fromkeys(angles, 2 * torch.pi), cyclic=cyclic))
+    filled(layer, scale, seed)
+    z = sample(4, seed=seed, scale=0.5)
+    image = layer(z)
+    assume(image.isfinite().all())
+    shift = torch.zeros(4).double()
+    for j, turn in enumerate(turns):
+        if j in angles or j in cyclic:
+            shift[j] = turn * (2 * torch.pi if j in angles else 0.3)
+    assert_close(layer(z + shift) - shift, image, 1e-13)
+    assert_close(layer.inverse(image + shift) - shift, z, 1e-13)
+    assert determinant_error(layer, z) < 1e-13
+    assert determinant_error(layer.inverse, z) < 1e-13
+
+
+@FEW
 @given(scale=st.floats(1e-3, 0.05), seed=st.integers(0, 999))
 def test_symmetries_of_the_generating_function_are_those_of_the_map(scale, seed):
     """A reversing symmetry, which turns the form, and an exchange, which keeps it."""
@@ -311,6 +347,40 @@ def test_symmetries_of_the_generating_function_are_those_of_the_map(scale, seed)
     assert_close(layer(z @ SWAP), image @ SWAP, 1e-13)
     assert_close(layer(image @ FLIP) @ FLIP, z, 1e-13)
     assert_close(layer.inverse(z), layer(z @ FLIP) @ FLIP, 1e-13)
+
+
+def test_changes_of_sign_are_symmetries_of_maps_of_angles():
+    rhos = [torch.diag(torch.tensor(s)).tolist() for s in ([1.0, 1, -1, 1], [-1.0, 1, 1, -1])]
+    model = vp.models.VolumePreservingGeneratingFunctionMap(
+        dim=4, degree=3, periodic=dict.fromkeys(range(4), 2 * torch.pi), reversing_symmetries=rhos
+    )
+    filled(model.core.psi, 0.03)
+    assert (0, 2) in model.core.psi.pairs
+    z = sample(5, 1, 4, scale=0.3)
+    image = model(z)
+    for rho in model.reversing_symmetries:
+        assert_close(model(image @ rho.mT) @ rho.mT, z, 1e-12)
+    turned = z + 2 * torch.pi * torch.tensor([1.0, -2, 3, 4]).double()
+    assert_close(model(turned) - turned, image - z, 1e-12)
+
+
+def test_functions_of_pairs_at_values_of_constants():
+    layer = filled(torus(4, conserved=[3], rates=[3]))
+    assert layer.pairs == [(0, 1), (1, 2), (0, 2)]
+    z = sample(5, 4)
+    z[:, 3] = 0.4
+    values = torch.tensor([0.4], dtype=torch.float64)
+    assert_close(layer.at(values)(z[:, :3]), layer(z)[:, :3], 1e-13)
+    z[:, 3] = 0.0
+    assert torch.equal(layer(z), z)
+
+
+def test_pairs_of_components():
+    F = GeneratingFunction(3, 2)
+    with pytest.raises(InputError, match="two components a < b for each of the 1 functions"):
+        VolumePreservingGeneratingFunction([F], pairs=[(2, 2)])
+    with pytest.raises(InputError, match="depends on one between them; make these cyclic"):
+        VolumePreservingGeneratingFunction([F], pairs=[(0, 2)])
 
 
 @pytest.mark.parametrize(

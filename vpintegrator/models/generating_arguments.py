@@ -106,8 +106,8 @@ def signs_of_time(reversing_symmetries: Any, dim: int) -> SignedGroup:
     return both, torch.tensor(time, dtype=torch.float64)
 
 
-def signs_of_pair(a: GeneratingArguments, k: int) -> SignedGroup:
-    """Products of reversing symmetries, and what each makes of the function of components k, k+1.
+def signs_of_pair(a: GeneratingArguments, i: int, k: int) -> SignedGroup:
+    """Products of reversing symmetries, and what each makes of the function of components i, k.
 
     Raises
     ------
@@ -121,4 +121,4 @@ def signs_of_pair(a: GeneratingArguments, k: int) -> SignedGroup:
             "the chain of generating functions respects changes of sign alone; give fewer "
             "reversing_symmetries"
         )
-    return group, signs[:, k] * signs[:, k + 1]
+    return group, signs[:, i] * signs[:, k]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from dataclasses import dataclass
 
 from torch import nn
@@ -10,6 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_pair
 from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.nn.basis_potential import NoTermsError
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.volume_generating import VolumePreservingGeneratingFunction
 
@@ -22,7 +25,9 @@ class VolumePreservingGeneratingFunctionMap(Integrator):
 
     Volume-preserving for all G. With reversing symmetries the map is
     :math:`\psi R \psi^{-1} R`, where :math:`\psi` is such a map, of half a step. The coefficients
-    follow from pairs of states by linear least squares: ``optimizer = "linear"``.
+    follow from pairs of states by linear least squares: ``optimizer = "linear"``. Angles and cyclic
+    components add terms that are linear in them, and functions :math:`G_{ab}` of components that
+    are not neighbours, see :class:`vpintegrator.nn.VolumePreservingGeneratingFunction`.
 
     Raises
     ------
@@ -57,12 +62,32 @@ class VolumePreservingGeneratingFunctionMap(Integrator):
                 raise InputError("vpgf takes no expressions; leave out --functions system")
 
     def network(self, a: Arguments) -> nn.Module:
-        """The implicit map of G_1, ..., G_{n-1}."""
-        self.description = (
-            f"volume-preserving map of {a.size - 1} generating functions of degree {a.degree}"
-        )
-        functions = [
-            GeneratingFunction(a.size, a.degree, group=signs_of_pair(a, k), **a.options)
+        """The implicit map of G_1, ..., G_{n-1}, and of G_ab with angles between a and b."""
+        functions = {
+            (k, k + 1): GeneratingFunction(
+                a.size,
+                a.degree,
+                group=signs_of_pair(a, k, k + 1),
+                differentiated=(k, k + 1),
+                **a.options,
+            )
             for k in range(a.size - 1)
-        ]
-        return VolumePreservingGeneratingFunction(functions, a.repeats)
+        }
+        for i, k in itertools.combinations(range(a.size), 2):
+            between = range(i + 1, k)
+            if between and {*between}.issubset({*a.periods, *a.cyclic}):
+                options = {**a.options, "cyclic": [*a.cyclic, *between]}
+                with contextlib.suppress(NoTermsError):
+                    functions[i, k] = GeneratingFunction(
+                        a.size,
+                        a.degree,
+                        group=signs_of_pair(a, i, k),
+                        involved=[[i], [k]],
+                        **options,
+                    )
+        self.description = (
+            f"volume-preserving map of {len(functions)} generating functions of degree {a.degree}"
+        )
+        return VolumePreservingGeneratingFunction(
+            [*functions.values()], a.repeats, pairs=[*functions]
+        )

@@ -57,7 +57,8 @@ def terms(
 ) -> list[tuple[int, ...]]:
     """All terms of a total degree, as an index of a function for each component.
 
-    Of components that are absent there is the constant alone; others may follow the last of them.
+    Of components that are absent there is the constant alone, or also x where they are ``SECULAR``;
+    others may follow the last of them.
     Where there are rates, a term has a function of one of them that is not constant: it vanishes
     with them.
 
@@ -68,8 +69,9 @@ def terms(
     """
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for k, kind in enumerate(kinds):
-        left_out = k < len(absent) and absent[k]
-        each = list(enumerate([0] if left_out else kind.orders(degree)))
+        each = list(enumerate(kind.orders(degree)))
+        if k < len(absent) and absent[k]:
+            each = each[: 2 if kind is Univariate.SECULAR else 1]
         found = [
             ((*e, index), total + order)
             for (e, total), (index, order) in product(found, each)
@@ -137,7 +139,8 @@ def equivariant_coefficients(
     """
     number = {e: n for n, e in enumerate(indices)}
     odd = torch.tensor(
-        [[kind.is_odd(i) for i, kind in zip(e, kinds, strict=True)] for e in indices]
+        [[kind.is_odd(i) for i, kind in zip(e, kinds, strict=True)] for e in indices],
+        dtype=torch.bool,
     ).view(len(indices), len(kinds))
     links = []
     for places, signs, columns, own in zip(*variables, *block, strict=True):

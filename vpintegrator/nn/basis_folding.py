@@ -197,11 +197,10 @@ def potential_at(
         found = type(potential)(
             size,
             1,
-            periodic=[j for j in range(size) if kinds[j] is Univariate.HARMONICS],
             components=own,
             initial_scale=0.0,
         )
-    found.degree = potential.degree
+    found.degree, found.kinds = potential.degree, kinds[:size]
     known = {size + j: value for j, value in enumerate(variables)}
     if len(potential.formulas):
         units = (potential.state_shift, potential.state_scale)

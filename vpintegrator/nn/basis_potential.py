@@ -25,6 +25,10 @@ from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.univariate import Univariate, families
 
 
+class NoTermsError(InputError):
+    """Symmetries leave no term of a potential."""
+
+
 class BasisPotential(nn.Module):
     r"""A polynomial in the Chebyshev basis, with harmonics of angles.
 
@@ -81,6 +85,7 @@ class BasisPotential(nn.Module):
 
     polynomial = True  # can take the terms of a smaller one
     largest_count = LARGEST_COUNT
+    differentiated: Sequence[int] = ()  # see GeneratingFunction
     chosen: torch.Tensor
     sources: torch.Tensor
     factors: torch.Tensor
@@ -122,20 +127,24 @@ class BasisPotential(nn.Module):
         if len(expressions):
             moves = self._place_formulas(expressions, group, moves)
         self.kinds = families(read, periodic, rates)
+        for j in self.differentiated:
+            if j in periodic or j in cyclic:
+                self.kinds[j] = Univariate.SECULAR
         self.kinds += [Univariate.POLYNOMIALS] * len(self.formulas)
         indices = [  # a function of what is conserved has no gradient
             e
             for e in terms(
                 degree, self.kinds, [index in cyclic for index in range(read)], self.largest_count
             )
-            if any(e[j] for j in self._moving())
+            if any(e[j] for j in self.differentiated or self._moving())
+            and self._has_periodic_derivatives([(e[j], self.kinds[j]) for j in self.differentiated])
             and all(any(e[j] for j in block) for block in involved)
         ]
         value = torch.zeros(len(group), 1, dtype=torch.long), turned.unsqueeze(1)
         sources, factors, count = equivariant_coefficients(indices, self.kinds, moves, value)
         used = (factors != 0).any(1)
         if not count:
-            raise InputError(
+            raise NoTermsError(
                 f"no potential of degree {degree} is allowed by the symmetries; take a higher one"
             )
         chosen = torch.tensor(indices)[used]
@@ -148,6 +157,12 @@ class BasisPotential(nn.Module):
             degrees[source] = max(1, order)
         start = initial_scale / degrees**2 * torch.randn(count)
         self.coefficients = nn.Parameter(start.double())
+
+    @staticmethod
+    def _has_periodic_derivatives(factors: Sequence[tuple[int, Univariate]]) -> bool:
+        """Whether a factor x, the function 1 of its family, is the only one not constant."""
+        linear = (1, Univariate.SECULAR) in factors
+        return not linear or sum(index > 0 for index, _ in factors) == 1
 
     def _moving(self) -> list[int]:
         """Numbers of the variables, components and formulas, that have a gradient."""

@@ -68,6 +68,10 @@ class GeneratingFunction(BasisPotential):
     ----------
     size, degree
         Components, and largest total degree of a term.
+    differentiated : sequence of int
+        Components by which alone S is differentiated, if not by all. Of one among these that is an
+        angle or cyclic, a term may be linear, where it does not depend on the others among these:
+        S is not periodic (cyclic) then, but its derivatives are.
     options
         As for ``BasisPotential``. The coefficients are zero unless ``initial_scale`` is given.
 
@@ -89,7 +93,10 @@ class GeneratingFunction(BasisPotential):
     box_scale: torch.Tensor
     largest_count = LARGEST_COUNT
 
-    def __init__(self, size: int, degree: int = 6, **options: Any) -> None:
+    def __init__(
+        self, size: int, degree: int = 6, *, differentiated: Sequence[int] = (), **options: Any
+    ) -> None:
+        self.differentiated = tuple(differentiated)  # before terms are chosen
         super().__init__(size, degree, **{"initial_scale": 0.0, **options})
         read = self.size + self.conserved
         self.register_buffer("box_shift", torch.zeros(read, dtype=torch.float64))
@@ -109,7 +116,7 @@ class GeneratingFunction(BasisPotential):
         middle = middle.masked_fill(fixed, 0.0)
         half = MARGIN * torch.maximum(high - middle, middle - low) / RADIUS
         half = torch.where(half > 0, half, torch.ones(()).double())
-        angles = torch.tensor([kind is Univariate.HARMONICS for kind in self._component_kinds])
+        angles = torch.tensor([kind.is_angle for kind in self._component_kinds])
         half = half[places].amax(0).masked_fill(angles, 1.0)
         with torch.no_grad():
             self.box_shift.copy_(middle)

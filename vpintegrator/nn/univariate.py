@@ -18,17 +18,27 @@ class Univariate(Enum):
 
     ``POLYNOMIALS`` are Chebyshev polynomials, ``HARMONICS`` sines and cosines of an angle, and
     ``RATES`` the products of a variable with Chebyshev polynomials of it, all of which but u_0
-    vanish with it: u_n has the parity of the polynomial of degree n.
+    vanish with it: u_n has the parity of the polynomial of degree n. ``SECULAR`` are u_1(x) = x,
+    of which the derivative alone is periodic, and the harmonics after it.
     """
 
     POLYNOMIALS = "polynomials"
     HARMONICS = "harmonics"
     RATES = "rates"
+    SECULAR = "secular"
+
+    @property
+    def is_angle(self) -> bool:
+        """Whether the variable is an angle, or cyclic: measured in its own unit."""
+        return self in (Univariate.HARMONICS, Univariate.SECULAR)
 
     def values(self, x: torch.Tensor, degree: int) -> list[torch.Tensor]:
         """u_0, u_1, ... at x, up to a degree, or of angles up to that order."""
         if self is Univariate.HARMONICS:
             return harmonics(x, degree)
+        if self is Univariate.SECULAR:
+            one, *others = harmonics(x, degree)
+            return [one, x, *others]
         if self is Univariate.RATES:
             return rates(x, degree)
         return chebyshev(x, degree)
@@ -37,6 +47,9 @@ class Univariate(Enum):
         """Derivatives by x of the ``values``; of rates, which stay as they are, there are none."""
         if self is Univariate.HARMONICS:
             return harmonic_derivatives(x, values)
+        if self is Univariate.SECULAR:
+            zero, *others = harmonic_derivatives(x, [values[0], *values[2:]])
+            return [zero, values[0], *others]
         assert self is Univariate.POLYNOMIALS
         return chebyshev_derivatives(x, values)
 
@@ -46,6 +59,9 @@ class Univariate(Enum):
         """Second derivatives by x, from the values and the first ``derivatives``."""
         if self is Univariate.HARMONICS:
             return harmonic_derivatives(x, slopes)
+        if self is Univariate.SECULAR:
+            zero, *others = harmonic_derivatives(x, [slopes[0], *slopes[2:]])
+            return [zero, zero, *others]
         assert self is Univariate.POLYNOMIALS
         return chebyshev_second_derivatives(x, values, slopes)
 
@@ -53,6 +69,8 @@ class Univariate(Enum):
         """Order of each function: what a term's degree is the sum of."""
         if self is Univariate.HARMONICS:
             return [0, *(n for n in range(1, degree + 1) for _ in range(2))]
+        if self is Univariate.SECULAR:
+            return [0, 1, *(n for n in range(1, degree + 1) for _ in range(2))]
         return list(range(degree + 1))
 
     def is_odd(self, index: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,16 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     so the map :math:`x \mapsto X` preserves volume for all G. Its value takes n - 1 scalar Newton
     iterations, for X_n first. The equations of a pair (x, X) are linear in the coefficients.
 
+    Further functions :math:`G_{ab}(x_1, \dots, x_a, X_b, \dots, X_n)` are of two components that
+    are not neighbours:
+
+    .. math:: (X_j - x_j) \Bigl(1 + \sum_{a<j<b} \frac{\partial^2 G_{ab}}{\partial x_a\,
+        \partial X_b}\Bigr) = \sum_{b>j} \frac{\partial G_{jb}}{\partial X_b} -
+        \sum_{a<j} \frac{\partial G_{aj}}{\partial x_a}, \qquad G_{k,k+1} = G_k
+
+    They give what no periodic G_k does: an increment of x_a that does not depend on an angle
+    between x_a and x_b.
+
     Parameters
     ----------
     functions : sequence of GeneratingFunction
@@ -32,11 +43,14 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         expressions.
     repeats : int
         How often the map is applied: a step as several maps in a row, all of the same functions.
+    pairs : sequence of (a, b), optional
+        The two components of each function, counted from 0, a < b; by default (0, 1), (1, 2), ...
 
     Raises
     ------
     InputError
-        If there are not n - 1 of them, of n components each.
+        If there are not n - 1 functions, or not one for each of the pairs; if they are not of n
+        components each; if one depends on components between its two.
 
     References
     ----------
@@ -52,17 +66,34 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
     1.0
     """
 
-    def __init__(self, functions: Sequence[GeneratingFunction], repeats: int = 1) -> None:
-        super().__init__(len(functions) + 1, repeats)
+    def __init__(
+        self,
+        functions: Sequence[GeneratingFunction],
+        repeats: int = 1,
+        *,
+        pairs: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        n = len(functions) + 1 if pairs is None else 1 + max((b for _, b in pairs), default=0)
+        super().__init__(n, repeats)
         self.functions = nn.ModuleList(functions)
-        n = len(functions) + 1
+        self.pairs = list(itertools.pairwise(range(n)) if pairs is None else pairs)
         if n < 2 or any(G.size != n or len(G.formulas) for G in functions):
             raise InputError(
                 "a volume-preserving map of n components needs n - 1 generating functions of n "
                 "components each, without expressions"
             )
-        for k, G in enumerate(functions):
-            G.prepare(k, k + 1)
+        if len(self.pairs) != len(functions) or not all(0 <= a < b for a, b in self.pairs):
+            raise InputError(
+                f"pairs must be two components a < b for each of the {len(functions)} functions, "
+                f"not {self.pairs}"
+            )
+        for (a, b), G in zip(self.pairs, functions, strict=True):
+            if bool(G.chosen[:, a + 1 : b].any()):
+                raise InputError(
+                    f"the function of the components {a} and {b} depends on one between them; make "
+                    "these cyclic"
+                )
+            G.prepare(a, b)
         self.size, self.conserved = n, functions[0].conserved
         self.dim = n + self.conserved
 
@@ -94,86 +125,93 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
             own.adapt_like(theirs)
         self.set_linear(other.get_buffer("linear"))
 
-    def _mixed(self, x: Sequence[Any], image: Sequence[Any], k: int) -> list[torch.Tensor]:
-        """Arguments of G_{k+1}: old values of components up to k, new values of the others."""
-        return [*x[: k + 1], *image[k + 1 : self.size], *x[self.size :]]
+    def _mixed(self, x: Sequence[Any], image: Sequence[Any], pair: tuple[int, int]) -> torch.Tensor:
+        """Arguments of G_ab: old values up to a, new ones from b on; it reads none between."""
+        b = pair[1]
+        return torch.stack([*x[:b], *image[b : self.size], *x[self.size :]], -1)
 
     def residual(self, z: torch.Tensor, image: torch.Tensor, c: Any) -> torch.Tensor:
         x, y = z.unbind(-1), image.unbind(-1)
-        found = [new - old for new, old in zip(y, x, strict=True)]
-        for k, (G, own) in enumerate(zip(self._functions, c, strict=True)):
-            mixed = torch.stack(self._mixed(x, y, k), -1)
-            by_new, by_old = G.partials(mixed, [(k + 1,), (k,)], own)
-            found[k], found[k + 1] = found[k] - by_new, found[k + 1] + by_old
+        moves = [new - old for new, old in zip(y, x, strict=True)]
+        found = [*moves]
+        for (a, b), G, own in zip(self.pairs, self._functions, c, strict=True):
+            orders = [(b,), (a,), (a, b)][: 2 if b == a + 1 else 3]
+            by_new, by_old, *mixed = G.partials(self._mixed(x, y, (a, b)), orders, own)
+            found[a], found[b] = found[a] - by_new, found[b] + by_old
+            for j in range(a + 1, b):
+                found[j] = found[j] + moves[j] * mixed[0]
         return torch.stack(found, -1)
 
     def solve(self, z: torch.Tensor, c: Any, backward: bool = False) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})
-        given = list(z.unbind(-1))
-        return torch.stack(self._backward(given, c) if backward else self._forward(given, c), -1)
-
-    def _forward(self, x: list[torch.Tensor], c: Any) -> list[torch.Tensor]:
-        image = list(x)
-        known = x[self.size - 1]  # the right side of the equation for X_n, then for X_{n-1}, ...
-        for k in reversed(range(self.size - 1)):
-            G, own = self._functions[k], c[k]
-            arguments = torch.stack(self._mixed(x, image, k), -1)  # X_{k+1} is not read
-            by_old = G.along(arguments, k + 1, (k,), own)
-            image[k + 1] = self._root(G, k + 1, by_old, known, x[k + 1])
-            by_new = G.along(arguments, k + 1, (), own)
-            _, slopes = G.functions_of(k + 1, image[k + 1], 1)
-            known = x[k] + (slopes * by_new).sum(0)
-        image[0] = known
-        return image
-
-    def _backward(self, image: list[torch.Tensor], c: Any) -> list[torch.Tensor]:
-        x, known = list(image), image[0]
-        for k in range(self.size - 1):
-            G, own = self._functions[k], c[k]
-            arguments = torch.stack(self._mixed(x, image, k), -1)  # x_k is not read
-            by_new = G.along(arguments, k, (k + 1,), own)
-            x[k] = self._root(G, k, by_new, known, image[k])
-            by_old = G.along(arguments, k, (), own)
-            _, slopes = G.functions_of(k, x[k], 1)
-            known = image[k + 1] + (slopes * by_old).sum(0)
-        x[self.size - 1] = known
-        return x
+        start = list(z.unbind(-1))
+        found = [*start]
+        x, image = (found, start) if backward else (start, found)
+        # of the equations (X_j - x_j) stretch_j = moved_j, what is known of both sides
+        moved: list[Any] = [0.0] * self.size
+        stretch: list[Any] = [1.0] * self.size
+        for j in range(self.size) if backward else reversed(range(self.size)):
+            sums = []
+            for pair, G, own in zip(self.pairs, self._functions, c, strict=True):
+                if pair[0 if backward else 1] == j:
+                    other = pair[1 if backward else 0]
+                    arguments = self._mixed(x, image, pair)  # component j is not read
+                    by_other = G.along(arguments, j, (other,), own)
+                    sums.append((other, G, by_other, G.along(arguments, j, (), own)))
+            parts = [(G, weights) for _, G, weights, _ in sums]
+            found[j] = self._root(j, parts, moved[j], stretch[j], start[j])
+            for other, G, by_other, along in sums:
+                _, slopes = G.functions_of(j, found[j], 1)
+                moved[other] = moved[other] + (slopes * along).sum(0)
+                for between in range(min(j, other) + 1, max(j, other)):
+                    stretch[between] = stretch[between] + (slopes * by_other).sum(0)
+        return torch.stack(found, -1)
 
     def _root(
         self,
-        G: GeneratingFunction,
         component: int,
-        weights: torch.Tensor,
-        known: torch.Tensor,
+        parts: Sequence[tuple[GeneratingFunction, torch.Tensor]],
+        moved: torch.Tensor,
+        stretch: torch.Tensor,
         start: torch.Tensor,
     ) -> torch.Tensor:
-        """The solution y of y + sum of weights times functions of y = known."""
+        """The solution y of (y - start) stretch + sum of weights times functions of y = moved."""
+        if not parts:
+            return start + moved / stretch
 
         def correction(y: torch.Tensor) -> torch.Tensor:
-            values, slopes = G.functions_of(component, y.squeeze(-1), 1)
-            defect = known - y.squeeze(-1) - (values * weights).sum(0)
-            return (defect / (1 + (slopes * weights).sum(0))).unsqueeze(-1)
+            y = y.squeeze(-1)
+            defect, slope = moved - (y - start) * stretch, stretch
+            for G, weights in parts:
+                values, slopes = G.functions_of(component, y, 1)
+                defect = defect - (values * weights).sum(0)
+                slope = slope + (slopes * weights).sum(0)
+            return (defect / slope).unsqueeze(-1)
 
-        size = G.box_scale[component].to(start.dtype)
+        size = parts[0][0].box_scale[component].to(start.dtype)
         return newton(start.unsqueeze(-1), correction, size, self.iterations).squeeze(-1)
 
     def equations(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Matrix (pair, component, coefficient) and right side of linear equations for c."""
         x, y = z.unbind(-1), image.unbind(-1)
+        right = (image - z)[:, : self.size]
         counts = [G.coefficients.numel() for G in self._functions]
         matrix, first = z.new_zeros(len(z), self.size, sum(counts)), 0
-        for k, (G, count) in enumerate(zip(self._functions, counts, strict=True)):
-            mixed = torch.stack(self._mixed(x, y, k), -1)
-            by_new, by_old = G.features(mixed, [(k + 1,), (k,)])
-            matrix[:, k, first : first + count] += by_new
-            matrix[:, k + 1, first : first + count] -= by_old
+        for (a, b), G, count in zip(self.pairs, self._functions, counts, strict=True):
+            orders = [(b,), (a,), (a, b)][: 2 if b == a + 1 else 3]
+            by_new, by_old, *mixed = G.features(self._mixed(x, y, (a, b)), orders)
+            own = matrix[:, :, first : first + count]
+            own[:, a] += by_new
+            own[:, b] -= by_old
+            for j in range(a + 1, b):
+                own[:, j] -= right[:, j : j + 1] * mixed[0]
             first += count
-        return matrix, (image - z)[:, : self.size]
+        return matrix, right
 
     def at(self, values: torch.Tensor) -> VolumePreservingGeneratingFunction:
         """The map of the other components where the constants of motion have these values."""
         functions = [G.at(values) for G in self._functions]
-        found = VolumePreservingGeneratingFunction(functions, self.repeats)
+        found = VolumePreservingGeneratingFunction(functions, self.repeats, pairs=self.pairs)
         found.set_linear(self.get_buffer("linear"))
         found.settle_like(self)
         return found
