@@ -47,6 +47,8 @@ CASES: dict[str, dict[str, Any]] = {
     "stretch-twist-fold": {},
     "dipole": {},
     "relativistic-oscillator": {},
+    "restricted-three-body": {},
+    "schwarzschild": {},
 }
 TRAJECTORIES, STEPS = 1_000, 100
 

@@ -1,8 +1,11 @@
 """The default of vp-train: a generating function, or couplings, and what an interrupt leaves."""
 
+import math
 import time
+from dataclasses import replace
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 import vpintegrator as vp
@@ -274,3 +277,28 @@ def test_no_attempt_begins_after_half_of_the_budget(pendulum):
     )
     assert not any("exact terms" in line for line in lines)
     assert found.error > 1e-10
+
+
+def test_functions_whose_map_does_not_exist_everywhere_give_way(pendulum, monkeypatch):
+    """A model that is NaN on some states errs by infinity; whatever is finite replaces it."""
+    real, calls = automatic.find_generating_function, []
+
+    def first_is_lost(make, data, budget, **options):
+        found = real(make, data, budget, **options)
+        calls.append(found)
+        return replace(found, error=math.inf) if len(calls) == 1 else found
+
+    monkeypatch.setattr(automatic, "find_generating_function", first_is_lost)
+    found = automatic.best_generating_function(
+        lambda arguments: vp.models.build(pendulum.system, "sgf", **arguments), pendulum
+    )
+    assert found.error < 1e-10 and "hamiltonian" in found.model.arguments
+
+
+def test_a_map_that_is_nan_on_some_states_errs_by_infinity(pendulum):
+    def make(arguments):
+        model = vp.models.build(pendulum.system, "sgf", **arguments)
+        model.core.forward = lambda z: torch.full_like(z, torch.nan)
+        return model
+
+    assert find_generating_function(make, pendulum, sizes={"degree": 2}).error == math.inf

@@ -103,7 +103,7 @@ class _Command(click.Command):
     f"changes volumes. Of complete states of at most {_MOST_COMPONENTS} moving components auto "
     "first solves for a generating function, sgf or vpgf, of polynomials and of exact terms of a "
     "known Hamiltonian, and takes spff or vpff instead where their error is below 1e-14 or at most "
-    "ten times as large; where the generating function errs by more than 1e-8, they get the rest "
+    "ten times as large; where the generating function errs by more than 1e-9, they get the rest "
     "of the budget, and the better model is written.",
 )
 @click.option(

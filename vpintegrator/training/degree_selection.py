@@ -133,6 +133,7 @@ class _Selection:
         fit, model = self.fits[place]
         held_out, scale = self.data.held_out(model), self.data.error_scale
         error = relative_error(model, *held_out, scale=scale)
+        error = math.inf if math.isnan(error) else error  # some states have no image
         history = self.history
         history.parameters, history.best_validation_error = fit.coefficients, error
         history.best_epoch = 1 + place
