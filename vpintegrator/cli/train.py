@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vpintegrator.data import Dataset
+    from vpintegrator.dynamics import System
     from vpintegrator.models import Integrator
     from vpintegrator.training import History, OrbitFit
     from vpintegrator.training.progress import Show
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 _ARGUMENTS = "vpintegrator.arguments"
 _MOST_COMPONENTS = 5  # that move; polynomials of more have too many terms
+_MOST_EXACT = 16  # the same beside exact terms; an iteration inverts a matrix of this size
 VERDICT_SECONDS = 10.0  # for the costs of classical methods, compiled once for a system
 _FURTHER = 0.5  # of the budget, beside it
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
@@ -100,7 +102,8 @@ class _Command(click.Command):
     help="Architecture, see below. auto is what the system's structure admits: spff, a symplectic "
     "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
     "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
-    f"changes volumes. Of complete states of at most {_MOST_COMPONENTS} moving components auto "
+    f"changes volumes. Of complete states of at most {_MOST_COMPONENTS} moving components, of "
+    f"{_MOST_EXACT} where the Hamiltonian is known and no bodies are declared, auto "
     "first solves for a generating function, sgf or vpgf, of polynomials and of exact terms of a "
     "known Hamiltonian, and takes spff or vpff instead where their error is below 1e-14 or at most "
     "ten times as large; where the generating function errs by more than 1e-9, they get the rest "
@@ -385,12 +388,18 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
         return build(data.system, name, **fixed, **arguments)
 
     candidate = Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
-    if name == "auto" and not {*given} - {"functions"} and _is_linear(data, options, dtype):
+    if name == "auto" and not {*given} - {"functions"} and _is_linear(data, options, dtype, chart):
         candidate.solved = _generating_function(data, fixed)
     return candidate
 
 
-def _is_linear(data: Dataset, options: dict[str, Any], dtype: str) -> bool:
+def _has_exact_terms(system: System, chart: bool | None) -> bool:
+    """Whether a Hamiltonian is known, and no bodies are declared, whose couplings are cheaper."""
+    known = system if system.chart is None or chart is False else system.chart.system
+    return system.bodies is None and known.is_canonical and bool(known.hamiltonian_formula)
+
+
+def _is_linear(data: Dataset, options: dict[str, Any], dtype: str, chart: bool | None) -> bool:
     """Whether what is asked for is the least-squares problem of a generating function."""
     system = data.system
     moving = data.dim - (0 if system.family is None else len(system.family.coefficients))
@@ -399,7 +408,7 @@ def _is_linear(data: Dataset, options: dict[str, Any], dtype: str) -> bool:
         dtype == "float64"
         and not data.is_observed
         and data.is_complete
-        and 2 <= moving <= _MOST_COMPONENTS
+        and 2 <= moving <= (_MOST_EXACT if _has_exact_terms(system, chart) else _MOST_COMPONENTS)
         and (system.divergence_free or system.is_measured)
         and all(options[key] == value for key, value in plain.items())
     )
