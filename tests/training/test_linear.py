@@ -359,3 +359,32 @@ def test_models_of_other_kinds(tmp_path):
         warnings.simplefilter("error")
         with pytest.raises(InputError, match="linear is for generating functions, sgf and vpgf"):
             vp.train(model, data, optimizer="linear")
+
+
+def test_coefficients_that_others_can_make_up_for_stay_as_they_are_alone():
+    A, b = RNG(0).normal(size=(60, 6)), RNG(1).normal(size=60)
+    qr = SequentialQR(6)
+    qr.add(A, b)
+    expected = np.linalg.lstsq(A, b)[0]
+    np.testing.assert_allclose(qr.solve(first=[4, 1]).coefficients, expected, atol=1e-12)
+    A[:, 4] = A[:, 0] + 2 * A[:, 2]
+    qr = SequentialQR(6)
+    qr.add(A, b)
+    found = qr.solve(first=[4])
+    np.testing.assert_allclose(A @ found.coefficients, A @ np.linalg.lstsq(A, b)[0], atol=1e-12)
+    assert found.coefficients[4] == pytest.approx(float(A[:, 4] @ b / (A[:, 4] @ A[:, 4])))
+
+
+def test_exact_terms_beside_polynomials_that_give_them(tmp_path):
+    """The Hamiltonian of a Duffing oscillator is a polynomial: its coefficient is the step."""
+    dataset = vp.generate("duffing", tmp_path / "duffing.h5", count=60, steps=20)
+    model = vp.models.build(dataset.system, "sgf", functions="hamiltonian", degree=8)
+    data = TrainingData(dataset)
+    data.normalise(model)
+    pairs = layer_pairs(model, data, 1000)
+    fit_linear(model, *(states[:, -1] for states in pairs[: len(pairs)]))
+    exact = model.core.exact
+    size = float(model.scale[0] * model.scale[1])
+    found = (exact.coefficients / exact.term_scale).detach() * size
+    assert found[0].item() == pytest.approx(dataset.step, rel=0.05)
+    assert model.core.iterations <= 5

@@ -155,6 +155,11 @@ class ImplicitMap(nn.Module):
     def degrees(self) -> torch.Tensor:
         """Total degree of the function that each coefficient multiplies (coefficient,)."""
 
+    @property
+    def exact_places(self) -> range:
+        """Numbers of the coefficients of exact terms, among all of them."""
+        return range(0)
+
     @abstractmethod
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim)."""

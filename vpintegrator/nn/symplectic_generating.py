@@ -98,6 +98,11 @@ class SymplecticGeneratingFunction(ImplicitMap):
         exact = 0 if self.exact is None else self.exact.coefficients.numel()
         return torch.cat([self.potential.degrees, torch.ones(exact, dtype=torch.long)])
 
+    @property
+    def exact_places(self) -> range:
+        first = self.potential.coefficients.numel()
+        return range(first, first + (0 if self.exact is None else self.exact.coefficients.numel()))
+
     def adapt(self, z: torch.Tensor) -> None:
         """Take the box of states z (state, dim)."""
         self.potential.adapt(torch.cat([self.outer(z), self.outer(z, backward=True)]))

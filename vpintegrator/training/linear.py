@@ -125,7 +125,7 @@ def fit_linear(
     some = slice(0, _LEFT_OUT)
     matrix, right = next(_equations(layer, before[some], after[some], weight, count))
     scarce = qr.rows < ROWS * count
-    best = _best(qr, matrix, right, _roughness(layer), scarce)
+    best = _best(qr, matrix, right, layer, scarce)
     solution = best.solution
     with torch.no_grad():
         own_coefficients = layer.coefficients()
@@ -231,7 +231,7 @@ class _Judged(NamedTuple):
 
 
 def _best(
-    qr: SequentialQR, matrix: np.ndarray, right: np.ndarray, roughness: np.ndarray, scarce: bool
+    qr: SequentialQR, matrix: np.ndarray, right: np.ndarray, layer: ImplicitMap, scarce: bool
 ) -> _Judged:
     """The solution of least leave-one-out error, over ridge penalties where data are scarce."""
 
@@ -244,11 +244,13 @@ def _best(
         deviation = float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)
         return _Judged(mean, deviation, penalty, solution)
 
-    plain = qr.solve()
+    # exact terms alone, then polynomials to what is left: together they depend on one another, and
+    # large coefficients that cancel slow the Newton iteration down
+    plain = qr.solve(first=layer.exact_places)
     found = [judged(plain, matrix @ plain.directions)]
     if scarce or math.isinf(found[0].square):
         penalties = (10.0 ** np.arange(-14, 3)).tolist()
-        damped = list(qr.ridge(roughness, qr.rows * np.array(penalties)))
+        damped = list(qr.ridge(_roughness(layer), qr.rows * np.array(penalties)))
         projected = matrix @ damped[0].directions  # once: the largest part of the work
         found += [judged(s, projected, p) for s, p in zip(damped, penalties, strict=True)]
     return min(found, key=lambda each: each.square)

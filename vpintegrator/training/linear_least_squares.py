@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy import linalg
 
+PULL = 1e-9  # relative size of the equations that hold coefficients where they were
 TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
 _UNDETERMINED = 1e-10  # distance of a leverage from one; where it is zero, rounding leaves 1e-12
 
@@ -45,14 +46,19 @@ class SequentialQR:
         # PyTorch keeps to the threads that it was given
         self._triangle = torch.linalg.qr(torch.from_numpy(stacked), mode="r").R.numpy()
 
-    def solve(self, tolerance: float = TOLERANCE) -> Solution:
+    def solve(self, tolerance: float = TOLERANCE, first: Sequence[int] = ()) -> Solution:
         """The coefficients of least squares.
 
         Parameters
         ----------
         tolerance
             Columns that others give to this relative accuracy get the coefficient zero.
+        first
+            Columns whose coefficients stay as they are without the others, but for what the others
+            cannot make up for.
         """
+        if len(first):
+            return self._solve_near(tolerance, list(first))
         R, right = self._triangle[:, :-1], self._triangle[:, -1]
         norms = np.linalg.norm(R, axis=0)
         norms = np.where(norms > 0, norms, 1.0)
@@ -64,6 +70,20 @@ class SequentialQR:
         whitening[kept] = inverse / norms[kept, None]
         coefficients[kept] = inverse @ (Q.T[:rank] @ right) / norms[kept]
         return Solution(coefficients, whitening, np.ones(rank))
+
+    def _solve_near(self, tolerance: float, first: list[int]) -> Solution:
+        """Solve with the ``first`` coefficients near those that they have alone."""
+        R, right = self._triangle[:, :-1], self._triangle[:, -1]
+        alone = SequentialQR(len(first))
+        alone._triangle = np.column_stack([R[:, first], right])
+        known = alone.solve(tolerance).coefficients
+        pull = np.zeros((len(first), self.columns + 1))
+        pull[np.arange(len(first)), first] = PULL * np.linalg.norm(R[:, first], axis=0)
+        part = SequentialQR(self.columns)
+        part._triangle = np.vstack([np.column_stack([R, right - R[:, first] @ known]), pull])
+        found = part.solve(tolerance)
+        found.coefficients[first] += known
+        return found
 
     def ridge(self, weights: np.ndarray, penalties: np.ndarray) -> Iterator[Solution]:
         """The coefficients with a ridge penalty, for several penalties by one factorisation.
