@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy import linalg
 
-PULL = 1e-8  # relative size of the equations that hold coefficients where they were
+PULL = 1e-9  # relative size of the equations that hold coefficients where they were
 TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
 _UNDETERMINED = 1e-10  # distance of a leverage from one; where it is zero, rounding leaves 1e-12
 
