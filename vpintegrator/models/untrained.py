@@ -400,8 +400,9 @@ def _further_functions(
         return {"functions": "polynomial", "expressions": _functions(system, architecture)}
     if functions == "hamiltonian":
         found = {"functions": "polynomial", "hamiltonian": _hamiltonian(system, architecture)}
-        # beyond the times of training exact terms alone are right
-        return found if system.clock is None else found | {"cyclic": [system.clock]}
+        # beyond the times of training exact terms alone are right, unless time is an angle
+        beyond = system.clock is not None and system.clock not in system.periods
+        return found | {"cyclic": [system.clock]} if beyond else found
     return {}
 
 
