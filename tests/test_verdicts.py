@@ -112,3 +112,11 @@ def test_the_command_says_and_keeps_it(pendulum, tmp_path):
     assert json.loads(told.stdout)["verdict"]["methods"][0]["name"] == kept.methods[0].name
     silent = CliRunner().invoke(train_command.main, [*arguments, "--overwrite", "--no-verdict"])
     assert "one step ahead" not in silent.output and KEY not in vp.load(path).metadata
+
+
+def test_models_of_windows_with_attention_at_rest(pendulum):
+    """They are simplified first, as in rollouts; their windows are those of the simplified map."""
+    model = vp.models.build(pendulum.system, "spt", window=3, functions="polynomial", degree=4)
+    vp.models.growth.rest_attention(model)
+    found = vp.verdict(model, pendulum, seconds=60)
+    assert math.isfinite(found.model.error) and found.model.cost > 0

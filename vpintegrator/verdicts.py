@@ -19,6 +19,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.implicit import ImplicitMap, once
 from vpintegrator.reading import read_json
 from vpintegrator.rollout.classical import METHODS, compile_method, integrate
@@ -157,6 +158,7 @@ def verdict(
     system = data.dataset.system
     if system.is_measured or system.is_discrete or system.family is not None or not data.tested:
         return None
+    model = simplified(model)  # as rollouts do
     inputs, targets = data.test_pairs(model, _PAIRS)
     new_states = Objective().new_states(model, targets)[:, 0].double().cpu().numpy()
     first, scale = inputs[:, -1].double().cpu().numpy(), data.error_scale

@@ -145,7 +145,7 @@ class TrainingData:
 
     def test_pairs(self, model: Integrator, count: int) -> Pair:
         """Windows evenly from the test group, and what follows them."""
-        pairs = self._pairs("test", simplified(model))
+        pairs = self._pairs("test", model)
         inputs, targets = pairs[pairs.places(count)]
         return inputs.to(model.scale), targets.to(model.scale)
 
