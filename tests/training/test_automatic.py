@@ -302,3 +302,13 @@ def test_a_map_that_is_nan_on_some_states_errs_by_infinity(pendulum):
         return model
 
     assert find_generating_function(make, pendulum, sizes={"degree": 2}).error == math.inf
+
+
+def test_exact_terms_are_tried_where_only_low_degrees_have_few_terms(pendulum):
+    def make(arguments):  # as in many components: the default degree has too many terms
+        if arguments.get("degree", 6) > 2:
+            raise InputError("too many terms")
+        return vp.models.build(pendulum.system, "sgf", **arguments)
+
+    found = automatic.best_generating_function(make, pendulum)
+    assert "hamiltonian" in found.model.arguments

@@ -121,9 +121,14 @@ class ElementaryHamiltonians(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Gradient (..., size) and Hessian (..., size, size) of the term of H alone."""
         c = self.coefficients if c is None else c
-        slopes, hessian = self._formulas.leading(*self._components(x)), self._hessian(x, c, 0)
+        slopes = self._formulas.leading(*self._components(x))
         first = torch.stack([_like(slope, x[..., 0]) for slope in slopes], -1)
-        return first * self.state_scale[: self.size] * (c[0] / self.term_scale[0]), hessian
+        gradient = first * self.state_scale[: self.size] * (c[0] / self.term_scale[0])
+        return gradient, self.hessian(x, c)
+
+    def hessian(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
+        """Hessian (..., size, size) of the term of H alone."""
+        return self._hessian(x, self.coefficients if c is None else c, 0)
 
     def second(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
         r"""Hessian (..., size, size) of the term of :math:`H''(f, f)`; zero for order 2."""

@@ -135,10 +135,6 @@ class SymplecticGeneratingFunction(ImplicitMap):
         last_size("z", z, {"dim": self.dim})
         n, S, sign = self.potential.size, self.potential, -1.0 if backward else 1.0
         own, rest = z[..., :n], z[..., n:]
-
-        def at(middle: torch.Tensor) -> torch.Tensor:
-            return torch.cat([middle, rest], -1) if self.conserved else middle
-
         one = torch.eye(n, dtype=z.dtype, device=z.device)
         turn = sign * self.form.to(z.dtype)
 
@@ -150,7 +146,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
             return (inverse @ defect.unsqueeze(-1)).squeeze(-1)
 
         def polynomials(image: torch.Tensor) -> torch.Tensor:
-            return corrected(image, *S.gradient_and_hessian(at((own + image) / 2), c[0]))
+            return corrected(image, *S.gradient_and_hessian(self._middle(z, image), c[0]))
 
         # from the state itself: the first correction is a step of a linearly implicit method
         size = S.box_scale[:n].to(z.dtype)
@@ -158,20 +154,18 @@ class SymplecticGeneratingFunction(ImplicitMap):
             image = newton(own, polynomials, size, self.iterations)
             return torch.cat([image, rest], -1)
 
-        def leading(middle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            slope, hessian = S.gradient_and_hessian(middle, c[0])
-            first = exact.leading(middle, c[1])
-            return slope + first[0], hessian + first[1]
-
         # the terms beside H are small and cost most, as do their second derivatives: one step
         # without them, then the small part of the matrix as it is there
-        start = own + corrected(own, *leading(at(own)))
-        second = exact.second(at((own + start) / 2), c[1])
+        slope, hessian = S.gradient_and_hessian(z, c[0])
+        first, second = exact.leading(z, c[1])
+        start = own + corrected(own, slope + first, hessian + second)
+        further = exact.second(self._middle(z, start), c[1])
 
         def correction(image: torch.Tensor) -> torch.Tensor:
-            middle = at((own + image) / 2)
-            slope = S.gradient(middle, c[0]) + exact.gradient(middle, c[1])
-            return corrected(image, slope, leading(middle)[1] + second)
+            middle = self._middle(z, image)
+            slope, hessian = S.gradient_and_hessian(middle, c[0])
+            hessian = hessian + exact.hessian(middle, c[1]) + further
+            return corrected(image, slope + exact.gradient(middle, c[1]), hessian)
 
         image = newton(start, correction, size * _LINEAR, self.iterations)
         return torch.cat([image, rest], -1)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.training.degree_selection import find_generating_function
+from vpintegrator.training.degree_selection import FIRST, find_generating_function
 from vpintegrator.training.history import Budget
 from vpintegrator.training.search import Found, find_functions
 from vpintegrator.training.training_data import TrainingData
@@ -212,7 +212,7 @@ def best_generating_function(
 def _can(make: Make, functions: dict[str, Any]) -> bool:
     """Whether there are such functions: whether what they are made of is known."""
     try:
-        make(functions)
+        make({"degree": FIRST} | functions)  # a higher one may have too many terms
     except InputError:
         return False
     return True
