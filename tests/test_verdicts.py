@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import vpintegrator as vp
+from vpintegrator import verdicts
 from vpintegrator.cli import gen as generate_command
 from vpintegrator.cli import train as train_command
 from vpintegrator.errors import InputError
@@ -55,6 +56,12 @@ def test_costs_are_measured(pendulum):
     costs = {each.name: each.cost for each in (found.model, *found.methods)}
     assert all(0 < cost < 1 for cost in costs.values())
     assert "cost" in found.sentence
+
+
+def test_costs_of_long_maps_are_left_out(pendulum, monkeypatch):
+    monkeypatch.setattr(verdicts, "_LARGEST", 10)
+    found = vp.verdict(trained(pendulum, 4), pendulum, seconds=60)
+    assert math.isnan(found.model.cost) and found.methods[0].cost > 0
 
 
 @pytest.mark.parametrize(

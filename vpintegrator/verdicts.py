@@ -13,14 +13,11 @@ import numpy as np
 import torch
 
 from vpintegrator.compiled import NotCompilable, compile_model
-from vpintegrator.compiled.powers import simplest
-from vpintegrator.compiled.regrouping import operations
 from vpintegrator.data import Dataset
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
-from vpintegrator.nn.implicit import ImplicitMap, once
 from vpintegrator.reading import read_json
 from vpintegrator.rollout.classical import METHODS, compile_method, integrate
 from vpintegrator.rollout.classical.base import ClassicalMethod
@@ -205,11 +202,7 @@ def _cost_of_method(
 def _cost_of_model(model: Integrator, windows: torch.Tensor) -> float:
     """Seconds as machine code; nan where there is none, or it would take long to be made."""
     try:
-        if isinstance(model.core, ImplicitMap) and model.scale.device.type == "cpu":
-            with once(model.core):
-                if operations(simplest(model)[0]) > _LARGEST:
-                    return math.nan
-        machine = compile_model(model, len(windows), windows.cpu().numpy())
+        machine = compile_model(model, len(windows), windows.cpu().numpy(), _LARGEST)
     except NotCompilable:
         return math.nan
     given = windows.cpu().numpy().astype(machine.dtype)

@@ -6,7 +6,7 @@ import torch
 
 import vpintegrator as vp
 from vpintegrator import compiled, models
-from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.compiled import NotCompilable, NotWorthIt, compile_model
 from vpintegrator.errors import InputError
 from vpintegrator.native import Compilation, cache_folder
 
@@ -200,3 +200,13 @@ def test_what_cannot_be_compiled(function, message):
 def test_other_formats_are_not_compiled():
     with pytest.raises(NotCompilable, match="float32 or float64"):
         compile_model(build("resnet").to(torch.float16))
+
+
+def test_a_limit_of_operations():
+    model = build("vpff")
+    with pytest.raises(NotWorthIt, match="operations, more than 10") as refused:
+        compile_model(model, most=10)
+    size = int(str(refused.value).split()[3])
+    assert compile_model(model, most=size).dim == model.dim
+    with pytest.raises(NotWorthIt):
+        compile_model(model, most=size - 1)

@@ -15,7 +15,7 @@ from vpintegrator.compiled.powers import simplest
 from vpintegrator.compiled.regrouping import operations
 from vpintegrator.compiled.source import Source, write_source
 from vpintegrator.compiled.verification import verify_model
-from vpintegrator.native import Compilation
+from vpintegrator.native import Compilation, NotWorthIt
 from vpintegrator.nn.implicit import once
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class CompiledModel:
         Some that it will start from, (trajectory, window, dim), if they are known.
     few
         For a few trajectories: no more vectors side by side than hold them.
+    most
+        Operations of a step, beyond which it is not compiled; loops over bodies are short.
 
     Attributes
     ----------
@@ -53,7 +55,7 @@ class CompiledModel:
     ------
     NotCompilable
         If there is no C++ compiler, the model uses operations that are not known, or what was made
-        of it does not do what PyTorch does.
+        of it does not do what PyTorch does; NotWorthIt if it has more than ``most`` operations.
 
     Examples
     --------
@@ -63,7 +65,12 @@ class CompiledModel:
     """
 
     def __init__(
-        self, model: Integrator, narrow: bool = False, windows: Any = None, few: bool = False
+        self,
+        model: Integrator,
+        narrow: bool = False,
+        windows: Any = None,
+        few: bool = False,
+        most: int | None = None,
     ) -> None:
         self.window, self.dim, self.marks_divergence = model.window, model.dim, False
         self.prediction_window = model.prediction_window
@@ -75,8 +82,11 @@ class CompiledModel:
         else:
             with once(model.core) as self._repeats:
                 traced, values = simplest(model)
+            size = operations(traced)
+            if most is not None and size > most:
+                raise NotWorthIt(f"a step has {size} operations, more than {most}")
             # small maps wait for one operation after another; values of large ones go to memory
-            two = few or operations(traced) > _SMALL
+            two = few or size > _SMALL
             abreast = 0 if narrow else 2 if two else 4
             sizes = (self.window, self.prediction_window, self.dim)
             self.source = write_source(traced, sizes, REALS[values.dtype], abreast)
@@ -131,7 +141,7 @@ class CompiledModel:
 
 
 def compile_model(
-    model: Integrator, trajectories: int = 0, windows: Any = None
+    model: Integrator, trajectories: int = 0, windows: Any = None, most: int | None = None
 ) -> CompiledModel | GpuModel:
     """Compile a model for a number of trajectories (0: many), and some windows if there are any.
 
@@ -145,6 +155,8 @@ def compile_model(
         How many there will be: machine code for one differs from that for many.
     windows
         Some that it will start from, (trajectory, window, dim), if they are known.
+    most
+        Operations of a step, beyond which it is not compiled for the CPU.
 
     Raises
     ------
@@ -161,4 +173,4 @@ def compile_model(
     """
     if model.scale.device.type != "cpu":
         return GpuModel(model, windows)
-    return CompiledModel(model, trajectories == 1, windows, few=1 < trajectories <= _FEW)
+    return CompiledModel(model, trajectories == 1, windows, 1 < trajectories <= _FEW, most)
