@@ -1,8 +1,9 @@
 """Every system of the catalogue: what vp-train makes by default, and classical methods.
 
     python scripts/benchmarks/catalogue.py --folder measured --figure catalogue.png
+    python scripts/benchmarks/catalogue.py --folder measured --outside --entries default
 
-Data are those of ``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry:
+With ``--outside`` the systems are the flows in ``scripts/benchmarks/systems``. Data are those of ``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry:
 none, or a window of three states, for which the model is chosen as without; others only where
 ``--entries`` names them. All run 300 steps beside classical methods at the same step. Seconds are
 of processor time, so that a busy machine measures the same. The folder gets a file of results for
@@ -48,7 +49,14 @@ SCORED = ("default", "windowed")  # where no other entries are asked for
 EXPLICIT = ("stoermer-verlet", "strang-splitting")
 OTHERS = ("rk4", "gauss-legendre-4", "gauss-legendre-6", "blanes-moan-4", "blanes-moan-6")
 STEPS, TRAJECTORIES, TANGENT_STEPS = 300, 12, 100
+SYSTEMS = Path(__file__).parent / "systems"
 _PATIENCE = 600.0  # seconds for a system's data and rollouts
+
+
+def outside() -> list[str]:
+    """Names of the flows outside the catalogue."""
+    files = sorted(SYSTEMS.glob("*.toml"))
+    return [path.stem for path in files if not vp.load_system(path).is_discrete]
 
 
 def applicable(system: vp.System) -> list[str]:
@@ -67,7 +75,8 @@ def measure(name: str, entries: list[str], seconds: float, folder: Path) -> None
     """Train the entries on a system, let them run together, and write what was found."""
     # of this process, which does nothing else
     time.perf_counter = time.process_time
-    data = vp.generate(name, folder / f"{name}.h5", overwrite=True)
+    own = SYSTEMS / f"{name}.toml"
+    data = vp.generate(own if own.exists() else name, folder / f"{name}.h5", overwrite=True)
     models, results = {}, dict[str, dict[str, Any]]()
     for entry in entries:
         path = folder / f"{name}-{entry}.safetensors"
@@ -187,6 +196,18 @@ def report_counts(results: list[dict[str, Any]], systems: list[str], entries: li
         )
 
 
+def report_losses(results: list[dict[str, Any]]) -> None:
+    """Each model that errs more than a classical method, and by how much."""
+    for r in results:
+        if "failure" in r:
+            continue
+        own = finite(r["rollout"][r["entry"]]["RMSE"])
+        for name, row in peers(r).items():
+            if own > finite(row["RMSE"]):
+                times = own / row["RMSE"]
+                click.echo(f"{r['system']}, {r['entry']}: {times:.2g} times the RMSE of {name}")
+
+
 def report_entries(results: list[dict[str, Any]]) -> None:
     """Which entry wins how often, of the systems on which all of them were trained."""
     errors = dict[str, dict[str, float]]()
@@ -218,6 +239,9 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 @click.command(context_settings=SETTINGS)
 @click.option("--systems", metavar="NAME,...", help="Some of vp-gen --list.  [default: all]")
 @click.option(
+    "--outside", "outside_catalogue", is_flag=True, help="Flows outside the catalogue instead."
+)
+@click.option(
     "--entries",
     metavar="NAME,...",
     default=",".join(SCORED),
@@ -241,6 +265,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 @plain_errors
 def main(
     systems: str | None,
+    outside_catalogue: bool,
     entries: str,
     seconds: float,
     folder: Path,
@@ -249,8 +274,9 @@ def main(
 ) -> None:
     """Train each entry on every system, and compare their rollouts with classical methods."""
     chosen = []
+    known_systems = outside() if outside_catalogue else vp.list_systems()
     for option, given, known in (
-        ("--systems", systems, vp.list_systems()),
+        ("--systems", systems, known_systems),
         ("--entries", entries, list(ENTRIES)),
     ):
         names = known if given is None else [name.strip() for name in given.split(",")]
@@ -280,6 +306,7 @@ def main(
     results = [json.loads(path.read_text("utf-8")) for path in files if path.exists()]
     report_all(results)
     report_entries(results)
+    report_losses(results)
     report_counts(results, *chosen)
     if figure is not None:
         draw(results, figure)

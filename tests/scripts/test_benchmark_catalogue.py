@@ -116,6 +116,28 @@ def test_what_counts_as_below_and_as_failed(benchmark, capsys):
     )
 
 
+def test_losses_are_named(benchmark, capsys):
+    results = [
+        *result("default", ["a"], default=2e-4, rk4=1e-3, gauss_legendre_6=1e-4),
+        *result("default", ["b"], default=1e-4, rk4=math.nan),
+        *result("default", ["c"], default=math.inf, rk4=1e-3),
+    ]
+    benchmark.report_losses(results)
+    assert capsys.readouterr().out == (
+        "a, default: 2 times the RMSE of gauss-legendre-6\nc, default: inf times the RMSE of rk4\n"
+    )
+
+
+def test_systems_outside_the_catalogue(tmp_path, benchmark):
+    assert len(benchmark.outside()) >= 10 and "storage-ring" not in benchmark.outside()
+    assert not {*benchmark.outside()} & {*vp.list_systems()}
+    given = ["--outside", "--systems", "product-oscillator", "--entries", "default"]
+    output = run(benchmark, tmp_path, *given)
+    found = json.loads((tmp_path / "product-oscillator-default.json").read_text())
+    assert {"default", "rk4", "gauss-legendre-6"} == {*found["rollout"]} - {"gauss-legendre-4"}
+    assert "default: below RK4 on" in output
+
+
 def test_windowed_entries_take_the_structure_that_the_system_has(benchmark):
     assert benchmark.SCORED == ("default", "windowed")
     window = {"window": int(benchmark.ENTRIES["windowed"].split()[-1])}

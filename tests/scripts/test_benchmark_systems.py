@@ -11,7 +11,9 @@ FILES = sorted((BENCHMARKS / "systems").glob("*.toml"))
 KNOWN = {
     "dipole": (1.5, 2),
     "elastic-pendulum": (2.0, 2),
+    "guiding-centre": (200.0, 1),
     "gyrostat": (1.3, 0),
+    "lennard-jones-cluster": (3.0, 2),
     "product-oscillator": (2.5, 3),
     "relativistic-oscillator": (4.5, 2),
     "restricted-three-body": (6.0, 1),
@@ -54,3 +56,7 @@ def test_numbers_in_descriptions():
     assert pendulum.periods == {1: 2 * np.pi}
     dipole = vp.load_system(BENCHMARKS / "systems" / "dipole.toml")
     assert dipole.invariants["energy"](np.array([2.0, 0.0, 0.0, 0.0])) == 1 / 32
+    cluster = vp.load_system(BENCHMARKS / "systems" / "lennard-jones-cluster.toml")
+    still = np.append(cluster.parameters["q0"], np.zeros(21))
+    assert np.abs(cluster.vector_field(still)).max() < 1e-4
+    assert abs(cluster.invariants["energy"](still) + 16.505384) < 1e-6  # Wales, Doye, table 1
