@@ -3,12 +3,12 @@
     python scripts/benchmarks/catalogue.py --folder measured --figure catalogue.png
     python scripts/benchmarks/catalogue.py --folder measured --outside --entries default
 
-With ``--outside`` the systems are the flows in ``scripts/benchmarks/systems``. Data are those of ``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry:
-none, or a window of three states, for which the model is chosen as without; others only where
-``--entries`` names them. All run 300 steps beside classical methods at the same step. Seconds are
-of processor time, so that a busy machine measures the same. The folder gets a file of results for
-each system and entry; what is there is not done again, so that an interrupted measurement goes on,
-and entries can be added.
+With ``--outside`` the systems are the flows in ``scripts/benchmarks/systems``. Data are those of
+``vp-gen SYSTEM``, networks those of ``vp-train`` with the options of an entry: none, or a window of
+three states, for which the model is chosen as without; others only where ``--entries`` names them.
+All run 300 steps beside classical methods at the same step. Seconds are of processor time, so that
+a busy machine measures the same. The folder gets a file of results for each system and entry; what
+is there is not done again, so that an interrupted measurement goes on, and entries can be added.
 """
 
 from __future__ import annotations
