@@ -28,7 +28,8 @@ from vpintegrator.training.training_data import TrainingData
 FIRST, STEP = 2, 2  # degrees: symmetries often leave only even ones anything to add
 _COMPARED = 6  # degree at which a fit with a linear map in front is compared with one without
 _PATIENCE = 2  # degrees beyond the one that is chosen after which the search ends
-_FEW = 200  # coefficients up to which a solve takes a tenth of a second, and the search goes on
+_FEW = 200  # coefficients up to which a solve takes a tenth of a second, and the search goes on,
+_LONG = 5  # but not for more degrees: a product of even polynomials gains at every second one
 _EXACT = 1e-15  # leave-one-out error at rounding: no higher degree can be told to be better
 
 Make = Callable[[dict[str, Any]], Integrator]
@@ -49,8 +50,8 @@ def find_generating_function(
 
     The smallest degree is taken whose error is within one standard error of the least (Hastie,
     Tibshirani, Friedman, The Elements of Statistical Learning, 2nd ed., section 7.10). Degrees 2,
-    4, 6, ... are solved for until two in a row do not change this choice (and there are more than
-    200 coefficients).
+    4, 6, ... are solved for until two in a row do not change this choice, or five where there are
+    at most 200 coefficients.
 
     Parameters
     ----------
@@ -183,7 +184,8 @@ class _Selection:
         self._note(degree, fit, model)
         if self.budget.target is not None and fit.error <= self.budget.target:
             return "target"
-        stalled = len(self.fits) - self._place() > _PATIENCE and fit.coefficients > _FEW
+        beyond = len(self.fits) - 1 - self._place()
+        stalled = beyond >= (_PATIENCE if fit.coefficients > _FEW else _LONG)
         return "solved" if fit.error < _EXACT or stalled else ""
 
     def _too_long(self, model: Integrator) -> bool:

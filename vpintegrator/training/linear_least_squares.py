@@ -57,33 +57,41 @@ class SequentialQR:
             Columns whose coefficients stay as they are without the others, but for what the others
             cannot make up for.
         """
+        return next(self.solutions([tolerance], first))
+
+    def solutions(
+        self, tolerances: Sequence[float], first: Sequence[int] = ()
+    ) -> Iterator[Solution]:
+        """The same for several tolerances by one factorisation."""
         if len(first):
-            return self._solve_near(tolerance, list(first))
+            yield from self._solutions_near(tolerances, list(first))
+            return
         R, right = self._triangle[:, :-1], self._triangle[:, -1]
         norms = np.linalg.norm(R, axis=0)
         norms = np.where(norms > 0, norms, 1.0)
         Q, upper, order = linalg.qr(R / norms, mode="economic", pivoting=True)
-        pivots = np.abs(np.diag(upper))
-        rank = int((pivots > tolerance * pivots[0]).sum()) if pivots.size and pivots[0] else 0
-        kept, inverse = order[:rank], linalg.solve_triangular(upper[:rank, :rank], np.eye(rank))
-        coefficients, whitening = np.zeros(self.columns), np.zeros((self.columns, rank))
-        whitening[kept] = inverse / norms[kept, None]
-        coefficients[kept] = inverse @ (Q.T[:rank] @ right) / norms[kept]
-        return Solution(coefficients, whitening, np.ones(rank))
+        pivots, projected = np.abs(np.diag(upper)), Q.T @ right
+        for tolerance in tolerances:
+            rank = int((pivots > tolerance * pivots[0]).sum()) if pivots.size and pivots[0] else 0
+            kept, inverse = order[:rank], linalg.solve_triangular(upper[:rank, :rank], np.eye(rank))
+            coefficients, whitening = np.zeros(self.columns), np.zeros((self.columns, rank))
+            whitening[kept] = inverse / norms[kept, None]
+            coefficients[kept] = inverse @ projected[:rank] / norms[kept]
+            yield Solution(coefficients, whitening, np.ones(rank))
 
-    def _solve_near(self, tolerance: float, first: list[int]) -> Solution:
-        """Solve with the ``first`` coefficients near those that they have alone."""
+    def _solutions_near(self, tolerances: Sequence[float], first: list[int]) -> Iterator[Solution]:
+        """Solutions with the ``first`` coefficients near those that they have alone."""
         R, right = self._triangle[:, :-1], self._triangle[:, -1]
         alone = SequentialQR(len(first))
         alone._triangle = np.column_stack([R[:, first], right])
-        known = alone.solve(tolerance).coefficients
+        known = alone.solve().coefficients
         pull = np.zeros((len(first), self.columns + 1))
         pull[np.arange(len(first)), first] = PULL * np.linalg.norm(R[:, first], axis=0)
         part = SequentialQR(self.columns)
         part._triangle = np.vstack([np.column_stack([R, right - R[:, first] @ known]), pull])
-        found = part.solve(tolerance)
-        found.coefficients[first] += known
-        return found
+        for found in part.solutions(tolerances):
+            found.coefficients[first] += known
+            yield found
 
     def ridge(self, weights: np.ndarray, penalties: np.ndarray) -> Iterator[Solution]:
         """The coefficients with a ridge penalty, for several penalties by one factorisation.
