@@ -8,10 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 import vpintegrator as vp
-from vpintegrator import verdicts
 from vpintegrator.cli import gen as generate_command
 from vpintegrator.cli import train as train_command
 from vpintegrator.errors import InputError
+from vpintegrator.training import performance
+from vpintegrator.training.training_data import TrainingData
 from vpintegrator.verdicts import KEY, NAMES, Performance, Verdict
 
 
@@ -59,7 +60,7 @@ def test_costs_are_measured(pendulum):
 
 
 def test_costs_of_long_maps_are_left_out(pendulum, monkeypatch):
-    monkeypatch.setattr(verdicts, "_LARGEST", 10)
+    monkeypatch.setattr(performance, "LARGEST", 10)
     found = vp.verdict(trained(pendulum, 4), pendulum, seconds=60)
     assert math.isnan(found.model.cost) and found.methods[0].cost > 0
 
@@ -94,15 +95,48 @@ def test_texts_are_read_again_and_others_refused():
             Verdict.from_text(text, "the file")
 
 
-def test_no_verdict_without_a_vector_field_or_for_a_family(tmp_path):
+def test_no_verdict_for_maps(tmp_path):
     standard = vp.generate("standard-map", tmp_path / "map.h5", count=20, steps=10)
     model = vp.models.build(standard.system, "sgf", degree=2)
     assert vp.verdict(model, standard) is None
-    family = vp.generate(
-        "pendulum", tmp_path / "family.h5", count=20, steps=5, vary={"step": (0.1, 0.2)}
-    )
+
+
+@pytest.mark.parametrize(
+    ("name", "vary"),
+    [
+        ("pendulum", {"step": (0.1, 0.3)}),
+        ("rigid-body", {"step": (0.1, 0.3), "I1": (0.9, 1.1)}),
+        ("pendulum", {"g": (0.8, 1.2)}),
+    ],
+)
+def test_families_are_judged_at_the_conditions_of_each_trajectory(tmp_path, name, vary):
+    family = vp.generate(name, tmp_path / "family.h5", count=20, steps=5, vary=vary)
     data = vp.data.ExtendedDataset(family)
-    assert vp.verdict(vp.models.build(data.system, "sgf", degree=2), data) is None
+    model = vp.models.build(data.system, functions="polynomial", degree=2, depth=1)
+    found = vp.verdict(model, data, seconds=0)
+    assert {each.name for each in found.methods} == {*NAMES} - {"stoermer-verlet"}
+    spread = TrainingData(data).error_scale.spread
+    for each in found.methods:
+        wrong = []
+        for states, values in zip(family.states("test"), family.conditions("test"), strict=True):
+            own = dict(zip(family.varied, map(float, values), strict=True))
+            step = own.pop("step", None) or family.step
+            system = vp.load_system(name, **own)
+            image = vp.integrate(system, each.name, states[:-1], step, 1)[:, 1]
+            wrong.append(image - states[1:])
+        error = np.sqrt((np.concatenate(wrong) ** 2).sum(1).mean()) / spread
+        assert each.error == pytest.approx(error, rel=1e-6, abs=1e-15)
+
+
+def test_costs_of_a_family_are_those_in_the_middle(tmp_path):
+    vary = {"step": (0.1, 0.3)}
+    path = tmp_path / "family.h5"
+    data = vp.data.ExtendedDataset(vp.generate("pendulum", path, count=40, steps=5, vary=vary))
+    model = vp.models.build(data.system, "sgf", degree=4)
+    untrained = vp.verdict(model, data, seconds=60)
+    vp.train(model, data, optimizer="linear")
+    found = vp.verdict(model, data, seconds=60)
+    assert all(each.cost > 0 for each in (found.model, *found.methods, *untrained.methods))
 
 
 def test_the_command_says_and_keeps_it(pendulum, tmp_path):

@@ -6,13 +6,11 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
 import torch
 
-from vpintegrator.compiled import NotCompilable, compile_model
 from vpintegrator.data import Dataset
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
@@ -21,7 +19,15 @@ from vpintegrator.models.one_step import simplified
 from vpintegrator.reading import read_json
 from vpintegrator.rollout.classical import METHODS, compile_method, integrate
 from vpintegrator.rollout.classical.base import ClassicalMethod
+from vpintegrator.rollout.start import find_system
 from vpintegrator.training.objective import Objective
+from vpintegrator.training.performance import (
+    STEPS,
+    TRAJECTORIES,
+    Performance,
+    cost_of_model,
+    cost_of_steps,
+)
 from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
@@ -36,30 +42,8 @@ NAMES = (
     "blanes-moan-6",
 )
 _PAIRS = 500  # of the test group: an error of a root mean square of 3 percent
-_TRAJECTORIES, _STEPS, _REPEATS = 1_000, 10, 3
-_LARGEST = 10_000  # operations of a map that is compiled in some seconds
 _ROUNDING = 1e-14  # error that no method can fall below
 _ALIKE = 2.0  # ratio of errors that are called the same
-
-
-@dataclass(frozen=True)
-class Performance:
-    """Error and cost of a map.
-
-    Attributes
-    ----------
-    name
-        Of the model or the method.
-    error
-        One step ahead on the test group, relative to the spread of the components that move;
-        infinite where a model overflows.
-    cost
-        Seconds for a step of one of 1,000 trajectories, as it runs; nan where it is not measured.
-    """
-
-    name: str
-    error: float
-    cost: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -93,8 +77,8 @@ class Verdict:
     @property
     def text(self) -> str:
         """As a model keeps it."""
-        methods = [_stored(each) for each in self.methods]
-        return json.dumps({"model": _stored(self.model), "methods": methods})
+        methods = [each.row for each in self.methods]
+        return json.dumps({"model": self.model.row, "methods": methods})
 
     @classmethod
     def from_text(cls, text: str, where: str) -> Verdict:
@@ -107,14 +91,7 @@ class Verdict:
         """
         found = read_json(text, where)
         try:
-            rows = [
-                Performance(
-                    str(row["name"]),
-                    float(row.get("error", math.inf)),
-                    float(row.get("cost", math.nan)),
-                )
-                for row in [found["model"], *found["methods"]]
-            ]
+            rows = [Performance.from_row(row) for row in [found["model"], *found["methods"]]]
         except (KeyError, TypeError, ValueError):
             raise InputError(f"{where} is not what a training writes") from None
         if len(rows) < 2:
@@ -139,8 +116,9 @@ def verdict(
     Returns
     -------
     Verdict or None
-        None where the vector field is not known, for maps and for families, and where no method
-        applies.
+        None where the vector field is not known, for maps, and where no method applies. For a
+        family each state has the step and the parameters of its own trajectory, and costs are
+        those in the middle of what varies.
 
     Examples
     --------
@@ -153,74 +131,73 @@ def verdict(
     """
     data = TrainingData.of(dataset)
     system = data.dataset.system
-    if system.is_measured or system.is_discrete or system.family is not None or not data.tested:
+    if system.is_measured or system.is_discrete or not data.tested:
         return None
     model = simplified(model)  # as rollouts do
     inputs, targets = data.test_pairs(model, _PAIRS)
     new_states = Objective().new_states(model, targets)[:, 0].double().cpu().numpy()
     first, scale = inputs[:, -1].double().cpu().numpy(), data.error_scale
-    step, deadline = data.dataset.step, time.perf_counter() + seconds
-    windows = inputs[torch.arange(_TRAJECTORIES) % len(inputs)]
+    deadline = time.perf_counter() + seconds
+    one = _Condition(model, system, data.dataset.step, inputs)
+    if system.family is not None and seconds > 0:
+        one = _typical(one, data)
     found = []
     for name in NAMES:
         method = METHODS[name]
         try:
             method.check(system)
-            image = integrate(system, method, first, step, 1)[:, 1]
+            image = integrate(system, method, first, data.dataset.step, 1)[:, 1]
         except InputError:
             continue
         wrong = (image - new_states)[:, list(scale.components)]
         error = relative(float((wrong**2).sum()), len(wrong), scale.spread)
-        if not math.isfinite(error):
-            continue
-        cost = math.nan
-        if time.perf_counter() < deadline:
-            cost = _cost_of_method(method, system, windows[:, -1].double().cpu().numpy(), step)
-        found.append(Performance(name, error, cost))
+        if math.isfinite(error):
+            cost = _cost_of_method(method, one) if time.perf_counter() < deadline else math.nan
+            found.append(Performance(name, error, cost))
     if not found:
         return None
-    cost = _cost_of_model(model, windows) if time.perf_counter() < deadline else math.nan
+    late = time.perf_counter() >= deadline
+    cost = math.nan if late else cost_of_model(one.model, one.windows)
     error = relative_error(model, inputs, targets, scale=scale)
     own = Performance(model.name, math.inf if math.isnan(error) else error, cost)
     return Verdict(own, sorted(found, key=lambda each: each.error))
 
 
-def _cost_of_method(
-    method: ClassicalMethod, system: System, first: np.ndarray, step: float
-) -> float:
+class _Condition(NamedTuple):
+    """A map, and states that it starts from."""
+
+    model: Integrator
+    system: System
+    step: float
+    windows: torch.Tensor
+
+
+def _typical(family: _Condition, data: TrainingData) -> _Condition:
+    """The same in the middle of what varies; the family itself where it holds no single models."""
+    middle = {name: (low + high) / 2 for name, (low, high) in data.dataset.varied.items()}
+    try:
+        model = family.model.at(**middle)
+    except InputError:
+        return family
+    step = float(model.metadata["step"])
+    system = find_system({model.name: model}, None)
+    return _Condition(model, system, step, family.windows[..., : model.dim])
+
+
+def _cost_of_method(method: ClassicalMethod, one: _Condition) -> float:
+    states = one.windows[torch.arange(TRAJECTORIES) % len(one.windows), -1]
+    first = states.double().cpu().numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it cannot be compiled
-        machine = compile_method(method, system, first, step)
+        machine = compile_method(method, one.system, first, one.step)
 
     def run() -> None:
-        cursor = machine.start(first, step) if machine else method.start(system, first, step)
-        cursor.advance(_STEPS)
+        if machine:
+            machine.start(first, one.step).advance(STEPS)
+        else:
+            method.start(one.system, first, one.step).advance(STEPS)
 
-    return _cost(run)
-
-
-def _cost_of_model(model: Integrator, windows: torch.Tensor) -> float:
-    """Seconds as machine code; nan where there is none, or it would take long to be made."""
-    try:
-        machine = compile_model(model, len(windows), windows.cpu().numpy(), _LARGEST)
-    except NotCompilable:
-        return math.nan
-    given = windows.cpu().numpy().astype(machine.dtype)
-    return _cost(lambda: machine.advance(given, _STEPS)) / model.prediction_window
-
-
-def _cost(run: Callable[[], object]) -> float:
-    """Least seconds of some runs, for a step of a trajectory."""
-    spent = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        run()
-        spent.append(time.perf_counter() - start)
-    return min(spent) / _STEPS / _TRAJECTORIES
-
-
-def _stored(each: Performance) -> dict[str, object]:
-    return {k: v for k, v in asdict(each).items() if not isinstance(v, float) or math.isfinite(v)}
+    return cost_of_steps(run)
 
 
 def _times(ratio: float) -> str:

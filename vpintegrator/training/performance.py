@@ -1,0 +1,89 @@
+"""Error and cost of a step, of learned and classical maps."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from vpintegrator.compiled import NotCompilable, compile_model
+from vpintegrator.models import Integrator
+
+TRAJECTORIES, STEPS, _REPEATS = 1_000, 10, 3
+LARGEST = 10_000  # operations of a map that is compiled in some seconds
+
+
+@dataclass(frozen=True)
+class Performance:
+    """Error and cost of a map.
+
+    Attributes
+    ----------
+    name
+        Of the model or the method.
+    error
+        One step ahead on the test group, relative to the spread of the components that move;
+        infinite where a model overflows.
+    cost
+        Seconds for a step of one of 1,000 trajectories, as it runs; nan where it is not measured.
+    """
+
+    name: str
+    error: float
+    cost: float = math.nan
+
+    @property
+    def row(self) -> dict[str, object]:
+        """As files keep it: without numbers that are not finite."""
+        values = asdict(self).items()
+        return {k: v for k, v in values if not isinstance(v, float) or math.isfinite(v)}
+
+    @classmethod
+    def from_row(cls, row: Any) -> Performance:
+        """Return what ``row`` wrote.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If it is no such row.
+        """
+        name = str(row["name"])
+        return cls(name, float(row.get("error", math.inf)), float(row.get("cost", math.nan)))
+
+
+def cost_of_model(model: Integrator, windows: torch.Tensor) -> float:
+    """Return the seconds of a step for one of 1,000 trajectories, as machine code.
+
+    Parameters
+    ----------
+    model
+        Trained.
+    windows : (any, window, dim)
+        Some of those that it is trained on, which are repeated.
+
+    Returns
+    -------
+    float
+        nan where there is no machine code, or it would take long to be made.
+    """
+    windows = windows[torch.arange(TRAJECTORIES) % len(windows)].cpu()
+    try:
+        machine = compile_model(model, TRAJECTORIES, windows.numpy(), LARGEST)
+    except NotCompilable:
+        return math.nan
+    given = windows.numpy().astype(machine.dtype)
+    return cost_of_steps(lambda: machine.advance(given, STEPS)) / model.prediction_window
+
+
+def cost_of_steps(run: Callable[[], object]) -> float:
+    """Return the least seconds of some runs, for a step of a trajectory."""
+    spent = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        run()
+        spent.append(time.perf_counter() - start)
+    return min(spent) / STEPS / TRAJECTORIES
