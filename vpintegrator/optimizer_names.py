@@ -5,7 +5,7 @@ CLASSES = {
     "gauss-newton": "gauss_newton.GaussNewton",
     "adam": "first_order.Adam",
     "adamw": "first_order.AdamW",
-    "linear": "linear.LinearSolve",
+    "linear": "linear_solve.LinearSolve",
     "l-bfgs": "quasi_newton.QuasiNewton",
 }
 OPTIMIZERS = ("auto", *CLASSES)  # auto is chosen by the model, see training/choice.py

@@ -295,7 +295,7 @@ def test_the_search_ends_some_degrees_beyond_the_one_that_is_chosen(
     def fit(*_, **__):
         return LinearFit(coefficients, coefficients, 1000, next(errors), 0.0, 0.1, 0.01)
 
-    monkeypatch.setattr(degree_selection, "fit_linear", fit)
+    monkeypatch.setattr(degree_selection, "fit_pairs", fit)
     monkeypatch.setattr(degree_selection, "_COMPARED", 99)
     data = dataset(orbits(), tmp_path / "a.h5")
     found = vp.training.find_generating_function(

@@ -165,6 +165,10 @@ class ImplicitMap(nn.Module):
         """Take the box of states z (state, dim)."""
 
     @abstractmethod
+    def take(self, smaller: Any) -> None:
+        """Become a map of the same box, of no higher degree."""
+
+    @abstractmethod
     def residual(
         self, z: torch.Tensor, image: torch.Tensor, c: tuple[torch.Tensor, ...]
     ) -> torch.Tensor:

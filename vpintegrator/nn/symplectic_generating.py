@@ -116,6 +116,12 @@ class SymplecticGeneratingFunction(ImplicitMap):
             self.exact.adapt_like(other.exact)
         self.set_linear(other.get_buffer("linear"))
 
+    def take(self, smaller: SymplecticGeneratingFunction) -> None:
+        """Become a map of the same box, of no higher degree."""
+        self.potential.take(smaller.potential)
+        if self.exact is not None and smaller.exact is not None:
+            self.exact.load_state_dict(smaller.exact.state_dict())
+
     def _middle(self, z: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
         """The midpoint; of constants of motion their values."""
         n = self.potential.size

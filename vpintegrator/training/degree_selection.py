@@ -11,13 +11,15 @@ from typing import Any
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.training.composed import fit_pairs
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.linear import (
     MOST,
+    PENALTIES,
     LinearFit,
+    WholePairs,
     enough_pairs,
-    fit_linear,
     layer_pairs,
 )
 from vpintegrator.training.residuals import relative_error
@@ -168,13 +170,14 @@ class _Selection:
             return "seconds"
         self.data.normalise(model)
         pairs = layer_pairs(model, self.data, enough_pairs(model), self.seed)
-        before, after = (states[:, -1] for states in pairs[: len(pairs)])
+        whole = isinstance(pairs, WholePairs)
         try:
-            fit = fit_linear(model, before, after, bool(self.far))
-            if self.far is None and (required or degree >= _COMPARED) and not model.rates:
+            fit = fit_pairs(model, pairs, bool(self.far), self.fits[-1][1] if self.fits else None)
+            compared = self.far is None and not model.rates and not whole
+            if compared and (required or degree >= _COMPARED):
                 other = self.make({"degree": degree})
                 self.data.normalise(other)
-                far = fit_linear(other, before, after, far=True)
+                far = fit_pairs(other, pairs, far=True)
                 self.far = far.error < fit.error / 2
                 fit, model = (far, other) if self.far else (fit, model)
         except InputError:
@@ -186,7 +189,8 @@ class _Selection:
             return "target"
         beyond = len(self.fits) - 1 - self._place()
         stalled = beyond >= (_PATIENCE if fit.coefficients > _FEW else _LONG)
-        return "solved" if fit.error < _EXACT or stalled else ""
+        nothing_new = fit.penalty == PENALTIES[-1] and len(self.fits) > 1
+        return "solved" if fit.error < _EXACT or stalled or nothing_new else ""
 
     def _too_long(self, model: Integrator) -> bool:
         """Whether a solve takes more than what is left: its time grows as the cube of its size."""

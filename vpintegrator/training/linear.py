@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy import linalg
 
-from vpintegrator.data.pairs import HeldPairs, Pairs
+from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.dynamics.partway import partway
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -22,21 +22,19 @@ from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.threads import one_blas_thread
 from vpintegrator.training.linear_least_squares import TOLERANCE, SequentialQR, Solution
-from vpintegrator.training.objective import Objective
-from vpintegrator.training.optimizer import Optimizer
-from vpintegrator.training.state import Nested, State
 from vpintegrator.training.training_data import TrainingData
 
 ROWS = 20  # equations for each coefficient, if the data have as many
 _BLOCK = 1 << 27  # bytes of the matrix that are built at once
-_LEFT_OUT = 500  # pairs over which the leave-one-out error is averaged
-_SETTLED = 100  # states by which the number of Newton iterations is found
+LEFT_OUT = 500  # pairs over which the leave-one-out error is averaged
+SETTLED = 100  # states by which the number of Newton iterations is found
 _ACCURATE = 1e-13  # tolerance of states half-way, that of datasets
-_TINY, _REAL = 1e-300, 1e-8
+_REAL = 1e-8
 # of dependent columns, taken in turn until other pairs determine what each pair reads: Kepler's
 # degree 18 errs by 3e-13 then, by 1e-8 with a ridge penalty
 _TOLERANCES = [TOLERANCE, 1e-12, 1e-11, 1e-10, 1e-9]
 _FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
+PENALTIES = (10.0 ** np.arange(-14, 3)).tolist()  # of a ridge, relative to the equations
 MOST = 10_000  # coefficients, of which the triangle takes 800 MB
 
 
@@ -110,34 +108,25 @@ def fit_linear(
     """
     start = time.perf_counter()
     layer = implicit_map(model)
-    z, image = inputs.double().cpu(), targets.double().cpu()
-    before = model.normalised(model.in_the_middle(z, z))
-    after = model.normalised(model.in_the_middle(z, image), near=before)
+    before, after = normalised_pairs(model, inputs, targets)
     size = after.shape[1] - getattr(layer, "conserved", 0)
     count = sum(c.numel() for c in layer.coefficients())
-    before, after = _distinct(before, after)
-    _check(before, after, count, size)
     if far:
         layer.set_linear(_linear_part(model, before[:, :size], after[:, :size]))
         layer.adapt(torch.cat([before, after]))
         before, after = layer.outer(before), layer.outer(after, backward=True)
-    spread = after[:, :size].std(0)
-    weight = 1 / torch.where(spread > 0, spread, torch.ones(()).double())
+    weight = weights(after[:, :size])
     qr = SequentialQR(count)
     for matrix, right in _equations(layer, before, after, weight, count):
         qr.add(matrix.reshape(-1, count), right.reshape(-1))
-    some = slice(0, _LEFT_OUT)
+    some = slice(0, LEFT_OUT)
     matrix, right = next(_equations(layer, before[some], after[some], weight, count))
     scarce = qr.rows < ROWS * count
     with one_blas_thread():
         best = _best(qr, matrix, right, layer, scarce)
     solution = best.solution
-    with torch.no_grad():
-        own_coefficients = layer.coefficients()
-        parts = torch.from_numpy(solution.coefficients).split([c.numel() for c in own_coefficients])
-        for own, part in zip(own_coefficients, parts, strict=True):
-            own.copy_(part)
-    layer.settle(layer.outer(before[:_SETTLED], backward=True).to(model.scale))
+    set_coefficients(layer, solution.coefficients)
+    layer.settle(layer.outer(before[:SETTLED], backward=True).to(model.scale))
     spent = time.perf_counter() - start
     return LinearFit(
         coefficients=count,
@@ -148,6 +137,45 @@ def fit_linear(
         deviation=best.deviation,
         seconds=spent,
     )
+
+
+def normalised_pairs(
+    model: Integrator, inputs: torch.Tensor, targets: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Different pairs of states (pair, dim) as they enter and leave the layer.
+
+    Raises
+    ------
+    InputError
+        As ``fit_linear``.
+    """
+    layer, z, image = implicit_map(model), inputs.double().cpu(), targets.double().cpu()
+    before = model.normalised(model.in_the_middle(z, z))
+    after = model.normalised(model.in_the_middle(z, image), near=before)
+    before, after = _distinct(before, after)
+    count = sum(c.numel() for c in layer.coefficients())
+    _check(before, after, count, after.shape[1] - getattr(layer, "conserved", 0))
+    return before, after
+
+
+def weights(images: torch.Tensor) -> torch.Tensor:
+    """The reciprocal spread of each component of images (pair, component), 1 where it is zero."""
+    spread = images.std(0)
+    return 1 / torch.where(spread > 0, spread, torch.ones(()).double())
+
+
+def coefficients(layer: ImplicitMap) -> np.ndarray:
+    """All coefficients (coefficient,)."""
+    return torch.cat([c.detach() for c in layer.coefficients()]).numpy()
+
+
+@torch.no_grad()
+def set_coefficients(layer: ImplicitMap, values: np.ndarray) -> None:
+    """Set all coefficients (coefficient,)."""
+    own = layer.coefficients()
+    parts = torch.from_numpy(values).split([c.numel() for c in own])
+    for each, part in zip(own, parts, strict=True):
+        each.copy_(part)
 
 
 def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
@@ -221,12 +249,12 @@ def _equations(
         yield (matrix * weight[:, None]).numpy(), (right * weight).numpy()
 
 
-def _roughness(layer: ImplicitMap) -> np.ndarray:
+def roughness(layer: ImplicitMap) -> np.ndarray:
     """Weight of each coefficient in the ridge penalty: the fourth power of its degree, rooted."""
     return layer.degrees.numpy() ** 2.0
 
 
-class _Judged(NamedTuple):
+class Judged(NamedTuple):
     """A solution and its leave-one-out mean square error, with the relative standard error."""
 
     square: float
@@ -237,31 +265,34 @@ class _Judged(NamedTuple):
 
 def _best(
     qr: SequentialQR, matrix: np.ndarray, right: np.ndarray, layer: ImplicitMap, scarce: bool
-) -> _Judged:
+) -> Judged:
     """The solution of least leave-one-out error, over ridge penalties where data are scarce."""
 
-    def judged(solution: Solution, projected: np.ndarray, penalty: float = 0.0) -> _Judged:
+    def judged(solution: Solution, projected: np.ndarray, penalty: float = 0.0) -> Judged:
         residual = right - matrix @ solution.coefficients
-        squares = (solution.left_out(projected, residual) ** 2).mean(1)
-        mean = float(squares.mean())
-        if not math.isfinite(mean):
-            return _Judged(math.inf, 0.0, penalty, solution)
-        deviation = float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)
-        return _Judged(mean, deviation, penalty, solution)
+        return Judged(*solution.left_out_error(projected, residual), penalty, solution)
 
     # exact terms alone, then polynomials to what is left: together they depend on one another, and
     # large coefficients that cancel slow the Newton iteration down
-    found: list[_Judged] = []
+    found: list[Judged] = []
     for plain in qr.solutions(_TOLERANCES, layer.exact_places):
         found = [judged(plain, matrix @ plain.directions)]
         if math.isfinite(found[0].square):  # else some pair alone determines a direction
             break
     if scarce or math.isinf(found[0].square):
-        penalties = (10.0 ** np.arange(-14, 3)).tolist()
-        damped = list(qr.ridge(_roughness(layer), qr.rows * np.array(penalties)))
+        damped = list(qr.ridge(roughness(layer), qr.rows * np.array(PENALTIES)))
         projected = matrix @ damped[0].directions  # once: the largest part of the work
-        found += [judged(s, projected, p) for s, p in zip(damped, penalties, strict=True)]
+        found += [judged(s, projected, p) for s, p in zip(damped, PENALTIES, strict=True)]
     return min(found, key=lambda each: each.square)
+
+
+class WholePairs(HeldPairs):
+    """Pairs of a map that is made of several, with no states between."""
+
+
+def maps_of(model: Integrator) -> int:
+    """How often a model applies the map of its generating function."""
+    return implicit_map(model).repeats * (2 if isinstance(model.core, Reversible) else 1)
 
 
 def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0) -> HeldPairs:
@@ -270,25 +301,22 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
     They are those of the data. A reversible volume-preserving model is
     :math:`\psi R \psi^{-1} R`; its :math:`\psi` is the map of half a step, so that with the state y
     half-way :math:`\psi(y) = z'` and :math:`\psi(R y) = R z`. A layer that is applied k times in a
-    row is fitted to the states at each k-th part.
-
-    Raises
-    ------
-    InputError
-        If the states half-way are not known.
+    row is fitted to the states at each k-th part. Where these are not known, as of measured data,
+    the pairs are ``WholePairs``.
     """
     pairs, repeats = data.pairs(model), implicit_map(model).repeats
     inputs, targets = pairs.sample(count, torch.Generator().manual_seed(seed))
     before, after = (states[:, -1].double().cpu() for states in (inputs, targets))
+    maps = maps_of(model)
+    way = torch.stack([before, after]) if maps == 1 else _way(data, before, after, maps)
+    if way is None:
+        return WholePairs.of_tensors(before[:, None], after[:, None])
     if isinstance(model.core, Reversible):
-        way = _way(data, before, after, 2 * repeats)
         back, on = _reversed(model, way[: repeats + 1]), way[repeats:]
         before, after = torch.cat([on[:-1], back[1:]]), torch.cat([on[1:], back[:-1]])
-        before, after = before.flatten(0, 1), after.flatten(0, 1)
-    elif repeats > 1:
-        way = _way(data, before, after, repeats)
-        before, after = way[:-1].flatten(0, 1), way[1:].flatten(0, 1)
-    return HeldPairs.of_tensors(before[:, None], after[:, None])
+    else:
+        before, after = way[:-1], way[1:]
+    return HeldPairs.of_tensors(*(each.flatten(0, 1)[:, None] for each in (before, after)))
 
 
 def _reversed(model: Integrator, states: torch.Tensor) -> torch.Tensor:
@@ -297,61 +325,19 @@ def _reversed(model: Integrator, states: torch.Tensor) -> torch.Tensor:
     return states @ rho.mT if chart is None else chart.inverse(chart(states) @ rho.mT)
 
 
-def _way(data: TrainingData, before: torch.Tensor, after: torch.Tensor, parts: int) -> torch.Tensor:
-    """States (part + 1, state, dim) at equal parts of the step from ``before`` to ``after``."""
+def _way(
+    data: TrainingData, before: torch.Tensor, after: torch.Tensor, parts: int
+) -> torch.Tensor | None:
+    """States (part + 1, state, dim) at equal parts of the step, None where they are not known."""
     dataset = data.dataset
-    known = dataset.is_complete and not dataset.is_observed
-    way = None
-    if known:
-        way = partway(dataset.system, before.numpy(), dataset.step, parts, _ACCURATE)
+    if dataset.is_observed:
+        return None
+    way = partway(dataset.system, before.numpy(), dataset.step, parts, _ACCURATE)
     if way is None:
-        raise InputError(
-            "several maps in a row, and reversible volume-preserving generating functions, are "
-            "fitted to states within a step, which measured data do not have; take --repeats 1, "
-            "or leave out the reversing symmetries (--no-reversible)"
-        )
+        return None
     found = torch.from_numpy(way)
     found[-1] = after
     return found
-
-
-class LinearSolve(Optimizer):
-    """One linear least-squares solve for the coefficients of a generating function.
-
-    An epoch is the whole training. Twenty equations for each coefficient are drawn at random from
-    the pairs of the training group.
-    """
-
-    name = "linear"
-
-    @classmethod
-    def default_batch(cls, model: Integrator, objective: Objective) -> int:
-        """Twenty equations for each coefficient."""
-        return enough_pairs(model)
-
-    @classmethod
-    def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
-        """Pairs before and after the layer that is solved for."""
-        implicit_map(model)
-        return layer_pairs(model, data, enough_pairs(model))
-
-    def epoch(self, progress: float) -> float:
-        """Solve; return the leave-one-out error."""
-        count = len(self.pairs) if isinstance(self.model.core, Reversible) else self.batch
-        inputs, targets = self.pairs.sample(count, self.generator)
-        fit = fit_linear(self.model, inputs[:, -1], targets[:, -1])
-        self.finished = "solved"
-        return fit.error
-
-    def roll_back(self) -> None:
-        """Nothing is left to try."""
-
-    def state(self) -> Nested:
-        """Nothing."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        """Nothing."""
 
 
 def enough_pairs(model: Integrator) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from scipy import linalg
 
 PULL = 1e-9  # relative size of the equations that hold coefficients where they were
 TOLERANCE = 1e-13  # relative size of a pivot below which a column counts as dependent
+_TINY = 1e-300
 _UNDETERMINED = 1e-10  # distance of a leverage from one; where it is zero, rounding leaves 1e-12
 
 
@@ -160,3 +162,14 @@ class Solution:
         found = np.linalg.solve(matrices, residual[:, :, None])[:, :, 0]
         found[alone] = np.inf
         return found
+
+    def left_out_error(self, projected: np.ndarray, residual: np.ndarray) -> tuple[float, float]:
+        """Mean square of these residuals, and its relative standard error.
+
+        Infinite, and zero, where other rows do not determine the coefficients.
+        """
+        squares = (self.left_out(projected, residual) ** 2).mean(1)
+        mean = float(squares.mean())
+        if not math.isfinite(mean):
+            return math.inf, 0.0
+        return mean, float(squares.std()) / math.sqrt(len(squares)) / max(mean, _TINY)

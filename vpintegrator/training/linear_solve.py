@@ -1,0 +1,51 @@
+"""The optimizer of generating functions: one linear least-squares solve."""
+
+from __future__ import annotations
+
+from vpintegrator.data.pairs import HeldPairs, Pairs
+from vpintegrator.models import Integrator
+from vpintegrator.training.composed import fit_pairs
+from vpintegrator.training.linear import enough_pairs, implicit_map, layer_pairs, maps_of
+from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizer import Optimizer
+from vpintegrator.training.state import Nested, State
+from vpintegrator.training.training_data import TrainingData
+
+
+class LinearSolve(Optimizer):
+    """One linear least-squares solve for the coefficients of a generating function.
+
+    An epoch is the whole training. Twenty equations for each coefficient are drawn at random from
+    the pairs of the training group.
+    """
+
+    name = "linear"
+
+    @classmethod
+    def default_batch(cls, model: Integrator, objective: Objective) -> int:
+        """Twenty equations for each coefficient."""
+        return enough_pairs(model)
+
+    @classmethod
+    def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
+        """Pairs before and after the layer that is solved for."""
+        implicit_map(model)
+        return layer_pairs(model, data, enough_pairs(model))
+
+    def epoch(self, progress: float) -> float:
+        """Solve; return the leave-one-out error."""
+        self.finished = "solved"
+        pairs = self.pairs
+        if maps_of(self.model) == 1:
+            pairs = HeldPairs.of_tensors(*pairs.sample(self.batch, self.generator))
+        return fit_pairs(self.model, pairs).error
+
+    def roll_back(self) -> None:
+        """Nothing is left to try."""
+
+    def state(self) -> Nested:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Nothing."""
