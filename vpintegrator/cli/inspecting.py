@@ -16,8 +16,11 @@ from vpintegrator.cli.results import dataset_results, model_results, rollout_res
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from vpintegrator.data import Dataset
     from vpintegrator.data.inspection import Group
+    from vpintegrator.training.performance import Performance
 
 _COMPONENTS = 12  # listed one by one
 
@@ -217,13 +220,24 @@ def _inspect_rollout(path: Path) -> None:
     write_json(lambda: rollout_results(report))
 
 
-def _say_verdict(text: str, path: Path) -> None:
-    from vpintegrator.plotting.tables import duration
+def _say_comparisons(metadata: Mapping[str, str], path: Path) -> None:
+    """The candidates by cost, and the verdict."""
+    from vpintegrator.training.cheapest import Cheapest
     from vpintegrator.verdicts import Verdict
 
-    verdict = Verdict.from_text(text, f"{path}: the verdict of its training")
-    say("verdict", verdict.sentence)
-    for each in (verdict.model, *verdict.methods):
+    if "fastest" in metadata:
+        found = Cheapest.from_text(metadata["fastest"], f"{path}: the candidates of its training")
+        _say_rows("candidates", found.sentence, found.candidates)
+    if "verdict" in metadata:
+        verdict = Verdict.from_text(metadata["verdict"], f"{path}: the verdict of its training")
+        _say_rows("verdict", verdict.sentence, (verdict.model, *verdict.methods))
+
+
+def _say_rows(heading: str, sentence: str, rows: Iterable[Performance]) -> None:
+    from vpintegrator.plotting.tables import duration
+
+    say(heading, sentence)
+    for each in rows:
         cost = f", {duration(each.cost)} a step" if math.isfinite(each.cost) else ""
         say("", f"{each.name} errs by {each.error:.1e}{cost}")
 
@@ -267,8 +281,7 @@ def _inspect_model(path: Path) -> None:
     for k, (name, (low, high)) in enumerate(model.conditions.items()):
         say("family" if k == 0 else "", f"{_plain(name)} from {low:.6g} to {high:.6g}")
     training = read_json(metadata.get("training", "{}"), f"{path}: what is told of its training")
-    if "verdict" in metadata:
-        _say_verdict(metadata["verdict"], path)
+    _say_comparisons(metadata, path)
     if "region" in metadata:
         region = Region.from_text(metadata["region"], f"{path}: the region of training")
         for k, (name, (low, high)) in enumerate(zip(region.names, region.bounds, strict=True)):

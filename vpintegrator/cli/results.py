@@ -67,10 +67,11 @@ def model_results(model: Integrator) -> dict[str, Any]:
         "reversing_symmetries": len(model.reversing_symmetries),
         "region": read_json(model.metadata.get("region", "{}"), "the region of training"),
         "verdict": read_json(model.metadata.get("verdict", "{}"), "the verdict of the training"),
+        "fastest": read_json(model.metadata.get("fastest", "{}"), "the candidates of the training"),
         "metadata": {
             k: v
             for k, v in model.metadata.items()
-            if k not in ("system", "training", "region", "verdict")
+            if k not in ("system", "training", "region", "verdict", "fastest")
         },
     }
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
     from vpintegrator.training import Budget, Found, History
+    from vpintegrator.training.cheapest import Cheapest
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
 _SOLVED_FIRST = "a generating function is solved for first; beside it "
@@ -27,6 +28,7 @@ _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
 _PATIENCE = 300  # epochs of the training that follows
+_NOT_BESIDE_FASTEST = ("start", "target", "epochs", "resume", "adaptive", "orbits")
 _OF_THE_END = ("checkpoint_seconds", "log", "restarts", "seconds", "epochs", "target", "patience")
 
 Make = Callable[[dict[str, Any]], "Integrator"]
@@ -57,6 +59,10 @@ class Candidate:
         Where the model has been written, if that is another place than it was to go to.
     reasons
         A sentence for each argument that was chosen by the budget.
+    fastest
+        Error below which the cheapest model is taken.
+    cheapest
+        All models that were compared for that.
     """
 
     architecture: type[Integrator]
@@ -68,6 +74,8 @@ class Candidate:
     solved: Make | None = None
     written: Path | None = None
     reasons: list[str] = field(default_factory=list)
+    fastest: float | None = None
+    cheapest: Cheapest | None = None
 
     def path(self, data: Dataset) -> Path:
         """Where the model goes if no other place is given."""
@@ -106,6 +114,11 @@ class Candidate:
                 searching = "degree" not in self.arguments and checkpoint is None
             if training["epochs"] is not None or checkpoint is not None or not searching:
                 self.solved = None
+            if self.fastest is not None and not searching:
+                raise InputError(
+                    "--fastest has no models to choose from: leave out what fixes the model, and "
+                    f"train for {_SHORTEST:g} seconds or more"
+                )
             self.network = None if searching else self.make(self.arguments)
             if self.network is not None:
                 self.network.choices += self.reasons
@@ -148,7 +161,11 @@ class Candidate:
 
         if self.network is None:
             found = self._found(data, training, show)
+            searched = found.model
             history = self._train_found(found, data, training, files, show)
+            self.cheapest = found.cheapest
+            if self.cheapest is not None and found.model is searched and not found.complete:
+                self.cheapest = self.cheapest.trained(history.best_validation_error)
             return found.model, history
         options = training | files | {"normalise": self.normalise, "progress": show or False}
         return self.network, train(self.network, data, **options)
@@ -248,12 +265,32 @@ class Candidate:
             given = {name: given[name] for name in ("tell", "progress", "seed")}
             return find_generating_function(made, data, budget, **given)
         given["sizes"] = {name: arguments[name] for name in _SIZES[1:] if name in arguments}
-        if self.solved is not None:
-            found = find_model(self.solved, made, data, budget, **given)
+        if self.solved is not None or self.fastest is not None:
+            found = find_model(self.solved, made, data, budget, fastest=self.fastest, **given)
         else:
             found = find_functions(made, data, budget, **given)
         found.model.metadata["search"] = json.dumps(found.tried)
         return found
+
+
+def checked_fastest(fastest: float, given: Sequence[str], model: str) -> float:
+    """The error of ``--fastest``, if nothing is given beside that contradicts.
+
+    Raises
+    ------
+    InputError
+        If it is not positive, or something is.
+    """
+    from vpintegrator.argument_values import positive
+
+    refused = [flag(name) for name in _NOT_BESIDE_FASTEST if name in given]
+    refused += ["--model"] if model != "auto" else []
+    if refused:
+        raise InputError(
+            "--fastest trains each model of --model auto until its error is small enough; leave "
+            f"out {', '.join(refused)}"
+        )
+    return positive("--fastest", fastest)
 
 
 def _is_better(rival: Found | None, error: float) -> bool:

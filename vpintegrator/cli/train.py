@@ -31,9 +31,10 @@ from vpintegrator.cli.common import (
     version_option,
 )
 from vpintegrator.cli.completion import files, folders, model_options, models, names, offer
+from vpintegrator.cli.judging import VERDICT_SECONDS, judge
 from vpintegrator.cli.known_names import LOSSES
 from vpintegrator.cli.output import is_asked, output_options, write_json
-from vpintegrator.cli.searching import Candidate
+from vpintegrator.cli.searching import Candidate, checked_fastest
 from vpintegrator.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 _ARGUMENTS = "vpintegrator.arguments"
 _MOST_COMPONENTS = 5  # that move; polynomials of more have too many terms
 _MOST_EXACT = 16  # the same beside exact terms; an iteration inverts a matrix of this size
-VERDICT_SECONDS = 10.0  # for the costs of classical methods, compiled once for a system
 _FURTHER = 0.5  # of the budget, beside it
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _DEFAULT = ParameterSource.DEFAULT
@@ -246,6 +246,13 @@ class _Command(click.Command):
     "compiler is done."
 )
 @click.option(
+    "--fastest",
+    type=float,
+    metavar="ERROR",
+    help="Of the models that auto tries, take the one of the cheapest step whose validation error "
+    "is at most ERROR; each is trained until its error is so small.",
+)
+@click.option(
     "--verdict/--no-verdict",
     default=True,
     help="Compare a step of the model with classical methods where the equations are known; takes "
@@ -337,8 +344,8 @@ def main(
     if first and not nothing:
         history = _trained_on(network, data, history, adaptive, orbits, options, path)
         training_report.report(history, path, checkpoint)
-        if verdict and history.stopped_by != "interrupt":
-            _judge(network, data, path)
+        if history.stopped_by != "interrupt":
+            judge(network, data, path, candidate.cheapest, verdict)
         results = {"output": path, **model_results(network), "history": history.summary()}
         write_json(lambda: results)
     if history.stopped_by == "lost process":
@@ -349,23 +356,6 @@ def main(
     processes.stop()
     if nothing:
         _leave_interrupted("not an epoch was done, so nothing is written")
-
-
-def _judge(network: Integrator, data: Dataset, path: Path) -> None:
-    """Say what a classical method of the same step would do, in the file, too."""
-    from vpintegrator.models import save
-    from vpintegrator.verdicts import KEY, verdict
-
-    try:
-        with progress_bar() as bar:
-            bar.add_task("comparison with classical methods", total=None)
-            found = verdict(network, data, seconds=VERDICT_SECONDS)
-    except KeyboardInterrupt:  # the model is written
-        return
-    if found is not None:
-        network.metadata[KEY] = found.text
-        save(network, path, overwrite=True)
-        training_report.judge(found)
 
 
 def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
@@ -388,6 +378,7 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
         return build(data.system, name, **fixed, **arguments)
 
     candidate = Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
+    candidate.fastest = options.pop("fastest")
     if name == "auto" and not {*given} - {"functions"} and _is_linear(data, options, dtype, chart):
         candidate.solved = _generating_function(data, fixed)
     return candidate
@@ -447,11 +438,13 @@ def _started(path: Path, options: dict[str, Any]) -> Candidate:
     from vpintegrator.models.growth import rest_attention
     from vpintegrator.models.one_step import without_attention
 
-    for name in (*_ABOUT_MODEL, "extra"):
+    for name in (*_ABOUT_MODEL, "extra", "fastest"):
         del options[name]
     model = load(path)
     if without_attention(model) is not None:  # what rests goes on resting
         rest_attention(model)
+    for name in ("verdict", "fastest"):  # of the model as it was
+        model.metadata.pop(name, None)
     model.metadata["start"] = path.name
     model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()
     return Candidate(type(model), network=model, normalise=False)
@@ -548,6 +541,8 @@ def _check_arguments(start: Path | None, given: list[str], options: dict[str, An
     if options["model"] != "auto":
         architecture = ARCHITECTURES.find(options["model"])
         read_options(architecture, {name: options[name] for name in FLAGS}, options["extra"])
+    if options["fastest"] is not None:
+        options["target"] = checked_fastest(options["fastest"], given, options["model"])
     check_device(options["device"], "--device")
     for group in (Method, Budget, Objective, Execution, Files):
         group(**{f.name: options[f.name] for f in fields(group) if f.name in options})

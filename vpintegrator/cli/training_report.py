@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from vpintegrator.data import Dataset
     from vpintegrator.models import Integrator
     from vpintegrator.training import History
-    from vpintegrator.verdicts import Verdict
 
 
 def list_models() -> None:
@@ -37,23 +35,6 @@ def list_models() -> None:
             for name, description in ARCHITECTURES.descriptions().items()
         }
     )
-
-
-def judge(found: Verdict) -> None:
-    """How the model compares with classical methods of the same step."""
-    from vpintegrator.plotting.tables import duration
-
-    rows = [found.model, *found.methods]
-    costs = any(math.isfinite(each.cost) for each in rows)
-    width = max(len(each.name) for each in rows)
-    out = console()
-    heading = f"  {'one step ahead':<{width}}    error"
-    out.print(heading + ("   cost of a step" if costs else ""), soft_wrap=True)
-    for each in rows:
-        cost = duration(each.cost) if math.isfinite(each.cost) else "-"
-        line = f"  {each.name:<{width}}  {each.error:.1e}"
-        out.print(line + (f"   {cost:>9}" if costs else ""), soft_wrap=True)
-    out.print(f"  {found.sentence}", soft_wrap=True)
 
 
 def announce(model: Integrator, data: Dataset) -> None:

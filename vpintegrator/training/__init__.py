@@ -4,13 +4,14 @@ from vpintegrator.training.adaptive_sampling import AdaptiveData, train_where_wr
 from vpintegrator.training.automatic import find_model
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.degree_selection import find_generating_function
+from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.objective import LOSSES, Objective
 from vpintegrator.training.optimizers import OPTIMIZERS, Method
 from vpintegrator.training.orbits import OrbitFit, fit_orbits
 from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.search import Found, find_functions
+from vpintegrator.training.search import find_functions
 from vpintegrator.training.train import train
 
 __all__ = [

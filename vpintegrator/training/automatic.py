@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from vpintegrator.argument_values import positive
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.training.cheapest import compare_costs
 from vpintegrator.training.degree_selection import FIRST, find_generating_function
+from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget
-from vpintegrator.training.search import Found, find_functions
+from vpintegrator.training.search import find_functions
 from vpintegrator.training.training_data import TrainingData
 
 COEFFICIENTS = 1_500  # of a generating function: some ten seconds
@@ -51,12 +54,13 @@ Make = Callable[[dict[str, Any]], Integrator]
 
 
 def find_model(
-    solved: Make,
+    solved: Make | None,
     trained: Make,
     dataset: Dataset,
     budget: Budget,
     *,
     sizes: dict[str, Any] | None = None,
+    fastest: float | None = None,
     tell: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Found:
@@ -69,12 +73,17 @@ def find_model(
     Parameters
     ----------
     solved, trained
-        The untrained generating function of a ``degree``, and the untrained couplings of
-        ``functions``, ``degree`` and ``depth``.
+        The untrained generating function of a ``degree``, None to try none, and the untrained
+        couplings of ``functions``, ``degree`` and ``depth``.
     dataset, budget
         To train on, and limits for all of it.
     sizes
         ``degree`` or ``depth`` of couplings where they are given.
+    fastest
+        Validation error below which the model of the cheapest step is taken. Each candidate is
+        trained until its error is so small: polynomials, exact terms, maps in a row and couplings.
+        Costs are those of machine code. The least error is kept where none is below. The result
+        holds all candidates as ``cheapest``. This error replaces the target of the budget.
     tell
         Called with a line about each model that was tried, and one about the choice.
     options
@@ -90,7 +99,7 @@ def find_model(
     Raises
     ------
     InputError
-        If no model can be trained.
+        If no model can be trained, or ``fastest`` is not positive.
 
     Examples
     --------
@@ -103,6 +112,11 @@ def find_model(
     >>> vp.training.find_model(solved, trained, dataset, budget).error < 1e-6
     True
     """
+    if fastest is not None:
+        limits = replace(budget, target=positive("fastest", fastest))
+        return _find_fastest(solved, trained, dataset, limits, sizes, tell, options)
+    if solved is None:
+        return find_functions(trained, dataset, budget, sizes=sizes, tell=tell, **options)
     start = time.perf_counter()
     try:
         closed = best_generating_function(
@@ -173,33 +187,16 @@ def best_generating_function(
     InputError
         If there is none of polynomials.
     """
-    data, start, budget = TrainingData(dataset), time.perf_counter(), budget or Budget()
-
-    def solved(
-        functions: dict[str, Any], sizes: dict[str, Any] | None = None, most: int = COEFFICIENTS
-    ) -> Found:
-        used = time.perf_counter() - start
-        return find_generating_function(
-            _with(make, functions),
-            data,
-            Budget(None if budget.seconds is None else budget.seconds - used, None, budget.target),
-            sizes=sizes,
-            most=most,
-            seed=seed,
-            tell=tell,
-            progress=progress if callable(progress) else None,
-        )
-
-    best = solved({}, most=_FIRST if _can(make, _EXACT_TERMS) else COEFFICIENTS)
+    solver = _Solver(make, TrainingData(dataset), budget or Budget(), seed, tell, progress)
+    best = solver.first()
     for attempt in _ATTEMPTS:
-        late = budget.seconds is not None and time.perf_counter() - start > budget.seconds / 2
-        if best.error <= attempt.enough or best.ended or late:
+        if best.error <= attempt.enough or best.ended or solver.late:
             continue
         if not _can(make, attempt.functions):
             continue
         tell(attempt.words)
         try:
-            found = solved(attempt.functions, attempt.sizes)
+            found = solver(attempt.functions, attempt.sizes)
         except InputError as error:
             tell(f"none: {error}")
             continue
@@ -207,6 +204,129 @@ def best_generating_function(
             return _interrupted(best)
         best = replace(found if found.error < best.error else best, ended=found.ended)
     return _interrupted(best) if best.ended == "interrupt" else best
+
+
+class _Solver:
+    """Solves for generating functions of several kinds within one budget."""
+
+    def __init__(
+        self,
+        make: Make,
+        data: TrainingData,
+        budget: Budget,
+        seed: int,
+        tell: Callable[[str], None],
+        progress: Any,
+    ) -> None:
+        self.make, self.data, self.budget = make, data, budget
+        self.seed, self.tell = seed, tell
+        self.progress = progress if callable(progress) else None
+        self.start = time.perf_counter()
+
+    @property
+    def late(self) -> bool:
+        """Whether half of the seconds are used."""
+        seconds = self.budget.seconds
+        return seconds is not None and time.perf_counter() - self.start > seconds / 2
+
+    def __call__(
+        self,
+        functions: dict[str, Any],
+        sizes: dict[str, Any] | None = None,
+        most: int = COEFFICIENTS,
+    ) -> Found:
+        """The best degree."""
+        used = time.perf_counter() - self.start
+        return find_generating_function(
+            _with(self.make, functions),
+            self.data,
+            replace(_rest(self.budget, used), epochs=None),  # its own are degrees
+            sizes=sizes,
+            most=most,
+            seed=self.seed,
+            tell=self.tell,
+            progress=self.progress,
+        )
+
+    def first(self) -> Found:
+        """Of polynomials alone."""
+        return self({}, most=_FIRST if _can(self.make, _EXACT_TERMS) else COEFFICIENTS)
+
+    def below(self, target: float) -> list[Found]:
+        """One of each kind, the least that errs by at most so much."""
+        found: list[Found] = []
+        for attempt in (None, *_ATTEMPTS):
+            if (found and found[-1].ended == "interrupt") or (found and self.late):
+                break
+            if attempt is not None and self._needless(attempt, found, target):
+                continue
+            try:
+                self.tell("polynomials:" if attempt is None else attempt.words)
+                one = self.first() if attempt is None else self(attempt.functions, attempt.sizes)
+                found.append(one)
+            except InputError as error:
+                self.tell(f"none: {error}")
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                found[-1] = _interrupted(found[-1])
+        return found
+
+    def _needless(self, attempt: _Attempt, found: list[Found], target: float) -> bool:
+        """Whether an attempt cannot be made, or a cheaper one of its kind was good enough."""
+        met = [each.model.arguments for each in found if each.error <= target]
+        if "repeats" in attempt.functions:
+            good = any("hamiltonian" in each and each["degree"] == FIRST for each in met)
+        else:
+            good = attempt.functions != _EXACT_TERMS and bool(met)
+        return good or not _can(self.make, attempt.functions)
+
+
+def _find_fastest(
+    solved: Make | None,
+    trained: Make,
+    dataset: Dataset,
+    budget: Budget,
+    sizes: dict[str, Any] | None,
+    tell: Callable[[str], None],
+    options: dict[str, Any],
+) -> Found:
+    """The model of the cheapest step among those whose error is the budget's target or less."""
+    assert budget.target is not None
+    start, data, closed = time.perf_counter(), TrainingData(dataset), list[Found]()
+    if solved is not None:
+        seed, progress = options.get("seed", 0), options.get("progress")
+        closed = _Solver(solved, data, budget, seed, tell, progress).below(budget.target)
+    found = list(closed)
+    if not closed or closed[-1].ended != "interrupt":
+        used, seconds = time.perf_counter() - start, budget.seconds
+        left = replace(budget, seconds=seconds and max(seconds - used, 0.1))
+        try:
+            found.append(find_functions(trained, dataset, left, sizes=sizes, tell=tell, **options))
+        except InputError as error:
+            if not closed:
+                raise
+            tell(f"no couplings: {error}")
+        except KeyboardInterrupt:
+            if not closed:
+                raise
+            found[-1] = _interrupted(found[-1])
+    best, last = min(found, key=lambda each: each.error), found[-1]
+    try:
+        pairs = [(each.model, each.error) for each in found]
+        cheapest = None if last.ended == "interrupt" else compare_costs(pairs, data, budget.target)
+    except KeyboardInterrupt:
+        cheapest = None
+    if cheapest is None:
+        return replace(_interrupted(best), complete=True)
+    if best.error > budget.target and len(found) > len(closed):  # couplings are trained on
+        rival = min(closed, key=lambda each: each.error, default=None)
+        used = time.perf_counter() - start
+        return replace(last, rival=rival, cheapest=cheapest, seconds=used)
+    tell(cheapest.sentence)
+    tried = [*(line for each in found for line in each.tried), cheapest.sentence]
+    taken = found[cheapest.place]
+    return replace(taken, tried=tried, cheapest=cheapest, complete=True, ended="")
 
 
 def _can(make: Make, functions: dict[str, Any]) -> bool:
@@ -220,6 +340,10 @@ def _can(make: Make, functions: dict[str, Any]) -> bool:
 
 def _interrupted(found: Found) -> Found:
     return replace(found, history=replace(found.history, stopped_by="interrupt"), ended="interrupt")
+
+
+def _rest(budget: Budget, used: float) -> Budget:
+    return replace(budget, seconds=budget.seconds and max(budget.seconds - used, 0.1))
 
 
 def _with(make: Make, more: dict[str, Any]) -> Make:

@@ -12,6 +12,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.training.composed import fit_pairs
+from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.linear import (
@@ -23,7 +24,6 @@ from vpintegrator.training.linear import (
     layer_pairs,
 )
 from vpintegrator.training.residuals import relative_error
-from vpintegrator.training.search import Found
 from vpintegrator.training.sizes import count
 from vpintegrator.training.training_data import TrainingData
 
@@ -63,7 +63,7 @@ def find_generating_function(
         To train on.
     budget
         Seconds and target that end the search, and how many degrees are solved for at most: its
-        epochs.
+        epochs. The first degree whose validation error is below the target is taken.
     sizes
         ``degree`` where it is given.
     most
@@ -132,11 +132,10 @@ class _Selection:
             ended = "interrupt"
         if not self.fits:
             raise self.refusal or InputError("no degree gives a generating function for these data")
-        place = self._place()
+        place = len(self.fits) - 1 if ended == "target" else self._place()
         fit, model = self.fits[place]
         held_out, scale = self.data.held_out(model), self.data.error_scale
-        error = relative_error(model, *held_out, scale=scale)
-        error = math.inf if math.isnan(error) else error  # some states have no image
+        error = self._error(model)
         history = self.history
         history.parameters, history.best_validation_error = fit.coefficients, error
         history.best_epoch = 1 + place
@@ -185,12 +184,18 @@ class _Selection:
                 raise
             return "solved"  # more coefficients than equations
         self._note(degree, fit, model)
-        if self.budget.target is not None and fit.error <= self.budget.target:
+        target = -1.0 if self.budget.target is None else self.budget.target
+        if fit.error <= target and self._error(model) <= target:
             return "target"
         beyond = len(self.fits) - 1 - self._place()
         stalled = beyond >= (_PATIENCE if fit.coefficients > _FEW else _LONG)
         nothing_new = fit.penalty == PENALTIES[-1] and len(self.fits) > 1
         return "solved" if fit.error < _EXACT or stalled or nothing_new else ""
+
+    def _error(self, model: Integrator) -> float:
+        """On the validation windows; infinite where some states have no image."""
+        error = relative_error(model, *self.data.held_out(model), scale=self.data.error_scale)
+        return math.inf if math.isnan(error) else error
 
     def _too_long(self, model: Integrator) -> bool:
         """Whether a solve takes more than what is left: its time grows as the cube of its size."""

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from vpintegrator.data import Dataset
@@ -29,6 +29,7 @@ from vpintegrator.native import NotCompilable, find_compiler
 from vpintegrator.training.attention import awakened
 from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
+from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.judgement import doubt
 from vpintegrator.training.sizes import (
@@ -69,52 +70,6 @@ _ITERATIONS = 150  # that the last training takes of a large model
 _AT_REST = "attention is at rest: the states of a window are mapped one by one"
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
-
-
-@dataclass
-class Found:
-    """What a search ended with.
-
-    Attributes
-    ----------
-    model
-        That of the smallest validation error, trained as far as the search went; an earlier one
-        if others are not better by a tenth, and one whose attention is trained if that brings its
-        orbits nearer to those of the data.
-    error
-        Its validation error.
-    history
-        Of its last training.
-    tried
-        A line for each model: sizes, parameters and validation error.
-    seconds, epochs
-        Used by the search.
-    ended
-        ``target``, ``interrupt`` or ``lost process`` if nothing is left to do; else empty.
-    complete
-        Whether further training changes nothing: the model is the result of a linear solve, or as
-        good as one.
-    rival
-        Another model that is to be kept if training does not make this one better.
-    """
-
-    model: Integrator
-    error: float
-    history: History
-    tried: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    epochs: int = 0
-    ended: str = ""
-    complete: bool = False
-    rival: Found | None = None
-
-    def left(self, budget: Budget) -> Budget:
-        """What a budget has left after the search, for the training of its model."""
-        return replace(
-            budget,
-            seconds=budget.seconds and max(budget.seconds - self.seconds, 0.1),
-            epochs=budget.epochs and max(budget.epochs - self.epochs, 1),
-        )
 
 
 def find_functions(

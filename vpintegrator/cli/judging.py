@@ -1,0 +1,62 @@
+"""How vp-train compares its model with others: classical methods, and candidates by cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vpintegrator.cli.common import console, progress_bar
+
+if TYPE_CHECKING:
+    from vpintegrator.data import Dataset
+    from vpintegrator.models import Integrator
+    from vpintegrator.training.cheapest import Cheapest
+    from vpintegrator.training.performance import Performance
+
+VERDICT_SECONDS = 10.0  # for the costs of classical methods, compiled once for a system
+
+
+def judge(
+    network: Integrator, data: Dataset, path: Path, cheapest: Cheapest | None, verdict: bool
+) -> None:
+    """Say what other models or classical methods of the same step would do, in the file, too."""
+    from vpintegrator.models import save
+    from vpintegrator.training.cheapest import KEY as CHEAPEST
+    from vpintegrator.verdicts import KEY, Verdict
+    from vpintegrator.verdicts import verdict as compared
+
+    found: Verdict | None = None
+    try:
+        if verdict:
+            with progress_bar() as bar:
+                bar.add_task("comparison with classical methods", total=None)
+                found = compared(network, data, seconds=VERDICT_SECONDS)
+    except KeyboardInterrupt:  # the model is written
+        pass
+    texts = {CHEAPEST: cheapest, KEY: found}
+    told = {key: each.text for key, each in texts.items() if each is not None}
+    if told:
+        network.metadata |= told
+        save(network, path, overwrite=True)
+    if cheapest is not None:
+        _print("candidates", cheapest.candidates, cheapest.sentence)
+    if found is not None:
+        _print("one step ahead", [found.model, *found.methods], found.sentence)
+
+
+def _print(heading: str, rows: Sequence[Performance], sentence: str) -> None:
+    """A table of errors and costs."""
+    from vpintegrator.plotting.tables import duration
+
+    costs = any(math.isfinite(each.cost) for each in rows)
+    width = max(len(heading), *(len(each.name) for each in rows))
+    out = console()
+    line = f"  {heading:<{width}}    error"
+    out.print(line + ("   cost of a step" if costs else ""), soft_wrap=True)
+    for each in rows:
+        cost = duration(each.cost) if math.isfinite(each.cost) else "-"
+        line = f"  {each.name:<{width}}  {each.error:.1e}"
+        out.print(line + (f"   {cost:>9}" if costs else ""), soft_wrap=True)
+    out.print(f"  {sentence}", soft_wrap=True)
