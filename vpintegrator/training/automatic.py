@@ -299,8 +299,7 @@ def _find_fastest(
         closed = _Solver(solved, data, budget, seed, tell, progress).below(budget.target)
     found = list(closed)
     if not closed or closed[-1].ended != "interrupt":
-        used, seconds = time.perf_counter() - start, budget.seconds
-        left = replace(budget, seconds=seconds and max(seconds - used, 0.1))
+        left = _rest(budget, time.perf_counter() - start)
         try:
             found.append(find_functions(trained, dataset, left, sizes=sizes, tell=tell, **options))
         except InputError as error:
