@@ -38,6 +38,19 @@ def wide(size, degree=3, **options):
     return function
 
 
+def clusters(bodies, dimension, **seen):
+    """A generating function of single bodies and of pairs, with wide boxes."""
+    terms = []
+    for order in (1, 2):
+        features = nn.PhaseFeatures(order, dimension, translations=order > 1, **seen)
+        (alike,) = nn.clusters("pairs", bodies, order)
+        terms.append(nn.ClusterTerm(alike, features, bodies, 3))
+    function = nn.ClusterGeneratingFunction(terms)
+    size = 2 * bodies * dimension
+    function.adapt(30 * torch.linspace(-1, 1, 2)[:, None].double() * sample(1, size))
+    return function
+
+
 LAYERS = {
     "neurons": lambda n, T: coupling(nn.NeuronPotential, n, 5),
     "polynomials": lambda n, T: coupling(nn.BasisPotential, n, 3),
@@ -60,6 +73,12 @@ LAYERS = {
     "generating function": lambda n, T: nn.SymplecticGeneratingFunction(wide(2 * n)),
     "generating function of angles": lambda n, T: nn.SymplecticGeneratingFunction(
         wide(2 * n, 2, periodic=[0])
+    ),
+    "generating function of bodies": lambda n, T: nn.SymplecticGeneratingFunction(
+        clusters(n + 1, 1)
+    ),
+    "generating function of products": lambda n, T: nn.SymplecticGeneratingFunction(
+        clusters(n + 1, 2, rotations=True, logarithms=False)
     ),
     "generating function of exact terms": lambda n, T: nn.SymplecticGeneratingFunction(
         wide(2 * n),

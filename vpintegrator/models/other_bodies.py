@@ -67,6 +67,9 @@ def with_bodies(model: Model, bodies: int) -> Model:
     for name in ("shift", "scale"):
         halves = tensors[name].chunk(2)
         tensors[name] = torch.cat([half[:1].expand(other.dim // 2) for half in halves])
+    for name, own in other.state_dict().items():
+        if name.endswith(".linear"):  # of generating functions; of bodies it is the identity
+            tensors[name] = own
     other.load_state_dict(tensors)
     other.metadata, other.choices = dict(model.metadata), model.choices
     return other.to(model.scale.device)

@@ -9,7 +9,7 @@ from torch import nn
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import argument
 from vpintegrator.models.base import Integrator
-from vpintegrator.models.body_layers import BodyArguments
+from vpintegrator.models.body_arguments import BodyArguments
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words, symplectic_layer
 from vpintegrator.nn.composition import Composition

@@ -9,9 +9,12 @@ from torch import nn
 
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
+from vpintegrator.models.body_arguments import SymmetriesOfBodies
+from vpintegrator.models.cluster_generating import cluster_generating_function
 from vpintegrator.models.declaration import argument
 from vpintegrator.models.generating_arguments import GeneratingArguments, signs_of_symplectic
 from vpintegrator.models.registry import BUILT_IN
+from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction
 from vpintegrator.nn.elementary_hamiltonians import ORDERS, ElementaryHamiltonians
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
@@ -47,13 +50,20 @@ class SymplecticGeneratingFunctionMap(Integrator):
     linear_in_parameters = True
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(GeneratingArguments):
+    class Arguments(SymmetriesOfBodies, GeneratingArguments):
         """See the class."""
 
         hamiltonian: str = argument(
             "",
             "Formula ``z[1]**2/2 - cos(z[0])`` of a known Hamiltonian, whose elementary "
             "Hamiltonians are added to S.",
+        )
+        reach: int = argument(
+            4,
+            "Neighbours along a ring or chain that a cluster reaches to: of each further one, the "
+            "degree is lower by 4, and at least 2.",
+            least=1,
+            omitted=True,
         )
         order: int = argument(6, "Of these elementary Hamiltonians: 2, 4 or 6.")
 
@@ -77,11 +87,22 @@ class SymplecticGeneratingFunctionMap(Integrator):
     def network(self, a: Arguments) -> nn.Module:
         """The implicit map of S."""
         self.description = f"symplectic map of a generating function of degree {a.degree}"
-        S = GeneratingFunction(
-            a.size, a.degree, group=signs_of_symplectic(a), expressions=a.expressions, **a.options
-        )
+        if a.bodies:
+            self.description += " of clusters of bodies"
+        S = _polynomials(a)
         exact = None
         if a.hamiltonian:
             exact = ElementaryHamiltonians(a.hamiltonian, a.size, a.order, a.constants, a.clock)
             self.description += f" and of elementary Hamiltonians up to order {a.order}"
         return SymplecticGeneratingFunction(S, exact, a.repeats)
+
+
+def _polynomials(
+    a: SymplecticGeneratingFunctionMap.Arguments,
+) -> GeneratingFunction | ClusterGeneratingFunction:
+    """S as a polynomial of whole states, or of clusters of bodies."""
+    if a.bodies:
+        return cluster_generating_function(a)
+    return GeneratingFunction(
+        a.size, a.degree, group=signs_of_symplectic(a), expressions=a.expressions, **a.options
+    )

@@ -192,9 +192,7 @@ def build(
         own = arguments | given
         return _untrained(architecture, seed, own, dim=system.dim, dtype=dtype)
 
-    bodies = _bodies(system, architecture, symmetries) if "bodies" not in arguments else {}
-    if bodies:
-        bodies["bounded"] = arguments.get("bounded", True)
+    bodies = _bodies(system, architecture, symmetries, arguments)
     try:
         built = _reversible(make, bodies, rhos, reversible)
     except InputError as error:
@@ -325,9 +323,17 @@ def _known(architecture: type[Integrator]) -> Iterable[str]:
 
 
 def _bodies(
-    system: System, architecture: type[Integrator], symmetries: bool | None
+    system: System,
+    architecture: type[Integrator],
+    symmetries: bool | None,
+    arguments: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The arguments that say which bodies the states are of, and which symmetries they have."""
+    if "bodies" in arguments:
+        return {}
+    solved = issubclass(architecture.Arguments, GeneratingArguments)
+    if solved and not symmetries and {"expressions", "hamiltonian"} & {*arguments}:
+        return {}  # formulas stand in place of clusters
     bodies, reason = system.bodies, ""
     if bodies is None:
         reason = f"the file of {system.name} declares no symmetries of bodies"
@@ -340,6 +346,8 @@ def _bodies(
     given: dict[str, Any] = {"bodies": bodies.count, "layout": bodies.layout}
     if bodies.layout and len(set(bodies.kinds)) > 1:
         given["kinds"] = bodies.kinds
+    if "bounded" in _known(architecture):
+        given["bounded"] = arguments.get("bounded", True)
     return given | {"translations": bodies.translations, "rotations": bodies.rotations}
 
 

@@ -15,6 +15,7 @@ from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.cayley import cayley, skew_correlations, skew_matrix
 from vpintegrator.nn.cluster_features import ClusterFeatures
+from vpintegrator.nn.cluster_generating_function import ClusterGeneratingFunction, ClusterTerm
 from vpintegrator.nn.cluster_potential import ClusterPotential, PotentialSum
 from vpintegrator.nn.clusters import Clusters, clusters
 from vpintegrator.nn.composition import Composition
@@ -25,6 +26,7 @@ from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
+from vpintegrator.nn.phase_features import PhaseFeatures
 from vpintegrator.nn.potentials import (
     ComponentPotential,
     NeuronPotential,
@@ -50,7 +52,9 @@ __all__ = [
     "BasisCoupling",
     "BasisPotential",
     "ClusterFeatures",
+    "ClusterGeneratingFunction",
     "ClusterPotential",
+    "ClusterTerm",
     "Clusters",
     "ComponentPotential",
     "Composition",
@@ -65,6 +69,7 @@ __all__ = [
     "MultiHeadAttention",
     "MultiplicativeAttention",
     "NeuronPotential",
+    "PhaseFeatures",
     "PointwiseFeedForward",
     "PotentialSum",
     "QuadraticPotential",

@@ -221,4 +221,5 @@ def potential_at(
     found.sources = torch.arange(len(merged.chosen))
     found.factors = torch.ones(len(merged.chosen), dtype=torch.float64)
     found.coefficients = nn.Parameter(merged.sum(coefficients[:, None])[:, 0])
+    found.count = len(merged.chosen)
     return found.to(potential.coefficients)

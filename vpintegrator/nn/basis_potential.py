@@ -148,6 +148,7 @@ class BasisPotential(nn.Module):
                 f"no potential of degree {degree} is allowed by the symmetries; take a higher one"
             )
         chosen = torch.tensor(indices)[used]
+        self.count = count
         self.register_buffer("chosen", chosen, persistent=False)
         self.register_buffer("sources", sources[used, 0], persistent=False)
         self.register_buffer("factors", factors[used, 0].double(), persistent=False)
@@ -276,4 +277,4 @@ class BasisPotential(nn.Module):
                     own[name].copy_(value)
 
     def extra_repr(self) -> str:
-        return f"size={self.size}, degree={self.degree}, parameters={self.coefficients.numel()}"
+        return f"size={self.size}, degree={self.degree}, parameters={self.count}"

@@ -158,7 +158,7 @@ class GeneratingFunction(BasisPotential):
     def degrees(self) -> torch.Tensor:
         """Total degree of what each coefficient multiplies (coefficient,)."""
         orders = total_degrees(self.chosen.tolist(), self.degree, self.kinds)
-        found = torch.zeros(self.coefficients.numel(), dtype=torch.long)
+        found = torch.zeros(self.count, dtype=torch.long)
         return found.index_copy(0, self.sources.cpu(), torch.tensor(orders))
 
     @property
@@ -262,8 +262,12 @@ class GeneratingFunction(BasisPotential):
             for j in range(len(self.kinds)):
                 product = product * tables[j, order.count(j)].index_select(0, self.chosen[:, j])
             basis[order] = product
-        empty = x.new_zeros(self.coefficients.numel(), len(x))
+        empty = x.new_zeros(self.count, len(x))
         return [empty.index_add(0, self.sources, sums).mT for sums in chain.resolved(basis)]
+
+    def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
+        """Gradients (state, size, coefficient) of what each coefficient weighs."""
+        return torch.stack(self.features(x, [(i,) for i in range(self.size)]), 1)
 
     def partials(
         self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor | None = None

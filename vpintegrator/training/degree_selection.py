@@ -172,7 +172,8 @@ class _Selection:
         whole = isinstance(pairs, WholePairs)
         try:
             fit = fit_pairs(model, pairs, bool(self.far), self.fits[-1][1] if self.fits else None)
-            compared = self.far is None and not model.rates and not whole
+            fixed = model.rates or model.bodies  # a linear map in front would not respect these
+            compared = self.far is None and not fixed and not whole
             if compared and (required or degree >= _COMPARED):
                 other = self.make({"degree": degree})
                 self.data.normalise(other)

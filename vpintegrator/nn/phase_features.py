@@ -1,0 +1,179 @@
+"""Variables of a cluster of bodies: its positions and momenta, up to translations and rotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from vpintegrator.errors import InputError
+from vpintegrator.nn.canonical import SignedGroup
+from vpintegrator.nn.symmetry import TOLERANCE, generated_group
+
+# of a cluster: whether the order of bodies is turned round, what positions and momenta are
+# multiplied by, and the sign that a function takes
+Move = tuple[bool, torch.Tensor, torch.Tensor, float]
+
+
+class PhaseFeatures(nn.Module):
+    r"""Vectors of a cluster of bodies, and their inner products under rotations.
+
+    The vectors :math:`u_1, u_2, \dots` are the positions, or under translations the differences
+    :math:`q_2 - q_1, q_3 - q_2, \dots`, then the momenta :math:`p_1, p_2, \dots`. Variables are the
+    components of all vectors, or under rotations and reflections the products
+    :math:`s_{ab} = u_a \cdot u_b`, row by row of their upper triangle. With ``logarithms``
+    polynomials are of :math:`\log s_{aa}` and of products divided by the lengths of the positions
+    in them, which are smooth functions where bodies do not meet.
+
+    Parameters
+    ----------
+    order : int
+        Bodies of a cluster.
+    dimension : int
+        Components of a body's vector.
+    translations, rotations, logarithms : bool
+
+    Attributes
+    ----------
+    size : int
+        Number of variables.
+    vectors : int
+        Number of vectors.
+    expressions : list of str
+        Functions of the variables ``z[i]`` that replace some of these as variables of polynomials.
+    replaced : list of int
+        Numbers of the variables they replace.
+
+    Examples
+    --------
+    >>> features = vp.nn.PhaseFeatures(2, 2, translations=True, rotations=True)
+    >>> features.size, features.expressions
+    (6, ['log(z[0])', 'z[1]/sqrt(z[0])', 'z[2]/sqrt(z[0])'])
+    """
+
+    matrix: torch.Tensor
+    products: torch.Tensor
+
+    def __init__(
+        self,
+        order: int,
+        dimension: int = 1,
+        *,
+        translations: bool = False,
+        rotations: bool = False,
+        logarithms: bool = True,
+    ) -> None:
+        super().__init__()
+        self.order, self.dimension = order, dimension
+        self.translations, self.rotations = translations, rotations
+        eye = torch.eye(order, dtype=torch.float64)
+        positions = eye[1:] - eye[:-1] if translations else eye
+        self.positions, self.vectors = len(positions), len(positions) + order
+        count = self.vectors
+        self._pairs = [(a, b) for a in range(count) for b in range(a, count)] if rotations else []
+        self.size = len(self._pairs) if rotations else count * dimension
+        products = torch.zeros(len(self._pairs), count, count, dtype=torch.float64)
+        for n, (a, b) in enumerate(self._pairs):
+            products[n, a, b] += 1.0
+            products[n, b, a] += 1.0
+        self.register_buffer("matrix", torch.block_diag(positions, eye), persistent=False)
+        self.register_buffer("products", products, persistent=False)
+        self.replaced = [n for n, (a, _) in enumerate(self._pairs) if a < self.positions]
+        self.replaced = self.replaced if logarithms else []
+        self.expressions = [self._smooth(n) for n in self.replaced]
+
+    def _smooth(self, n: int) -> str:
+        """The text of the function that replaces a product with a position."""
+        a, b = self._pairs[n]
+        squares = [f"z[{self._pairs.index((c, c))}]" for c in (a, b) if c < self.positions]
+        return f"log({squares[0]})" if a == b else f"z[{n}]/sqrt({'*'.join(squares)})"
+
+    @property
+    def ends(self) -> list[list[int]]:
+        """Variables of polynomials that the first, and that the last body has part in.
+
+        Functions of the variables come after the ``size`` variables themselves.
+        """
+        found: list[list[int]] = []
+        for own in ((0, self.positions), (self.positions - 1, self.vectors - 1)):
+            if not self.rotations:
+                d = self.dimension
+                found.append([d * vector + i for vector in own for i in range(d)])
+                continue
+            chosen = [n for n, pair in enumerate(self._pairs) if {*own} & {*pair}]
+            found.append(
+                [self.size + self.replaced.index(n) if n in self.replaced else n for n in chosen]
+            )
+        return found
+
+    def group(self, moves: Iterable[Move]) -> SignedGroup:
+        """Matrices (element, size, size) of moves of a cluster, and the sign each gives a function.
+
+        Raises
+        ------
+        InputError
+            If a move treats positions and momenta differently, under rotations.
+        """
+        one = torch.ones(1, 1, dtype=torch.float64)
+        generators = [
+            torch.block_diag(self._of_variables(turned, Q, R), sign * one)
+            for turned, Q, R, sign in moves
+        ]
+        found = generated_group(generators, self.size + 1)
+        return found[:, :-1, :-1], found[:, -1, -1]
+
+    def _of_variables(self, turned: bool, Q: torch.Tensor, R: torch.Tensor) -> torch.Tensor:
+        blocks = []
+        for count in (self.positions, self.order):
+            sign = -1.0 if turned and count < self.order else 1.0
+            eye = torch.eye(count, dtype=torch.float64)
+            blocks.append(sign * (eye.flip(0) if turned else eye))
+        if not self.rotations:
+            return torch.block_diag(torch.kron(blocks[0], Q), torch.kron(blocks[1], R))
+        other = (Q * R).sum() / self.dimension
+        eye = torch.eye(self.dimension, dtype=Q.dtype)
+        if (R - other * Q).abs().max() > TOLERANCE or (Q @ Q.mT - eye).abs().max() > TOLERANCE:
+            raise InputError(
+                "the reversing symmetries turn positions and momenta differently; give fewer of "
+                "them, or no rotations"
+            )
+        P = torch.block_diag(blocks[0], other * blocks[1])
+        moved = P @ self.products @ P.mT
+        sizes = self.products.square().sum((1, 2))
+        return torch.einsum("nab,mab->nm", self.products, moved) / sizes[:, None]
+
+    def forward(self, u: torch.Tensor) -> torch.Tensor:
+        """The variables (..., size) of vectors u (..., vectors, dimension)."""
+        if not self.rotations:
+            return u.flatten(-2)
+        first, second = zip(*self._pairs, strict=True)
+        return (u[..., list(first), :] * u[..., list(second), :]).sum(-1)
+
+    def slopes(self, u: torch.Tensor) -> torch.Tensor:
+        """Derivatives of products (..., size, vectors * dimension) by the vectors."""
+        return (self.products @ u.unsqueeze(-3)).flatten(-2)
+
+    def pulled_back(self, u: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
+        """Derivatives (..., vectors, dimension) by u of a function with these by the variables."""
+        if self.rotations:
+            slope = (slope.unsqueeze(-2) @ self.slopes(u)).squeeze(-2)
+        return slope.unflatten(-1, (self.vectors, self.dimension))
+
+    def second_pulled_back(
+        self, u: torch.Tensor, slope: torch.Tensor, hessian: torch.Tensor
+    ) -> torch.Tensor:
+        """Hessian (..., vectors * dimension, the same) by u, from derivatives by the variables."""
+        if not self.rotations:
+            return hessian
+        D = self.slopes(u)
+        bent = torch.tensordot(slope, self.products, 1)
+        eye = torch.eye(self.dimension, dtype=u.dtype, device=u.device)
+        bent = (bent[..., :, None, :, None] * eye[:, None, :]).flatten(-4, -3).flatten(-2)
+        return D.mT @ hessian @ D + bent
+
+    def extra_repr(self) -> str:
+        return (
+            f"order={self.order}, dimension={self.dimension}, translations={self.translations}, "
+            f"rotations={self.rotations}"
+        )
