@@ -46,8 +46,7 @@ def clusters(bodies, dimension, **seen):
         (alike,) = nn.clusters("pairs", bodies, order)
         terms.append(nn.ClusterTerm(alike, features, bodies, 3))
     function = nn.ClusterGeneratingFunction(terms)
-    size = 2 * bodies * dimension
-    function.adapt(30 * torch.linspace(-1, 1, 2)[:, None].double() * sample(1, size))
+    function.adapt(sample(20, 2 * bodies * dimension, scale=30.0))
     return function
 
 
