@@ -22,6 +22,17 @@ class _OfVariables(GeneratingFunction):
         if not hasattr(self, "box_shift"):  # while it is made
             super().set_units(shift, scale)
 
+    def taken(self, smaller: _OfVariables, c: torch.Tensor) -> torch.Tensor:
+        """Coefficients that make the function one of no higher degree, with coefficients c."""
+        values = c.index_select(0, smaller.sources) * smaller.factors
+        known = dict(zip(map(tuple, smaller.chosen.tolist()), values.tolist(), strict=True))
+        found = c.new_zeros(self.count)
+        for e, source, factor in zip(
+            self.chosen.tolist(), self.sources.tolist(), self.factors.tolist(), strict=True
+        ):
+            found[source] = known.get(tuple(e), 0.0) / factor
+        return found
+
 
 class ClusterTerm(nn.Module):
     r"""A function g of clusters of bodies that are alike, summed over these clusters.
@@ -241,6 +252,16 @@ class ClusterGeneratingFunction(nn.Module):
         for own, theirs in zip(self.terms, other.terms, strict=True):
             own.function.adapt_like(theirs.function)
         self.half_scale.copy_(other.half_scale)
+
+    @torch.no_grad()
+    def take(self, smaller: ClusterGeneratingFunction) -> None:
+        """Become a function of the same clusters of no higher degree, with its boxes."""
+        self.adapt_like(smaller)
+        parts = [
+            own.function.taken(other.function, c)
+            for own, (other, c) in zip(self.terms, smaller._parts(None), strict=True)
+        ]
+        self.coefficients.copy_(torch.cat(parts))
 
     def at(self, values: torch.Tensor) -> ClusterGeneratingFunction:
         """The function itself: no components of states are constants of motion."""

@@ -127,7 +127,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
 
     def take(self, smaller: SymplecticGeneratingFunction) -> None:
         """Become a map of the same box, of no higher degree."""
-        self.potential.take(smaller.potential)
+        self.potential.take(smaller.potential)  # type: ignore[arg-type]
         if self.exact is not None and smaller.exact is not None:
             self.exact.load_state_dict(smaller.exact.state_dict())
 
