@@ -17,6 +17,7 @@ KNOWN = {
     "product-oscillator": (2.5, 3),
     "relativistic-oscillator": (4.5, 2),
     "restricted-three-body": (6.0, 1),
+    "schroedinger-ring": (3.3, 2),
     "schwarzschild": (40.0, 1),
     "storage-ring": (0.4, 2),
     "stretch-twist-fold": (1.0, 0),
