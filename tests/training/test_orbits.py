@@ -5,8 +5,11 @@ import pytest
 import torch
 
 import vpintegrator as vp
+from tests.nn.laws import assert_close
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
+from vpintegrator.training.orbits import _Stretches
+from vpintegrator.training.training_data import TrainingData
 
 NOISE = 0.02
 
@@ -61,6 +64,31 @@ def test_pairs_of_neighbours_become_orbits_again(tmp_path):
     assert fit.training[-1] < 1e-3
     with pytest.raises(InputError, match="of one condition"):
         vp.compare(model.at(step=0.1), dataset=data, reference="dataset")
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "options"),
+    [
+        ("pendulum", "sgf", {"repeats": 2}),
+        ("rigid-body", "vpgf", {}),
+        ("forced-pendulum", "sgf", {}),  # of explicit time
+        ("hill-vortex", "vpgf", {}),  # in a chart
+    ],
+)
+def test_derivatives_of_maps_given_by_equations(system, name, options, tmp_path):
+    seen = {"observation": {"relative_noise": 0.001}}
+    data = vp.generate(system, tmp_path / "noisy.h5", count=20, steps=6, **seen)
+    model = vp.models.build(data.system, name, degree=4, **options)
+    vp.train(model, data)
+    stretches = _Stretches(model, TrainingData(data), "train", 3)
+    theta, part = stretches.parameters.read(), slice(0, 2)
+    found = stretches.derivatives(theta, stretches.first[part], stretches.seen[part])
+    for n in range(2):
+        expected = torch.func.jacfwd(stretches._residuals_of_one, (0, 1))(
+            theta, stretches.first[n], stretches.seen[n]
+        )
+        for own, other in zip(found, expected, strict=True):
+            assert_close(own[n], other, 1e-10 * float(other.abs().max()))
 
 
 def test_what_cannot_be_fitted_is_said(noisy):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.func import jacrev, vmap
 
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
@@ -93,6 +94,30 @@ def linearised(core: Any, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         D = outer @ torch.linalg.solve(by_found, matrix - by_given @ (outer @ D))
         z = layer.outer(found, back)
     return z, D
+
+
+@torch.no_grad()
+def state_derivatives(
+    model: Integrator, windows: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Derivatives of the images of states by the coefficients and by the states.
+
+    Parameters
+    ----------
+    model
+        A generating function.
+    windows : (state, dim)
+
+    Returns
+    -------
+    by_coefficients : (state, dim, coefficient)
+    by_states : (state, dim, dim)
+    """
+    z = model.normalised(model.in_the_middle(windows, windows))
+    image, D = linearised(model.core, z)
+    D = vmap(jacrev(model.denormalised))(image) @ D
+    by_states = D[..., -model.dim :] @ vmap(jacrev(model.normalised))(windows)
+    return D[..., : -model.dim], by_states
 
 
 def _by_states(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.reading import read_json
+from vpintegrator.training.composed import state_derivatives
 from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.history import History
 from vpintegrator.training.judgement import doubt
@@ -36,7 +37,7 @@ _DAMPING, _LARGEST_DAMPING = 1e-3, 1e8
 _SETTLED = 1e-5  # relative fall of the cost from which on nothing more is learned
 _NEARLY_SETTLED = 1e-2  # and from which on stretches may be longer
 _MOST = 100_000  # states of a group
-_LARGEST = 1 << 27  # numbers of derivatives that are computed at a time
+_LARGEST = 1 << 24  # numbers of derivatives that are computed at a time
 
 
 @dataclass(frozen=True)
@@ -190,10 +191,10 @@ class _Stretches:
         spread = self.seen[..., : self.moving].flatten(0, 1).std(0)
         self.unit = torch.where(spread > 0, spread, 1.0) if unit is None else unit
         numbers = self.seen.shape[1] * self.moving * sum(self.parameters.sizes)
-        chunk = max(1, _LARGEST // (numbers * length))
-        self.residuals = vmap(self._residuals, (None, 0, 0), chunk_size=chunk)
-        both = jacfwd(self._residuals, argnums=(0, 1))
-        self.derivatives = vmap(both, (None, 0, 0), chunk_size=chunk)
+        self.chunk = max(1, _LARGEST // numbers)
+        one = vmap(jacfwd(self._residuals_of_one, argnums=(0, 1)), (None, 0, 0))
+        on_cpu = model.scale.device.type == "cpu"
+        self.derivatives = self._implicit if model.linear_in_parameters and on_cpu else one
 
     def distance(self, cost: float) -> float:
         return math.sqrt(cost / (self.count * self.seen.shape[1] * self.moving))
@@ -201,35 +202,51 @@ class _Stretches:
     def cost(self, theta: torch.Tensor) -> float:
         return float(self.residuals(theta, self.first, self.seen).square().sum())
 
+    def _parts(self) -> Iterator[slice]:
+        """Stretches whose derivatives are computed at once."""
+        for begin in range(0, self.count, self.chunk):
+            check_time()
+            yield slice(begin, begin + self.chunk)
+
     def settled(self, theta: torch.Tensor, iterations: int = 3) -> float:
         """The cost with the best first states for these weights, which are not changed."""
-        only_first = vmap(jacfwd(self._residuals, argnums=1), (None, 0, 0))
+        cost = math.inf
         for _ in range(iterations):
-            r = self.residuals(theta, self.first, self.seen)
-            D = only_first(theta, self.first, self.seen)
-            change = torch.linalg.lstsq(D, r.unsqueeze(-1)).solution[..., 0]
-            moved = self.first - change
-            better = self.residuals(theta, moved, self.seen).square().sum(1) < r.square().sum(1)
-            self.first = torch.where(better[:, None], moved, self.first)
-        return self.cost(theta)
+            before, cost = cost, 0.0
+            for part in self._parts():
+                first, seen = self.first[part], self.seen[part]
+                r = self.residuals(theta, first, seen)
+                _, D = self.derivatives(theta, first, seen)
+                moved = first - torch.linalg.lstsq(D, r.unsqueeze(-1)).solution[..., 0]
+                old, new = r.square().sum(1), self.residuals(theta, moved, seen).square().sum(1)
+                self.first[part] = torch.where((new < old)[:, None], moved, first)
+                cost += float(torch.where(new < old, new, old).sum())
+            if before - cost <= _SETTLED * cost:
+                break
+        return cost
 
     def step(
         self, theta: torch.Tensor, cost: float, damping: float
     ) -> tuple[torch.Tensor, float, float]:
         """An iteration: weights, cost and damping after it."""
-        r = self.residuals(theta, self.first, self.seen)
-        by_weights, by_first = self.derivatives(theta, self.first, self.seen)
-        # what the first states cannot make up for
-        Q, R = torch.linalg.qr(by_first)
-        rest = by_weights - Q @ (Q.mT @ by_weights)
-        left = (r.unsqueeze(-1) - Q @ (Q.mT @ r.unsqueeze(-1)))[..., 0]
-        normal = torch.einsum("sip,siq->pq", rest, rest)
-        gradient = torch.einsum("sip,si->p", rest, left)
+        normal = theta.new_zeros(len(theta), len(theta))
+        gradient = torch.zeros_like(theta)
+        of_first = list[tuple[torch.Tensor, ...]]()
+        for part in self._parts():
+            r = self.residuals(theta, self.first[part], self.seen[part]).unsqueeze(-1)
+            by_weights, by_first = self.derivatives(theta, self.first[part], self.seen[part])
+            # what the first states cannot make up for
+            Q, R = torch.linalg.qr(by_first)
+            of_first.append((R, Q.mT @ r, Q.mT @ by_weights))
+            rest = (by_weights - Q @ of_first[-1][2]).flatten(0, 1)
+            normal += rest.mT @ rest
+            gradient += rest.mT @ (r - Q @ of_first[-1][1]).flatten()
+        R, r, by_weights = (torch.cat(each) for each in zip(*of_first, strict=True))
         diagonal = normal.diagonal().clamp(min=1e-12 * float(normal.diagonal().max()))
         while damping < _LARGEST_DAMPING:
             change = -torch.linalg.solve(normal + damping * torch.diag(diagonal), gradient)
-            rhs = Q.mT @ (r + by_weights @ change).unsqueeze(-1)
-            first = self.first - torch.linalg.solve_triangular(R, rhs, upper=True)[..., 0]
+            moved = r + (by_weights @ change).unsqueeze(-1)
+            first = self.first - torch.linalg.solve_triangular(R, moved, upper=True)[..., 0]
             new = float(self.residuals(theta + change, first, self.seen).square().sum())
             if new < cost:
                 self.first = first
@@ -237,17 +254,49 @@ class _Stretches:
             damping *= 10
         return theta, cost, damping
 
-    def _residuals(
+    def residuals(
         self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor
     ) -> torch.Tensor:
-        """Of one stretch, flattened: all its states, the first among them, less those seen."""
-        check_time()  # many stretches are taken one chunk after the other
+        """All states of stretches, the first among them, less those seen (stretch, number)."""
         weights, z, found = self.parameters.named(theta), first, [first]
-        for extended in seen[:-1]:
-            window = torch.cat([z, extended[self.moving :]]).unsqueeze(0)
-            z = functional_call(self.model, weights, (window,))[0, : self.moving]
+        for extended in seen[:, :-1].unbind(1):
+            check_time()
+            window = torch.cat([z, extended[:, self.moving :]], 1).unsqueeze(1)
+            z = functional_call(self.model, weights, (window,))[:, 0, : self.moving]
             found.append(z)
-        return ((torch.stack(found) - seen[:, : self.moving]) / self.unit).reshape(-1)
+        return ((torch.stack(found, 1) - seen[..., : self.moving]) / self.unit).flatten(1)
+
+    def _residuals_of_one(
+        self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor
+    ) -> torch.Tensor:
+        return self.residuals(theta, first[None], seen[None])[0]
+
+    def _implicit(
+        self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Derivatives by weights and first states, of a map given by an equation."""
+        n, count = self.moving, len(theta)
+        states = self.residuals(theta, first, seen).view(len(first), -1, n) * self.unit
+        windows = seen[:, :-1].clone()
+        windows[..., :n] += states[:, :-1]
+        before = self.parameters.read()
+        self.parameters.write(theta)
+        try:
+            by_weights, by_states = state_derivatives(self.model, windows.flatten(0, 1))
+        finally:
+            self.parameters.write(before)
+        by_weights, by_states = (
+            each[:, :n].unflatten(0, windows.shape[:2]).unbind(1)
+            for each in (by_weights, by_states[..., :n])
+        )
+        D = torch.eye(n, count + n, dtype=theta.dtype).roll(count, 1).expand(len(first), -1, -1)
+        found = [D]
+        for by_own, by_state in zip(by_weights, by_states, strict=True):
+            D = by_state @ D
+            D[..., :count] += by_own
+            found.append(D)
+        both = (torch.stack(found, 1) / self.unit[:, None]).flatten(1, 2)
+        return both[..., :count], both[..., count:]
 
 
 def _stretches(dataset: Dataset, group: str, length: int, moving: int) -> np.ndarray:
