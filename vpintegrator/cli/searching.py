@@ -63,6 +63,8 @@ class Candidate:
         Error below which the cheapest model is taken.
     cheapest
         All models that were compared for that.
+    refine
+        Whether generating functions are refined by orbits where states have noise.
     """
 
     architecture: type[Integrator]
@@ -76,6 +78,7 @@ class Candidate:
     reasons: list[str] = field(default_factory=list)
     fastest: float | None = None
     cheapest: Cheapest | None = None
+    refine: bool = True
 
     def path(self, data: Dataset) -> Path:
         """Where the model goes if no other place is given."""
@@ -89,7 +92,9 @@ class Candidate:
     def _path_of(self, data: Dataset, name: str) -> Path:
         return Path(f"{safe_name(data.system.name)}-{name}.safetensors")
 
-    def choose(self, training: dict[str, Any], checkpoint: Path | None) -> None:
+    def choose(
+        self, training: dict[str, Any], checkpoint: Path | None, refine: bool = True
+    ) -> None:
         """Choose functions, degree and depth, if nothing is to be searched for.
 
         Parameters
@@ -98,12 +103,15 @@ class Candidate:
             Options of the training.
         checkpoint
             To go on from, with the functions that it has.
+        refine
+            Whether generating functions of noisy states are refined.
 
         Raises
         ------
         InputError
             If a search is asked for where there can be none, or the checkpoint cannot be read.
         """
+        self.refine = refine
         if self.make is not None:
             self.arguments, searching = chosen_functions(
                 self.architecture, self.arguments, training, self.dtype, checkpoint, self.make
@@ -168,7 +176,36 @@ class Candidate:
                 self.cheapest = self.cheapest.trained(history.best_validation_error)
             return found.model, history
         options = training | files | {"normalise": self.normalise, "progress": show or False}
-        return self.network, train(self.network, data, **options)
+        history = train(self.network, data, **options)
+        if history.stopped_by == "solved" and self.refine:
+            history = self._refined(self.network, data, history, training, files)
+        return self.network, history
+
+    def _refined(
+        self,
+        network: Integrator,
+        data: Dataset,
+        history: History,
+        training: dict[str, Any],
+        files: dict[str, Any],
+    ) -> History:
+        """Refine a solved model by orbits where states have noise, and write it again."""
+        from vpintegrator.models import save
+        from vpintegrator.training.refinement import is_noisy, refine
+        from vpintegrator.training.training_data import TrainingData
+
+        known = TrainingData.of(data)
+        if not is_noisy(known, history.best_validation_error):
+            return history
+        try:
+            found = refine(network, known, _budget(training).seconds)
+        except (InputError, KeyboardInterrupt):  # no validation orbits; the model is written
+            return history
+        console().print(f"  {found.words}", soft_wrap=True)
+        save(network, files["output"], overwrite=True)
+        told = json.loads(network.metadata["training"])
+        errors = {name: told[name] for name in ("best_validation_error", "test_error")}
+        return replace(history, **errors)
 
     def _train_found(
         self,
@@ -263,6 +300,7 @@ class Candidate:
         given |= {"tell": tell, "progress": show}
         if self.architecture.linear_in_parameters:
             given = {name: given[name] for name in ("tell", "progress", "seed")}
+            given["refine"] = self.refine
             return find_generating_function(made, data, budget, **given)
         given["sizes"] = {name: arguments[name] for name in _SIZES[1:] if name in arguments}
         if self.solved is not None or self.fastest is not None:

@@ -187,10 +187,12 @@ class _Command(click.Command):
 )
 @click.option(
     "--orbits",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     metavar="STEPS",
     help="Of noisy data: in the end, fit the model to stretches of orbits of so many steps, whose "
-    "true first states are unknown too, for half of the budget more; for small models of one step.",
+    "true first states are unknown too, for half of the budget more; for small models of one step; "
+    "0 for no such fit.  [default: sgf and vpgf are fitted to orbits of 20 steps where states have "
+    "noise]",
 )
 @click.option(
     "--restarts",
@@ -320,7 +322,7 @@ def main(
     path = output or candidate.path(data)
     checkpoint = path.with_name(f"{path.name}.checkpoint")
     goes_on = resume and checkpoint.exists()
-    candidate.choose(options, checkpoint if goes_on else None)
+    candidate.choose(options, checkpoint if goes_on else None, orbits is None)
     _check_files(path, checkpoint, overwrite or goes_on, resume)
     candidate.check_other_paths(data, overwrite or output is not None)
     options["device"] = processes.start(options["device"])
@@ -466,7 +468,7 @@ def _trained_on(
         if adaptive is not None and history.stopped_by != "interrupt":
             with training_bar(quiet=is_asked("quiet")) as show:
                 history = _train_where_wrong(network, data, adaptive, options, path, show)
-        if orbits is not None and history.stopped_by != "interrupt":
+        if orbits and history.stopped_by != "interrupt":
             fit = _fit_orbits(network, data, orbits, options, path)
             error, test_error = fit.validation_error, fit.test_error
             history = replace(history, best_validation_error=error, test_error=test_error)

@@ -23,6 +23,7 @@ from vpintegrator.training.linear import (
     enough_pairs,
     layer_pairs,
 )
+from vpintegrator.training.refinement import best_refined, is_noisy
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.sizes import count
 from vpintegrator.training.training_data import TrainingData
@@ -45,6 +46,7 @@ def find_generating_function(
     sizes: dict[str, Any] | None = None,
     most: int = MOST,
     seed: int = 0,
+    refine: bool = True,
     tell: Callable[[str], None] = lambda line: None,
     progress: Callable[[History], None] | None = None,
 ) -> Found:
@@ -70,6 +72,9 @@ def find_generating_function(
         Coefficients.
     seed
         Of the choice of pairs.
+    refine
+        Whether noisy states are fitted by orbits in the end: the model of this degree and of
+        higher ones, as long as validation orbits of 20 steps come nearer.
     tell
         Called with a line about each degree.
     progress
@@ -95,7 +100,7 @@ def find_generating_function(
     True
     """
     data = TrainingData.of(dataset)
-    selection = _Selection(make, data, budget or Budget(), seed, tell, progress)
+    selection = _Selection(make, data, budget or Budget(), seed, refine, tell, progress)
     return selection.run(sizes or {}, most)
 
 
@@ -106,9 +111,11 @@ class _Selection:
         data: TrainingData,
         budget: Budget,
         seed: int,
+        refining: bool,
         tell: Callable[[str], None],
         progress: Callable[[History], None] | None,
     ) -> None:
+        self.refining = refining
         self.make, self.data, self.budget, self.seed = make, data, budget, seed
         self.tell, self.progress = tell, progress
         self.start = time.perf_counter()
@@ -134,11 +141,13 @@ class _Selection:
             raise self.refusal or InputError("no degree gives a generating function for these data")
         place = len(self.fits) - 1 if ended == "target" else self._place()
         fit, model = self.fits[place]
+        if self.refining and ended != "interrupt":
+            fit, model, place = self._refined(place)
         held_out, scale = self.data.held_out(model), self.data.error_scale
         error = self._error(model)
         history = self.history
         history.parameters, history.best_validation_error = fit.coefficients, error
-        history.best_epoch = 1 + place
+        history.best_epoch = history.epochs if "orbits" in model.metadata else 1 + place
         history.test_error = self.data.test_error(model)
         history.warning = doubt(model, held_out, scale, history)
         history.stopped_by = ended or "solved"
@@ -150,6 +159,30 @@ class _Selection:
         return Found(
             model, error, history, self.tried, seconds, history.epochs, ended, complete=True
         )
+
+    def _refined(self, place: int) -> tuple[LinearFit, Integrator, int]:
+        """The model of a degree, or of a higher one, refined by orbits where states have noise."""
+        fit, model = self.fits[place]
+        highest = self.fits[-1][0]
+        falling = highest.error < fit.error / 2 or (fit is highest and len(self.fits) > 1)
+        if falling or not is_noisy(self.data, fit.error):
+            return fit, model, place
+        seconds = self.budget.seconds
+        end = None if seconds is None else self.start + seconds
+        try:
+            found = best_refined((each for _, each in self.fits[place:]), self.data, end)
+        except InputError:  # no validation orbits
+            found = None
+        except KeyboardInterrupt:
+            self.tell("the refinement by orbits is interrupted")
+            found = None
+        if found is None:
+            return fit, model, place
+        self.tell(found.words)
+        self.tried.append(found.words)
+        self.history.add(time.perf_counter() - self.start, fit.error, found.after)
+        place = [each for _, each in self.fits].index(found.model)
+        return self.fits[place][0], found.model, place
 
     def _degrees(self, sizes: dict[str, Any]) -> list[int]:
         return [sizes["degree"]] if "degree" in sizes else list(range(FIRST, 65, STEP))

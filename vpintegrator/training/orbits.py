@@ -76,6 +76,7 @@ def fit_orbits(
     *,
     epochs: int = _EPOCHS,
     seconds: float | None = None,
+    states: int = _MOST,
     progress: Callable[[int, float], None] | None = None,
 ) -> OrbitFit:
     """Fit a trained one-step model, in place, to stretches of orbits with unknown first states.
@@ -94,6 +95,8 @@ def fit_orbits(
         Steps of a stretch. Long ones say more; a quarter and a half of them are fitted before.
     epochs, seconds
         When to end at the latest, iterations for each length.
+    states
+        How many of a group are fitted at most, evenly from all.
     progress
         Called after each iteration with its number and the validation's distance.
 
@@ -122,12 +125,12 @@ def fit_orbits(
     fit = None
     # a map that is fitted to short stretches follows longer ones
     parts = sorted({max(length // 4, 1), max(length // 2, 1), length}, reverse=True)
-    stretches = [_Stretches(model, data, "train", part) for part in parts]
+    stretches = [_Stretches(model, data, "train", part, most=states) for part in parts]
     late = False
     for part, own in list(zip(parts, stretches, strict=True))[::-1]:
         if late:
             break
-        held_out = _Stretches(model, data, "validation", part, own.unit)
+        held_out = _Stretches(model, data, "validation", part, own.unit, states)
         theta = kept = parameters.read().double()
         settled = _SETTLED if part == length else _NEARLY_SETTLED
         cost, best, chosen, damping = own.cost(theta), math.inf, 0, _DAMPING
@@ -158,6 +161,23 @@ def fit_orbits(
     return _judged(model, data, fit)
 
 
+def orbit_distance(
+    model: Integrator, data: TrainingData, length: int, group: str = "validation"
+) -> tuple[float, float]:
+    """Root mean square distance of observed orbits from those of the model, see ``OrbitFit``.
+
+    The second number is its relative standard error, of independent normal noise.
+
+    Raises
+    ------
+    InputError
+        If no orbit has so many steps observed one after another.
+    """
+    stretches = _Stretches(model, data, group, length)
+    distance = stretches.distance(stretches.settled(stretches.parameters.read().double()))
+    return distance, 1 / math.sqrt(2 * stretches.count * length * stretches.moving)
+
+
 def _judged(model: Integrator, data: TrainingData, fit: OrbitFit) -> OrbitFit:
     """The same with the errors of the fitted model, which its metadata hold, too."""
     held_out, scale = data.held_out(model), data.error_scale
@@ -180,10 +200,11 @@ class _Stretches:
         group: str,
         length: int,
         unit: torch.Tensor | None = None,
+        most: int = _MOST,
     ) -> None:
         self.parameters = ParameterVector(model)
         self.model, self.moving = model, model.state_dim
-        seen = _stretches(data.dataset, group, length, self.moving)
+        seen = _stretches(data.dataset, group, length, self.moving, most)
         self.count = len(seen)
         # (stretch, time, dim)
         self.seen = torch.from_numpy(seen).to(model.scale.device)
@@ -192,9 +213,10 @@ class _Stretches:
         self.unit = torch.where(spread > 0, spread, 1.0) if unit is None else unit
         numbers = self.seen.shape[1] * self.moving * sum(self.parameters.sizes)
         self.chunk = max(1, _LARGEST // numbers)
-        one = vmap(jacfwd(self._residuals_of_one, argnums=(0, 1)), (None, 0, 0))
         on_cpu = model.scale.device.type == "cpu"
-        self.derivatives = self._implicit if model.linear_in_parameters and on_cpu else one
+        self.implicit = model.linear_in_parameters and on_cpu
+        by = (jacfwd(self._residuals_of_one, argnums=argnums) for argnums in ((0, 1), 1))
+        self.automatic, self.by_first = (vmap(each, (None, 0, 0)) for each in by)
 
     def distance(self, cost: float) -> float:
         return math.sqrt(cost / (self.count * self.seen.shape[1] * self.moving))
@@ -210,19 +232,25 @@ class _Stretches:
 
     def settled(self, theta: torch.Tensor, iterations: int = 3) -> float:
         """The cost with the best first states for these weights, which are not changed."""
-        cost = math.inf
-        for _ in range(iterations):
-            before, cost = cost, 0.0
-            for part in self._parts():
-                first, seen = self.first[part], self.seen[part]
-                r = self.residuals(theta, first, seen)
-                _, D = self.derivatives(theta, first, seen)
+        cost = 0.0
+        for part in self._parts():
+            first, seen = self.first[part], self.seen[part]
+            r = self.residuals(theta, first, seen)
+            if not bool(r.isfinite().all()):  # the map leaves its domain on the way
+                return math.inf
+            for _ in range(iterations):
+                if self.implicit:
+                    D = self.derivatives(theta, first, seen, r)[1]
+                else:
+                    D = self.by_first(theta, first, seen)
                 moved = first - torch.linalg.lstsq(D, r.unsqueeze(-1)).solution[..., 0]
-                old, new = r.square().sum(1), self.residuals(theta, moved, seen).square().sum(1)
-                self.first[part] = torch.where((new < old)[:, None], moved, first)
-                cost += float(torch.where(new < old, new, old).sum())
-            if before - cost <= _SETTLED * cost:
-                break
+                new, before = self.residuals(theta, moved, seen), float(r.square().sum())
+                better = (new.square().sum(1) < r.square().sum(1))[:, None]
+                first, r = torch.where(better, moved, first), torch.where(better, new, r)
+                if before - float(r.square().sum()) <= _SETTLED * before:
+                    break
+            self.first[part] = first
+            cost += float(r.square().sum())
         return cost
 
     def step(
@@ -233,8 +261,10 @@ class _Stretches:
         gradient = torch.zeros_like(theta)
         of_first = list[tuple[torch.Tensor, ...]]()
         for part in self._parts():
-            r = self.residuals(theta, self.first[part], self.seen[part]).unsqueeze(-1)
-            by_weights, by_first = self.derivatives(theta, self.first[part], self.seen[part])
+            first, seen = self.first[part], self.seen[part]
+            r = self.residuals(theta, first, seen)
+            by_weights, by_first = self.derivatives(theta, first, seen, r)
+            r = r.unsqueeze(-1)
             # what the first states cannot make up for
             Q, R = torch.linalg.qr(by_first)
             of_first.append((R, Q.mT @ r, Q.mT @ by_weights))
@@ -271,12 +301,14 @@ class _Stretches:
     ) -> torch.Tensor:
         return self.residuals(theta, first[None], seen[None])[0]
 
-    def _implicit(
-        self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor
+    def derivatives(
+        self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor, r: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Derivatives by weights and first states, of a map given by an equation."""
+        """Derivatives of the residuals r by weights and by first states."""
+        if not self.implicit:
+            return self.automatic(theta, first, seen)
         n, count = self.moving, len(theta)
-        states = self.residuals(theta, first, seen).view(len(first), -1, n) * self.unit
+        states = r.view(len(first), -1, n) * self.unit
         windows = seen[:, :-1].clone()
         windows[..., :n] += states[:, :-1]
         before = self.parameters.read()
@@ -299,7 +331,7 @@ class _Stretches:
         return both[..., :count], both[..., count:]
 
 
-def _stretches(dataset: Dataset, group: str, length: int, moving: int) -> np.ndarray:
+def _stretches(dataset: Dataset, group: str, length: int, moving: int, most: int) -> np.ndarray:
     """Stretches (stretch, length + 1, dim) of a group that do not overlap, as many as are usual.
 
     Pairs of states that follow one another, each a trajectory of its own with its own step, are put
@@ -319,7 +351,7 @@ def _stretches(dataset: Dataset, group: str, length: int, moving: int) -> np.nda
             f"{dataset.path}, {group}: no orbit has {length} steps observed one after another; "
             "fit shorter stretches"
         )
-    every = -(-len(found) * (length + 1) // _MOST)
+    every = -(-len(found) * (length + 1) // most)
     return np.stack(found[::every])
 
 

@@ -1,0 +1,128 @@
+"""Refinement of generating functions that were solved for by noisy states."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator
+from vpintegrator.training.linear import SETTLED, implicit_map
+from vpintegrator.training.orbits import fit_orbits, orbit_distance
+from vpintegrator.training.training_data import TrainingData
+
+LENGTHS = (20, 10, 5, 2, 1)  # steps of orbits, the longest that the data have
+_STATES = 20_000  # of a group; their error is a hundredth of the noise
+_EXACT = 1e-9  # error below which states have no noise
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How orbits refined a model.
+
+    Attributes
+    ----------
+    model
+        With the better coefficients.
+    length
+        Steps of each orbit.
+    before, after
+        Root mean square distance of validation orbits, see :class:`vpintegrator.training.OrbitFit`.
+    deviation
+        Relative standard error of these.
+    """
+
+    model: Integrator
+    length: int
+    before: float
+    after: float
+    deviation: float
+
+    @property
+    def words(self) -> str:
+        """A line about it."""
+        how = f"maximum likelihood over orbits of {self.length} steps"
+        if self.length == 1:
+            how = "total least squares"
+        if not self.after < self.before:
+            return f"not refined: {how} comes no nearer to validation orbits than {self.before:.3e}"
+        distance = f"{self.before:.3e} to {self.after:.3e}"
+        return f"refined by {how}: distance from validation orbits {distance}"
+
+
+def is_noisy(data: TrainingData, error: float) -> bool:
+    """Whether states are measured, or have noise, and a map of such an error can be refined."""
+    return data.dataset.is_observed and error > _EXACT
+
+
+def refine(model: Integrator, data: TrainingData, seconds: float | None = None) -> Refinement:
+    """Fit a generating function to orbits, in place; keep it as it was where that is no better.
+
+    Validation orbits of 20 steps decide, or of as many as the data have: one step is as uncertain
+    as the noise.
+
+    Parameters
+    ----------
+    model
+        Solved for by pairs of states.
+    data
+        With noise.
+    seconds
+        When to end.
+
+    Raises
+    ------
+    InputError
+        If no two states were observed one after another in the validation group.
+    """
+    start = time.perf_counter()
+    for length in LENGTHS:
+        try:
+            before, deviation = orbit_distance(model, data, length)
+            break
+        except InputError:
+            if length == LENGTHS[-1]:
+                raise
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    metadata = dict(model.metadata)
+    left = None if seconds is None else seconds - (time.perf_counter() - start)
+    fit_orbits(model, data, length, seconds=left, states=_STATES)
+    after, _ = orbit_distance(model, data, length)
+    if after < before:
+        states = torch.from_numpy(data.some_states()[:SETTLED])
+        implicit_map(model).settle(model.normalised(model.in_the_middle(states, states)))
+    else:
+        model.load_state_dict(weights)
+        model.metadata, after = metadata, before
+    return Refinement(model, length, before, after, deviation)
+
+
+def best_refined(
+    models: Iterable[Integrator], data: TrainingData, end: float | None = None
+) -> Refinement | None:
+    """The first of refined models of rising degree that the next one does not improve upon.
+
+    An improvement is more than a standard error.
+
+    Parameters
+    ----------
+    models
+        Solved for by pairs of states.
+    data
+        With noise.
+    end
+        Value of ``time.perf_counter`` after which no further one is tried; None for no end.
+    """
+    best = None
+    for model in models:
+        left = None if end is None else end - time.perf_counter()
+        if left is not None and left <= 0:
+            break
+        found = refine(model, data, left)
+        if best is not None and found.after > best.after * (1 - best.deviation):
+            break
+        best = found
+    return best
