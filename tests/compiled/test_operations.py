@@ -60,6 +60,7 @@ OPERATIONS = {
     "pow 0, 1": lambda x, c: x**0 + x**1,
     "pow 40": lambda x, c: (0.3 * x) ** 40,
     "pow, roots": lambda x, c: positive(x) ** 0.5 + positive(x) ** -0.5,
+    "pow, half-integer": lambda x, c: positive(x) ** 1.5 + positive(x) ** -2.5,
     "pow, any": lambda x, c: positive(x) ** 1.7,
     "pow of tensors": lambda x, c: positive(x) ** c,
     "pow of a number": lambda x, c: 2**x + 0.5**c,

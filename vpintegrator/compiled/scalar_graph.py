@@ -247,10 +247,12 @@ class ScalarGraph:
             return a if y else self.constant(1.0)
         if y == 0.5:
             return self.apply("sqrt", a)
-        if y == -0.5 or (y.is_integer() and -_SQUARED <= y < 0):
-            return self.div(self.constant(1.0), self.power(a, self.constant(-y)))
-        if not (y.is_integer() and 0 < y <= _SQUARED):
+        if not (2 * y).is_integer() or abs(y) > _SQUARED:
             return self._number("pow", a, b)
+        if y < 0:
+            return self.div(self.constant(1.0), self.power(a, self.constant(-y)))
+        if not y.is_integer():  # a root and products take a tenth of the time
+            return self.mul(self.power(a, self.constant(y - 0.5)), self.apply("sqrt", a))
         half = self.power(a, self.constant(y // 2))
         square = self.mul(half, half)
         return self.mul(square, a) if y % 2 else square
