@@ -283,8 +283,11 @@ def test_in_shells_that_keep_words_whole(folder, monkeypatch, shell, line, last,
     ("words", "expected"),
     [
         # bash splits at the sign
-        (["--model", "=", "sp"], "<spff><spt>"),
-        (["--model", "="], "<auto><vpt><vpff><vpmt><spff><sgf><vpgf><spt><transformer><resnet>"),
+        (["--model", "=", "sp"], "<spff><split><spt>"),
+        (
+            ["--model", "="],
+            "<auto><vpt><vpff><vpmt><spff><sgf><vpgf><split><spt><transformer><resnet>",
+        ),
         (["--option", "stiefel", "=", "t"], "<true>"),
         (["--option", "swe"], "no space<sweep=>"),
         (["two"], r"<two\ words/f.h5>"),

@@ -10,6 +10,7 @@ import torch
 
 import vpintegrator as vp
 from tests.compiled import conftest as compiled
+from tests.models.needed import needed
 from vpintegrator.compiled import CompiledModel, NotCompilable
 from vpintegrator.export.c_library import CLibrary
 from vpintegrator.export.c_source import write_c
@@ -26,7 +27,7 @@ def some(name, dtype=torch.float64):
     torch.manual_seed(0)
     declared = ARCHITECTURES[name].Arguments.declared()
     sizes = {key: size for key, size in SMALL.items() if key in declared}
-    model = ARCHITECTURES[name](dim=4, **sizes, dtype=dtype)
+    model = ARCHITECTURES[name](dim=4, **needed(name), **sizes, dtype=dtype)
     with torch.no_grad():
         for p in model.parameters():
             p.add_(0.2 * torch.randn_like(p))

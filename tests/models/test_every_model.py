@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
+from tests.models.needed import needed
 from tests.models.test_saving import damaged
 from tests.nn.laws import assert_close, sample
 from vpintegrator.compiled import compile_model
@@ -22,7 +23,7 @@ def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
     small = {"depth": 1, "width": 4, "attention_width": 4}
     declared = ARCHITECTURES[name].Arguments.declared()
     sizes = {key: size for key, size in small.items() if key in declared}
-    model = ARCHITECTURES[name](dim=4, **sizes).eval()
+    model = ARCHITECTURES[name](dim=4, **needed(name), **sizes).eval()
     X = sample(6, model.window, 4)
     vp.save(model, tmp_path / "a.safetensors")
     loaded = vp.load(tmp_path / "a.safetensors").eval()
@@ -34,7 +35,7 @@ def test_it_is_the_same_from_a_file_and_as_machine_code(name, tmp_path):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_header_of_a_few_bytes_makes_no_large_model(name, tmp_path):
-    model = ARCHITECTURES[name](dim=4)
+    model = ARCHITECTURES[name](dim=4, **needed(name))
     whole = [key for key, kinds in kinds_of(model.Arguments).items() if int in kinds]
     assert whole
     for key in whole:

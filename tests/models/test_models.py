@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.models.needed import needed
 from tests.nn.laws import SIGN_FLIPS, assert_close, determinant_error, randomise, sample
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
@@ -180,7 +181,7 @@ def small(name, **wanted):
     wanted |= {"reversing_symmetries": [MOMENTA, POSITIONS]}
     declared = ARCHITECTURES[name].Arguments.declared()
     known = {key: value for key, value in wanted.items() if key in declared}
-    return ARCHITECTURES[name](dim=4, **known)
+    return ARCHITECTURES[name](dim=4, **needed(name), **known)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -236,7 +237,7 @@ def test_prediction_window():
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture(name):
     torch.manual_seed(0)
-    model = ARCHITECTURES[name](dim=4)
+    model = ARCHITECTURES[name](dim=4, **needed(name))
     assert (model.name, bool(model.description)) == (name, True)
     X = sample(6, model.window, 4)
     assert model(X).shape == X.shape

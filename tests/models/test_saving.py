@@ -5,6 +5,7 @@ import safetensors
 import safetensors.torch
 import torch
 
+from tests.models.needed import needed
 from tests.nn.laws import SIGN_FLIPS, assert_close, randomise, sample
 from vpintegrator.errors import InputError
 from vpintegrator.models import (
@@ -25,7 +26,7 @@ def path(tmp_path):
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_round_trip(name, dtype, path):
-    model = ARCHITECTURES[name](dim=4, dtype=dtype)
+    model = ARCHITECTURES[name](dim=4, dtype=dtype, **needed(name))
     model.set_normalisation([1, 2, 3, 4], [4, 3, 2, 1])
     model.metadata = {"system": "title = 'ä'", "step": repr(0.1)}
     save(model, path)

@@ -208,7 +208,7 @@ def test_the_file_is_named_after_the_model_that_is_taken(run, tmp_path, pendulum
     assert result.exit_code == 0, result.output
     assert [path.name for path in tmp_path.iterdir()] == ["pendulum-sgf.safetensors"]
     assert vp.load(tmp_path / "pendulum-sgf.safetensors").name == "sgf"
-    first = "a generating function is solved for first; beside it spff: functions, degree and depth"
+    first = "generating functions and splittings are tried first; beside them spff: functions"
     assert first in result.output
     assert "the generating function is taken: couplings err by 1.0e-09" in result.output
     again = run(pendulum.path)

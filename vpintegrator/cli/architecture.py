@@ -39,6 +39,7 @@ GIVEN_OTHERWISE = {
         ("chart", "inverse_chart"), "the system declares its chart; --no-chart leaves it out"
     ),
     "expressions": "--functions system takes those of the system",
+    "field": "the equations are those of the system",
 }
 _WORDS_OF_FLAGS = {"functions": FUNCTIONS, "activation": ACTIVATIONS}
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}

@@ -73,8 +73,15 @@ MODEL_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "vpff": {**_TRIANGULAR, **_COUPLINGS},
     "vpmt": {"attention_width": (), **_COUPLINGS, "stiefel": _TRUTH},
     "spff": _SYMPLECTIC,
-    "sgf": {"repeats": (), "hamiltonian": (), "order": ()},
+    "sgf": {
+        "repeats": (),
+        "reach": (),
+        "lengths": ("logarithms", "squares"),
+        "hamiltonian": (),
+        "order": (),
+    },
     "vpgf": {"repeats": ()},
+    "split": {"hamiltonian": (), "stages": (), "linear": _TRUTH, "commutators": _TRUTH},
     "spt": {**_SYMPLECTIC, "attention": ("rotations", "softmax", "linear")},
     "transformer": {
         "blocks": (),

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from vpintegrator.training.cheapest import Cheapest
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
-_SOLVED_FIRST = "a generating function is solved for first; beside it "
+_KNOWN_FIRST = "generating functions and splittings are tried first; beside them "
+_SEARCHED = {"sgf": "degree", "vpgf": "degree", "split": "stages"}  # with a search of their own
 _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
@@ -53,8 +54,9 @@ class Candidate:
         The model itself; None until its arguments are chosen, or found by a search.
     normalise
         Whether training sets its normalisation.
-    solved
-        The untrained generating function of a degree, where it may be taken instead.
+    solved, composed
+        The untrained generating function of a degree, and the untrained splitting of some stages,
+        where they may be taken instead.
     written
         Where the model has been written, if that is another place than it was to go to.
     reasons
@@ -74,6 +76,7 @@ class Candidate:
     network: Integrator | None = None
     normalise: bool = True
     solved: Make | None = None
+    composed: Make | None = None
     written: Path | None = None
     reasons: list[str] = field(default_factory=list)
     fastest: float | None = None
@@ -86,7 +89,7 @@ class Candidate:
 
     def check_other_paths(self, data: Dataset, overwrite: bool) -> None:
         """Refuse to overwrite the file of a generating function, if one may be taken instead."""
-        for name in ("sgf", "vpgf") if self.solved is not None else ():
+        for name in ("sgf", "vpgf", "split") if self.solved or self.composed else ():
             check_output(self._path_of(data, name), overwrite)
 
     def _path_of(self, data: Dataset, name: str) -> Path:
@@ -118,10 +121,10 @@ class Candidate:
             )
             if _has_free_width(self.architecture, self.arguments):
                 self._choose_width(training, checkpoint)
-            if self.architecture.linear_in_parameters:
-                searching = "degree" not in self.arguments and checkpoint is None
+            if (size := _SEARCHED.get(self.architecture.name)) is not None:
+                searching = size not in self.arguments and checkpoint is None
             if training["epochs"] is not None or checkpoint is not None or not searching:
-                self.solved = None
+                self.solved = self.composed = None
             if self.fastest is not None and not searching:
                 raise InputError(
                     "--fastest has no models to choose from: leave out what fixes the model, and "
@@ -151,13 +154,14 @@ class Candidate:
 
     def announce(self, data: Dataset) -> None:
         """Say what is trained."""
-        if self.network is None and self.architecture.linear_in_parameters:
-            console().print(
-                f"{self.architecture.name}: the degree is searched for; --degree fixes it"
-            )
+        name = self.architecture.name
+        if self.network is None and name in _SEARCHED:
+            size = _SEARCHED[name]
+            fixed = "--degree" if size == "degree" else f"--option {size}=N"
+            console().print(f"{name}: the best {size} is searched for; {fixed} fixes it")
         elif self.network is None:
-            first = _SOLVED_FIRST if self.solved is not None else ""
-            console().print(f"{first}{self.architecture.name}: {_SEARCHING}", soft_wrap=True)
+            first = _KNOWN_FIRST if self.solved or self.composed else ""
+            console().print(f"{first}{name}: {_SEARCHING}", soft_wrap=True)
         else:
             training_report.announce(self.network, data)
 
@@ -259,12 +263,12 @@ class Candidate:
     def _take_rival(
         self, found: Found, error: float, data: Dataset, files: dict[str, Any]
     ) -> History:
-        """Write the generating function, which errs less than the couplings that were trained."""
+        """Write the model that errs less than the couplings that were trained."""
         rival = found.rival
         assert rival is not None
+        what = "splitting" if rival.model.name == "split" else "generating function"
         console().print(
-            f"  the generating function is taken: it errs by {rival.error:.1e}, the couplings by "
-            f"{error:.1e}",
+            f"  the {what} is taken: it errs by {rival.error:.1e}, the couplings by {error:.1e}",
             soft_wrap=True,
         )
         found.model = rival.model
@@ -285,7 +289,12 @@ class Candidate:
 
     def _found(self, data: Dataset, training: dict[str, Any], show: Show | None) -> Found:
         """What a search ends with; its model remembers what was tried."""
-        from vpintegrator.training import find_functions, find_generating_function, find_model
+        from vpintegrator.training import (
+            find_functions,
+            find_generating_function,
+            find_model,
+            find_splitting,
+        )
 
         make, arguments, budget = self.make, self.arguments, _budget(training)
         assert make is not None
@@ -298,13 +307,23 @@ class Candidate:
 
         given = {name: value for name, value in training.items() if name not in _OF_THE_END}
         given |= {"tell": tell, "progress": show}
-        if self.architecture.linear_in_parameters:
+        if self.architecture.name in _SEARCHED:
             given = {name: given[name] for name in ("tell", "progress", "seed")}
+            if self.architecture.name == "split":
+                return find_splitting(made, data, budget, **given)
             given["refine"] = self.refine
             return find_generating_function(made, data, budget, **given)
         given["sizes"] = {name: arguments[name] for name in _SIZES[1:] if name in arguments}
-        if self.solved is not None or self.fastest is not None:
-            found = find_model(self.solved, made, data, budget, fastest=self.fastest, **given)
+        if self.solved or self.composed or self.fastest is not None:
+            found = find_model(
+                self.solved,
+                made,
+                data,
+                budget,
+                composed=self.composed,
+                fastest=self.fastest,
+                **given,
+            )
         else:
             found = find_functions(made, data, budget, **given)
         found.model.metadata["search"] = json.dumps(found.tried)

@@ -102,12 +102,12 @@ class _Command(click.Command):
     help="Architecture, see below. auto is what the system's structure admits: spff, a symplectic "
     "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
     "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
-    f"changes volumes. Of complete states of at most {_MOST_COMPONENTS} moving components, of "
-    f"{_MOST_EXACT} where the Hamiltonian is known and no bodies are declared, auto "
-    "first solves for a generating function, sgf or vpgf, of polynomials and of exact terms of a "
-    "known Hamiltonian, and takes spff or vpff instead where their error is below 1e-14 or at most "
-    "ten times as large; where the generating function errs by more than 1e-9, they get the rest "
-    "of the budget, and the better model is written.",
+    "changes volumes. Of complete states auto first solves for a generating function, sgf or vpgf "
+    f"(at most {_MOST_COMPONENTS} moving components, {_MOST_EXACT} where the Hamiltonian is known "
+    "and no bodies are declared), and trains splittings, split, where the equations are a sum of "
+    "parts with exact flows. An explicit map, split, spff or vpff, is taken where its error is "
+    "below 1e-14 or at most ten times as large as that of the generating function. Where nothing "
+    "errs by less than 1e-9, couplings get the rest of the budget, and the best model is written.",
 )
 @click.option(
     "--start",
@@ -381,8 +381,11 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
 
     candidate = Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
     candidate.fastest = options.pop("fastest")
-    if name == "auto" and not {*given} - {"functions"} and _is_linear(data, options, dtype, chart):
-        candidate.solved = _generating_function(data, fixed)
+    if name == "auto" and not {*given} - {"functions"} and _is_plain(data, options, dtype):
+        if 2 <= _moving(data) <= _most(data.system, chart):
+            candidate.solved = _generating_function(data, fixed)
+        if not (data.system.is_measured or data.system.is_discrete or data.is_family):
+            candidate.composed = lambda more: build(data.system, "split", **fixed, **more)
     return candidate
 
 
@@ -392,16 +395,25 @@ def _has_exact_terms(system: System, chart: bool | None) -> bool:
     return system.bodies is None and known.is_canonical and bool(known.hamiltonian_formula)
 
 
-def _is_linear(data: Dataset, options: dict[str, Any], dtype: str, chart: bool | None) -> bool:
-    """Whether what is asked for is the least-squares problem of a generating function."""
+def _most(system: System, chart: bool | None) -> int:
+    """How many components generating functions are tried for."""
+    return _MOST_EXACT if _has_exact_terms(system, chart) else _MOST_COMPONENTS
+
+
+def _moving(data: Dataset) -> int:
+    """Components without those that stand for conditions of a family."""
+    family = data.system.family
+    return data.dim - (0 if family is None else len(family.coefficients))
+
+
+def _is_plain(data: Dataset, options: dict[str, Any], dtype: str) -> bool:
+    """Whether what is asked for is a map of the states themselves, in double precision."""
     system = data.system
-    moving = data.dim - (0 if system.family is None else len(system.family.coefficients))
     plain = {"optimizer": "auto", "loss": "mean-square", "horizon": 1, "noise": 0.0}
     return (
         dtype == "float64"
         and not data.is_observed
         and data.is_complete
-        and 2 <= moving <= (_MOST_EXACT if _has_exact_terms(system, chart) else _MOST_COMPONENTS)
         and (system.divergence_free or system.is_measured)
         and all(options[key] == value for key, value in plain.items())
     )

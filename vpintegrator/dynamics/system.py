@@ -377,6 +377,16 @@ class System(RichDisplay, by="system"):
             return ""
         return written(e.hamiltonian, {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)})
 
+    @cached_property
+    def field_formulas(self) -> list[str]:
+        """The vector field as expressions of ``z[0]``, ...; none if it is unknown, or too long."""
+        e = self.equations
+        rates = [rate for rate in e.vector_field if isinstance(rate, Expression)]
+        if e.is_map or not all(is_short(rate, LARGEST_HAMILTONIAN) for rate in rates):
+            return []
+        names = {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)}
+        return [written(rate, names) for rate in e.vector_field]
+
     def _functions_in(self, formulas: Sequence[Value]) -> list[str]:
         e = self.equations
         later: list[Value] = []

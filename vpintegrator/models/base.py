@@ -14,12 +14,9 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments, ReversibleArguments
 from vpintegrator.models.declaration import show_arguments
 from vpintegrator.models.family import conditions_of, extended, member
-from vpintegrator.nn.basis_coupling import BasisCoupling
-from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.canonical import canonical_scale, halves_alike
 from vpintegrator.nn.chart_map import ChartMap
 from vpintegrator.nn.composition import is_invertible
-from vpintegrator.nn.elementary_hamiltonians import ElementaryHamiltonians
 from vpintegrator.nn.gradient_coupling import GradientCoupling
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.reversible import Reversible
@@ -424,8 +421,8 @@ class Integrator(RichDisplay, nn.Module, by="model"):
             if self.chart is not None and spread is not None:
                 self.state_scale.copy_(self._positive("spread", spread))
         for layer in self.core.modules():
-            if isinstance(layer, BasisCoupling | BasisPotential | ElementaryHamiltonians):
-                layer.set_units(shift_, scale_)
+            if hasattr(layer, "set_units"):
+                layer.set_units(shift_, scale_)  # type: ignore[operator]
 
     def adapt(self, states: torch.Tensor) -> None:
         """Let layers with variables of their own scale them to the range that states give them.

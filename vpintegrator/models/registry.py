@@ -63,6 +63,11 @@ BUILT_IN = {
         "VolumePreservingGeneratingFunctionMap",
         "volume-preserving map of generating functions: one step, trained by one linear solve",
     ),
+    "split": BuiltIn(
+        "splitting_map",
+        "SplittingMap",
+        "learned splitting: exact flows of the parts of known equations, few coefficients",
+    ),
     "spt": BuiltIn(
         "symplectic_transformer",
         "SymplecticTransformer",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DELAYS = 2  # states in a window of one measured component: enough for one degree of freedom
 _INCOMPLETE = "a single measured component is not the whole state of an oscillation"
-_OF_ONE_STEP = ("vpff", "spff", "sgf", "vpgf")
+_OF_ONE_STEP = ("vpff", "spff", "sgf", "vpgf", "split")
 
 
 def suited(
@@ -175,6 +175,8 @@ def build(
         asked = arguments.get("functions", "polynomial")
         arguments = _invariants(system, asked) | arguments | {"functions": asked}
     arguments |= _further_functions(system, architecture, arguments.get("functions"))
+    if {"hamiltonian", "field"} <= {*known}:
+        arguments = _formulas(system) | arguments
     if "periodic" in known and arguments.get("functions", "neurons") != "neurons":
         arguments["periodic"] = system.periods
     # in a chart, or beside the time since the start of a return map
@@ -440,6 +442,17 @@ def _hamiltonian(system: System, architecture: type[Integrator]) -> str:
             "long; take functions = polynomial"
         )
     return formula
+
+
+def _formulas(system: System) -> dict[str, Any]:
+    """The Hamiltonian or the vector field, for a model that is made of them."""
+    if system.is_canonical and system.hamiltonian_formula:
+        return {"hamiltonian": system.hamiltonian_formula}
+    if not (formulas := system.field_formulas):
+        raise InputError(
+            f"no equations of {system.name} are known, or they are too long; take another model"
+        )
+    return {"field": formulas}
 
 
 def _untrained(

@@ -25,6 +25,7 @@ from vpintegrator.nn.encoder import EncoderBlock
 from vpintegrator.nn.feed_forward import PointwiseFeedForward, ResidualLayer
 from vpintegrator.nn.generating_function import GeneratingFunction
 from vpintegrator.nn.gradient_coupling import GradientCoupling, HenonMap
+from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.phase_features import PhaseFeatures
 from vpintegrator.nn.potentials import (
@@ -66,6 +67,7 @@ __all__ = [
     "GeneratingFunction",
     "GradientCoupling",
     "HenonMap",
+    "LearnedSplitting",
     "MultiHeadAttention",
     "MultiplicativeAttention",
     "NeuronPotential",

@@ -12,6 +12,7 @@ from vpintegrator.training.orbits import OrbitFit, fit_orbits
 from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.search import find_functions
+from vpintegrator.training.stage_selection import find_splitting
 from vpintegrator.training.train import train
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "find_functions",
     "find_generating_function",
     "find_model",
+    "find_splitting",
     "fit_orbits",
     "relative_error",
     "train",

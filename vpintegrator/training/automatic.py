@@ -1,7 +1,8 @@
-"""The model that vp-train takes by default: a generating function, or couplings."""
+"""The model that vp-train takes by default: generating functions, splittings, couplings."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from vpintegrator.training.degree_selection import FIRST, find_generating_functi
 from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget
 from vpintegrator.training.search import find_functions
+from vpintegrator.training.stage_selection import find_splitting
 from vpintegrator.training.training_data import TrainingData
 
 COEFFICIENTS = 1_500  # of a generating function: some ten seconds
@@ -23,7 +25,7 @@ _FIRST = 500  # of polynomials alone where exact terms may replace them: one sec
 EPOCHS = 200  # of couplings beside a solved generating function: some ten seconds
 _EXACT = 1e-12  # error of polynomials that exact terms need not improve
 _ROUNDING = 1e-14  # error of couplings that is as good as any
-_CHEAPER = 10.0  # times the error of a generating function, at which couplings are preferred
+_CHEAPER = 10.0  # times the error of an implicit map, at which explicit ones are preferred
 # error beyond which the search for couplings gets the rest of the budget: the ABC flow's generating
 # function errs by 1.8e-9 after 14 s, couplings by 3e-12 after 150
 GOOD = 1e-9
@@ -61,16 +63,20 @@ def find_model(
     dataset: Dataset,
     budget: Budget,
     *,
+    composed: Make | None = None,
     sizes: dict[str, Any] | None = None,
     fastest: float | None = None,
     tell: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Found:
-    """A generating function by linear solves, or couplings where these are as good.
+    """A generating function by linear solves, a learned splitting, or couplings.
 
-    Couplings are explicit, so that their step costs less. They get a fixed number of epochs beside
-    a generating function. They are taken if their error is below 1e-14, or at most ten times that
-    of the generating function. Where neither is below 1e-9, couplings get the rest of the budget.
+    Splittings are tried where polynomials err by more than 1e-12, exact terms of generating
+    functions where a splitting does not suffice either. Splittings and couplings are explicit, so
+    that their step costs less: they are taken if their error is below 1e-14, or at most ten times
+    that of the generating function. Couplings are tried where no splitting
+    errs by less than 1e-9: for a fixed number of epochs beside a generating function below that,
+    else for the rest of the budget.
 
     Parameters
     ----------
@@ -79,13 +85,16 @@ def find_model(
         couplings of ``functions``, ``degree`` and ``depth``.
     dataset, budget
         To train on, and limits for all of it.
+    composed
+        The untrained splitting of ``stages``, None to try none.
     sizes
         ``degree`` or ``depth`` of couplings where they are given.
     fastest
         Validation error below which the model of the cheapest step is taken. Each candidate is
-        trained until its error is so small: polynomials, exact terms, maps in a row and couplings.
-        Costs are those of machine code. The least error is kept where none is below. The result
-        holds all candidates as ``cheapest``. This error replaces the target of the budget.
+        trained until its error is so small: polynomials, exact terms, maps in a row, splittings
+        and couplings. Costs are those of machine code. The least error is kept where none is below.
+        The result holds all candidates as ``cheapest``. This error replaces the target of the
+        budget.
     tell
         Called with a line about each model that was tried, and one about the choice.
     options
@@ -114,50 +123,105 @@ def find_model(
     >>> vp.training.find_model(solved, trained, dataset, budget).error < 1e-6
     True
     """
+    if composed is not None and not _is_made(composed, {"stages": 1}):
+        composed = None
     if fastest is not None:
         limits = replace(budget, target=positive("fastest", fastest))
-        return _find_fastest(solved, trained, dataset, limits, sizes, tell, options)
-    if solved is None:
-        return find_functions(trained, dataset, budget, sizes=sizes, tell=tell, **options)
+        return _find_fastest(solved, composed, trained, dataset, limits, sizes, tell, options)
     start = time.perf_counter()
-    try:
-        closed = best_generating_function(
-            solved,
-            dataset,
-            budget,
-            seed=options.get("seed", 0),
-            tell=tell,
-            progress=options.get("progress"),
-        )
-    except InputError as error:
-        tell(f"no generating function: {error}")
+    known = _known_equations(solved, composed, dataset, budget, tell, options)
+    if known is None:
         return find_functions(trained, dataset, budget, sizes=sizes, tell=tell, **options)
-    if closed.ended:
-        return closed
-    closed.seconds = time.perf_counter() - start
-    left = replace(closed.left(budget), epochs=budget.epochs)  # its own are degrees
-    good = closed.error <= GOOD
+    known.seconds = time.perf_counter() - start
+    good = known.error <= GOOD
+    split = known if known.model.name == "split" else known.rival
+    known = replace(known, rival=None)
+    if known.ended or (split is not None and split.error <= GOOD):
+        return known
+    left = replace(known.left(budget), epochs=budget.epochs)  # its own are degrees
     if good:
         left = Budget(epochs=min(EPOCHS, left.epochs or EPOCHS), target=left.target)
     else:
         tell(
-            "couplings are trained for the rest of the budget: the generating function errs by "
-            f"{closed.error:.1e}"
+            f"couplings are trained for the rest of the budget: {_words(known)} errs by "
+            f"{known.error:.1e}"
         )
     try:
         couplings = find_functions(trained, dataset, left, sizes=sizes, tell=tell, **options)
     except KeyboardInterrupt:
-        return _interrupted(closed)
+        return _interrupted(known)
     except InputError as error:
-        tell(f"the generating function is taken: {error}")
-        return closed
+        tell(f"{_words(known)} is taken: {error}")
+        return known
     if not good and couplings.ended != "interrupt":
-        return replace(couplings, rival=closed)
-    chosen, reason = _chosen(closed, couplings)
+        return replace(couplings, rival=known)
+    chosen, reason = _chosen(known, couplings)
     tell(reason)
-    tried = [*closed.tried, *couplings.tried, reason]
+    tried = [*known.tried, *couplings.tried, reason]
     chosen = replace(chosen, tried=tried, complete=True, rival=None)
     return _interrupted(chosen) if couplings.ended == "interrupt" else chosen
+
+
+def _known_equations(
+    solved: Make | None,
+    composed: Make | None,
+    dataset: Dataset,
+    budget: Budget,
+    tell: Callable[[str], None],
+    options: dict[str, Any],
+) -> Found | None:
+    """The better of a generating function, its rival a splitting, and this; None without both."""
+    start, data = time.perf_counter(), TrainingData(dataset)
+    seed, progress = options.get("seed", 0), options.get("progress")
+    solver = None if solved is None else _Solver(solved, data, budget, seed, tell, progress)
+    closed = split = None
+    if solver is not None:
+        try:
+            closed = solver.first()
+        except InputError as error:
+            tell(f"no generating function: {error}")
+    if closed is not None and closed.ended:
+        return closed
+    if composed is not None and (closed is None or closed.error > _EXACT):
+        left = _rest(budget, time.perf_counter() - start)
+        split = _splitting(composed, data, left, tell, options)
+    if split is not None and split.ended:
+        return split if closed is None or split.error < closed.error else _interrupted(closed)
+    if closed is not None and solver is not None:
+        closed = solver.further(closed, math.inf if split is None else split.error)
+    if closed is None or split is None:
+        return closed or split
+    taken = split if split.error <= max(_ROUNDING, _CHEAPER * closed.error) else closed
+    tell(
+        f"{_words(taken)} is taken: the splitting errs by {split.error:.1e}, the generating "
+        f"function by {closed.error:.1e}"
+    )
+    tried = [*closed.tried, *split.tried]
+    return replace(taken, tried=tried, ended=closed.ended, rival=None if taken is split else split)
+
+
+def _splitting(
+    composed: Make,
+    data: TrainingData,
+    budget: Budget,
+    tell: Callable[[str], None],
+    options: dict[str, Any],
+) -> Found | None:
+    """The splitting of known equations, if one can be trained."""
+    progress = options.get("progress")
+    tell("exact flows of the parts of the equations:")
+    try:
+        return find_splitting(
+            composed,
+            data,
+            replace(budget, epochs=None),
+            seed=options.get("seed", 0),
+            tell=tell,
+            progress=progress if callable(progress) else None,
+        )
+    except InputError as error:
+        tell(f"none: {error}")
+        return None
 
 
 def best_generating_function(
@@ -190,22 +254,7 @@ def best_generating_function(
         If there is none of polynomials.
     """
     solver = _Solver(make, TrainingData(dataset), budget or Budget(), seed, tell, progress)
-    best = solver.first()
-    for attempt in _ATTEMPTS:
-        if best.error <= attempt.enough or best.ended or solver.late:
-            continue
-        if not _can(make, attempt.functions):
-            continue
-        tell(attempt.words)
-        try:
-            found = solver(attempt.functions, attempt.sizes)
-        except InputError as error:
-            tell(f"none: {error}")
-            continue
-        except KeyboardInterrupt:
-            return _interrupted(best)
-        best = replace(found if found.error < best.error else best, ended=found.ended)
-    return _interrupted(best) if best.ended == "interrupt" else best
+    return solver.further(solver.first())
 
 
 class _Solver:
@@ -254,6 +303,24 @@ class _Solver:
         """Of polynomials alone."""
         return self({}, most=_FIRST if _can(self.make, _EXACT_TERMS) else COEFFICIENTS)
 
+    def further(self, best: Found, reached: float = math.inf) -> Found:
+        """The best with what is known of the equations, where another model has not reached it."""
+        for attempt in _ATTEMPTS:
+            if min(best.error, reached) <= attempt.enough or best.ended or self.late:
+                continue
+            if not _can(self.make, attempt.functions):
+                continue
+            self.tell(attempt.words)
+            try:
+                found = self(attempt.functions, attempt.sizes)
+            except InputError as error:
+                self.tell(f"none: {error}")
+                continue
+            except KeyboardInterrupt:
+                return _interrupted(best)
+            best = replace(found if found.error < best.error else best, ended=found.ended)
+        return _interrupted(best) if best.ended == "interrupt" else best
+
     def below(self, target: float) -> list[Found]:
         """One of each kind, the least that errs by at most so much."""
         found: list[Found] = []
@@ -286,6 +353,7 @@ class _Solver:
 
 def _find_fastest(
     solved: Make | None,
+    composed: Make | None,
     trained: Make,
     dataset: Dataset,
     budget: Budget,
@@ -299,6 +367,10 @@ def _find_fastest(
     if solved is not None:
         seed, progress = options.get("seed", 0), options.get("progress")
         closed = _Solver(solved, data, budget, seed, tell, progress).below(budget.target)
+    if composed is not None and not (closed and closed[-1].ended == "interrupt"):
+        left = _rest(budget, time.perf_counter() - start)
+        split = _splitting(composed, data, left, tell, options)
+        closed += [] if split is None else [split]
     found = list(closed)
     if not closed or closed[-1].ended != "interrupt":
         left = _rest(budget, time.perf_counter() - start)
@@ -332,8 +404,13 @@ def _find_fastest(
 
 def _can(make: Make, functions: dict[str, Any]) -> bool:
     """Whether there are such functions: whether what they are made of is known."""
+    return _is_made(make, {"degree": FIRST} | functions)  # a higher one may have too many terms
+
+
+def _is_made(make: Make, arguments: dict[str, Any]) -> bool:
+    """Whether there is a model of these arguments."""
     try:
-        make({"degree": FIRST} | functions)  # a higher one may have too many terms
+        make(arguments)
     except InputError:
         return False
     return True
@@ -351,13 +428,17 @@ def _with(make: Make, more: dict[str, Any]) -> Make:
     return lambda arguments: make(more | arguments)
 
 
-def _chosen(closed: Found, couplings: Found) -> tuple[Found, str]:
+def _words(found: Found) -> str:
+    return "the splitting" if found.model.name == "split" else "the generating function"
+
+
+def _chosen(known: Found, couplings: Found) -> tuple[Found, str]:
     """One of the two, and why, in a sentence."""
-    errors = f"{couplings.error:.1e} beside {closed.error:.1e} of the generating function"
+    errors = f"{couplings.error:.1e} beside {known.error:.1e} of {_words(known)}"
     if couplings.error <= _ROUNDING:
         return couplings, f"couplings are taken, whose step is explicit: they err by {errors}"
-    if couplings.error <= _CHEAPER * closed.error:
+    if couplings.error <= _CHEAPER * known.error:
         return couplings, (
             f"couplings are taken, whose step is explicit and costs less: they err by {errors}"
         )
-    return closed, f"the generating function is taken: couplings err by {errors}"
+    return known, f"{_words(known)} is taken: couplings err by {errors}"

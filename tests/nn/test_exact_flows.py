@@ -1,0 +1,122 @@
+"""Parts of equations with exact flows: their sum, commutators, the linear part, the time."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import sympy
+import torch
+
+import vpintegrator as vp
+from tests.nn.laws import assert_close, sample
+from vpintegrator.errors import InputError
+from vpintegrator.nn.exact_flows import LinearPart, field_parts, hamiltonian_parts
+
+ELASTIC = "z[2]**2/2 + z[3]**2/(2*z[0]**2) + 3*(z[0] - 1)**2 - z[0]*cos(z[1])"
+ROTATING = "(z[2]**2 + z[3]**2)/2 + z[1]*z[2] - z[0]*z[3] - 1/sqrt(z[0]**2 + z[1]**2 + 1)"
+DRIVEN = "z[1]**2/2 - cos(z[0])*(1 + sin(z[2])/3)"
+
+
+def rates(parts, z):
+    """The sum of the parts' vector fields at z (state, dim)."""
+    found = torch.zeros_like(z)
+    for part in parts:
+        if isinstance(part, LinearPart):
+            found[:, : len(part.matrix)] += z @ torch.from_numpy(part.matrix).mT
+            continue
+        values = part.rates(*z.unbind(-1))
+        for i, value in zip(part.moved, values, strict=False):
+            found[:, i] += value
+    return found
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("system", ["henon-heiles", "toda", "coupled-oscillators", "two-waves"])
+def test_parts_add_up_to_the_vector_field(system, linear):
+    own = vp.load_system(system)
+    size, clock = own.phase_dim, own.clock is not None
+    flows = hamiltonian_parts(own.hamiltonian_formula, size, linear, clock)
+    z = sample(20, own.dim, scale=0.3)
+    assert_close(rates(flows.parts, z), torch.from_numpy(own.vector_field(z.numpy())), 1e-12)
+
+
+@pytest.mark.parametrize("system", ["rigid-body", "abc-flow", "charged-particle"])
+def test_parts_of_fields(system):
+    own = vp.load_system(system)
+    z = sample(20, own.dim, scale=0.3) + 0.5
+    flows = field_parts(tuple(own.field_formulas))
+    assert_close(rates(flows.parts, z), torch.from_numpy(own.vector_field(z.numpy())), 1e-12)
+    assert not flows.symplectic
+    for part in flows.parts:
+        assert not {*part.moved} & {*part.read}
+
+
+@pytest.mark.parametrize("text", [ELASTIC, ROTATING, DRIVEN])
+def test_no_part_reads_what_it_moves(text):
+    size = 2 if text == DRIVEN else 4
+    flows = hamiltonian_parts(text, size, clock=text == DRIVEN)
+    for part in flows.parts:
+        assert not {*part.moved} & {*part.read}
+
+
+def test_groups_of_more_than_two_parts():
+    assert [part.moved for part in hamiltonian_parts(ELASTIC, 4).parts] == [
+        (0, 3),
+        (1, 2),
+        (2, 3),
+    ]
+    linear, rest = hamiltonian_parts(ROTATING, 4, linear=True).parts
+    assert isinstance(linear, LinearPart)
+    assert rest.moved == (2, 3)
+
+
+def test_commutators_are_those_of_sympy():
+    """{V, {T, V}} of a kinetic energy with masses, up to its sign the force weighted by these."""
+    x, y, p, q = sympy.symbols("x y p q")
+    kinetic, potential = p**2 / 2 + q**2 / 3, sympy.exp(x) * y**2 + x * y**3
+
+    def bracket(f, g):
+        pairs = ((x, p), (y, q))
+        return sum(f.diff(a) * g.diff(b) - f.diff(b) * g.diff(a) for a, b in pairs)
+
+    further = bracket(potential, bracket(kinetic, potential))
+    text = "z[2]**2/2 + z[3]**2/3 + exp(z[0])*z[1]**2 + z[0]*z[1]**3"
+    _, part = hamiltonian_parts(text, 4).parts
+    assert part.functions == 2
+    z = sample(4, 4)
+    forces = [sympy.lambdify((x, y), -further.diff(by))(*z[:, :2].T.numpy()) for by in (x, y)]
+    for found, expected in zip(part.rates(*z.unbind(-1))[2:], forces, strict=True):
+        assert_close(found, torch.from_numpy(expected), 1e-12)
+
+
+def test_the_time_moves_with_a_part_that_does_not_read_it():
+    first, second = hamiltonian_parts(DRIVEN, 2, clock=True).parts
+    assert (first.moved, second.moved) == ((0, 2), (1,))
+    both = "z[1]**2/2*(1 + z[2]) - cos(z[0])*(1 + z[2])"
+    time, *others = hamiltonian_parts(both, 2, clock=True).parts
+    assert time.moved == (2,)
+    assert time.rates(0, 0, 0) == [1.0]
+    assert [part.moved for part in others] == [(0,), (1,)]
+
+
+def test_copies_and_pickles():
+    for flows in (hamiltonian_parts(ELASTIC, 4), field_parts(("z[1]", "sin(z[0])"))):
+        for other in (copy.deepcopy(flows), pickle.loads(pickle.dumps(flows))):
+            z = sample(3, len(flows.arguments[0]) if not flows.symplectic else 4) + 2
+            assert np.array_equal(rates(other.parts, z), rates(flows.parts, z))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: hamiltonian_parts("z[0]**2*z[1]**2", 2), "no position together with its own"),
+        (lambda: hamiltonian_parts("z[1]**2", 2), "two parts or more"),
+        (lambda: hamiltonian_parts("cos(z[0]) + sin(z[1])", 2, True), "no quadratic terms"),
+        (lambda: field_parts(("z[0]*z[1]", "-z[0]")), "rate 0 depends on z\\[0\\]"),
+        (lambda: field_parts(("1", "0")), "two parts or more"),
+    ],
+)
+def test_equations_that_are_no_such_sums(make, message):
+    with pytest.raises(InputError, match=message):
+        make()

@@ -1,0 +1,126 @@
+"""Learned splittings: the methods they begin as, structure, order, units."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import expm
+
+import vpintegrator as vp
+from tests.nn.laws import assert_close, randomise, sample, symplecticity_defect
+from vpintegrator.compositions import FACTORS
+from vpintegrator.errors import InputError
+from vpintegrator.nn import LearnedSplitting
+from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts
+
+KEPLER = "(z[2]**2 + z[3]**2)/2 - 1/sqrt(z[0]**2 + z[1]**2 + 1)"
+COUPLED = "z[2]**2/2 + z[3]**2/(2*(2 + cos(z[0]))) + z[0]**2*cos(z[1])"
+FIELD = ("z[1]*z[2]/2", "-sin(z[2])", "z[0]*z[1]")
+STEP = 0.1
+
+
+def layer(kind, stages=3, step=STEP):
+    """One of Hamiltonians and of a vector field."""
+    if kind == "field":
+        made = LearnedSplitting(field_parts(FIELD), 3, stages)
+    else:
+        text = COUPLED if kind == "three parts" else KEPLER
+        made = LearnedSplitting(hamiltonian_parts(text, 4, kind == "linear"), 4, stages)
+        assert made.commutators.numel() > 0
+    made.set_step(step)
+    return made
+
+
+KINDS = ("two parts", "three parts", "linear", "field")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=10)
+@given(stages=st.integers(1, 4), seed=st.integers(0, 10**6))
+def test_structure_at_random_coefficients(kind, stages, seed):
+    made = randomise(layer(kind, stages), 0.3, seed)
+    z = sample(made.dim, seed=seed)
+    assert_close(made.inverse(made(z)), z, 1e-13)
+    D = torch.func.jacrev(made)(z)
+    assert abs(torch.linalg.slogdet(D)[1].item()) < 1e-13
+    if kind != "field":
+        assert made.symplectic
+        assert symplecticity_defect(made, z) < 1e-13
+
+
+@pytest.mark.parametrize(
+    ("kind", "system"), [("two parts", "henon-heiles"), ("field", "rigid-body")]
+)
+@pytest.mark.parametrize("method", ["strang-splitting", "blanes-moan-4", "blanes-moan-6"])
+def test_it_begins_as_the_classical_method(kind, system, method):
+    own = vp.load_system(system)
+    flows = (
+        field_parts(tuple(own.field_formulas))
+        if kind == "field"
+        else hamiltonian_parts(own.hamiltonian_formula, own.dim)
+    )
+    made = LearnedSplitting(flows, own.dim, len(FACTORS[method]) // 2)
+    made.set_step(STEP)
+    made.begin_as(FACTORS[method])
+    z = sample(5, own.dim, scale=0.4)
+    expected = vp.integrate(own, method, z.numpy(), STEP, 1)[:, 1]
+    assert_close(made(z), torch.from_numpy(expected), 1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_coefficients_leave_order_two(kind):
+    made = randomise(layer(kind, 2), 0.2, 1)
+    z = sample(made.dim)
+    rates = sum_of_rates(made, z)
+    errors = []
+    for step in (0.02, 0.01):
+        made.set_step(step)
+        # a symmetric map differs from the midpoint rule by terms of the third order
+        middle = (z + made(z)) / 2
+        errors.append((made(z) - z - step * sum_of_rates(made, middle)).norm().item())
+    assert rates.norm().item() > 0.1
+    assert 6 < errors[0] / errors[1] < 10
+
+
+def sum_of_rates(made, z):
+    """The vector field, by the change over a tiny step of a consistent method."""
+    before = float(made.step)
+    made.set_step(1e-6)
+    found = (made(z) - made.inverse(z)) / 2e-6
+    made.set_step(before)
+    return found
+
+
+def test_a_linear_part_is_exact():
+    text = "(z[2]**2 + z[3]**2 + z[0]**2 + 3*z[1]**2)/2 + z[1]*z[2] - z[0]*z[3] + z[0]**3/1e9"
+    made = LearnedSplitting(hamiltonian_parts(text, 4, linear=True), 4, 2)
+    made.set_step(0.7)
+    A = made.flows.parts[0].matrix
+    z = sample(6, 4)
+    assert_close(made(z), torch.from_numpy(z.numpy() @ expm(0.7 * A).T), 1e-8)
+
+
+def test_units_change_nothing():
+    made = randomise(layer("three parts"), 0.3, 2)
+    z = sample(5, 4)
+    expected = made(z)
+    shift, scale = sample(4, seed=3), sample(4, seed=4).abs() + 0.5
+    made.set_units(shift, scale)
+    assert_close(made((z - shift) / scale) * scale + shift, expected, 1e-13)
+
+
+@pytest.mark.parametrize("factors", [(0.5, 0.5), (0.3, 0.3, 0.2, 0.2)])
+def test_methods_that_do_not_fit(factors):
+    made = layer("two parts", 2)
+    with pytest.raises(InputError, match="begins as a symmetric composition of 4 factors"):
+        made.begin_as(factors)
+
+
+def test_weights_add_up_to_one():
+    made = randomise(layer("three parts", 4), 0.5, 3)
+    weights = made.normalised_weights()
+    for part in range(3):
+        own = [w for w, k in zip(weights, made.sequence, strict=True) if k == part]
+        assert np.isclose(sum(own).item(), 1.0, atol=1e-15)
+    assert made.sequence == made.sequence[::-1]

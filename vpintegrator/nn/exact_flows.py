@@ -1,0 +1,338 @@
+"""Parts of known equations whose flows are exact: shears, and linear maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, TooLong, Value
+from vpintegrator.dynamics.constants import NotFinite
+from vpintegrator.dynamics.evaluation import ComponentFunction, evaluator, torch_functions
+from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.errors import InputError
+
+
+@dataclass(frozen=True)
+class ExactShear:
+    """A part that moves some components by functions of the others.
+
+    Attributes
+    ----------
+    moved : tuple of int
+        The components that it moves.
+    read : tuple of int
+        Those that its rates depend on.
+    functions : int
+        How many functions it has: the part of the equations first, then commutators.
+    rates : callable
+        Rates of the moved components for each function in turn, at the components of a state.
+    """
+
+    moved: tuple[int, ...]
+    read: tuple[int, ...]
+    functions: int
+    rates: ComponentFunction
+
+
+@dataclass(frozen=True)
+class LinearPart:
+    """A part whose vector field is linear in the state.
+
+    Attributes
+    ----------
+    matrix : ndarray (dim, dim)
+        A of z' = A z.
+    """
+
+    matrix: np.ndarray
+
+
+@dataclass(frozen=True)
+class ExactFlows:
+    """Equations as a sum of parts with exact flows, in the order in which they are composed.
+
+    Attributes
+    ----------
+    parts : tuple of ExactShear or LinearPart
+    symplectic : bool
+        Whether each of them is Hamiltonian.
+    arguments : tuple
+        What they were made of, for copies.
+    """
+
+    parts: tuple[ExactShear | LinearPart, ...]
+    symplectic: bool
+    arguments: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _MADE_BY[self.symplectic], self.arguments
+
+
+@lru_cache(maxsize=16)  # a search makes the same for every number of stages
+def hamiltonian_parts(
+    text: str, size: int, linear: bool = False, clock: bool = False, commutators: bool = True
+) -> ExactFlows:
+    r"""The parts of a Hamiltonian that is a sum of terms without conjugate pairs.
+
+    Terms are grouped so that no part contains a position together with its own momentum. The flow
+    of such a part is a shear. Commutators :math:`\{A, \{B, C\}\}` of three parts that contain no
+    conjugate pair are further functions of a part; of :math:`T(p) + V(q)` with a quadratic T it is
+    :math:`|\nabla V|^2`.
+
+    Parameters
+    ----------
+    text : str
+        H as a formula of ``z[0]``, ``z[1]``, ...
+    size : int
+        Components of (q, p), which come first in states.
+    linear : bool
+        Whether all quadratic terms together are one part, whose flow is linear.
+    clock : bool
+        Whether a component after (q, p) is the time, which a part moves on.
+    commutators : bool
+        Whether parts have commutators as further functions.
+
+    Raises
+    ------
+    InputError
+        If a term contains a conjugate pair, or all of H is one part.
+
+    References
+    ----------
+    McLachlan and Quispel, Splitting methods, Acta Numerica 11 (2002) 341-434; for the commutators
+    Takahashi and Imada, J. Phys. Soc. Japan 53 (1984) 3765, and Chin, Phys. Lett. A 226 (1997) 344.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.exact_flows import hamiltonian_parts
+    >>> [part.moved for part in hamiltonian_parts("z[1]**2/2 - cos(z[0])", 2).parts]
+    [(0,), (1,)]
+    """
+    arguments = (text, size, linear, clock, commutators)
+    return _Hamiltonian(text, size, clock).flows(linear, commutators, arguments)
+
+
+@lru_cache(maxsize=16)
+def field_parts(texts: tuple[str, ...]) -> ExactFlows:
+    """The parts of a vector field of which no component depends on itself.
+
+    Components that do not depend on one another are moved at once.
+
+    Parameters
+    ----------
+    texts : tuple of str
+        Rates of all components, as formulas of ``z[0]``, ``z[1]``, ...
+
+    Raises
+    ------
+    InputError
+        If a component depends on itself.
+
+    References
+    ----------
+    McLachlan and Quispel, Splitting methods, Acta Numerica 11 (2002) 341-434, section 3.4.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.exact_flows import field_parts
+    >>> [part.moved for part in field_parts(("z[1]*z[2]", "sin(z[2])", "z[0]*z[1]")).parts]
+    [(0,), (1,), (2,)]
+    """
+    algebra, symbols = _symbols(len(texts))
+    scope = Scope({"z": tuple(symbols)}, {}, algebra)
+    rates = [parse(text, scope, f"field[{i}]") for i, text in enumerate(texts)]
+    places = {symbol: i for i, symbol in enumerate(symbols)}
+    read = [{places[s] for s in algebra.symbols(rate)} for rate in rates]
+    groups: list[list[int]] = []
+    for i, own in enumerate(read):
+        if i in own:
+            raise InputError(
+                f"a splitting needs components whose rates do not depend on themselves, but rate "
+                f"{i} depends on z[{i}]"
+            )
+        if rates[i] == 0:
+            continue
+        for group in groups:
+            if not own.intersection(group) and not any(i in read[j] for j in group):
+                group.append(i)
+                break
+        else:
+            groups.append([i])
+    parts = []
+    for group in groups:
+        function = evaluator([rates[i] for i in group], symbols, torch_functions(), float)
+        seen = sorted(set().union(*(read[i] for i in group)))
+        parts.append(ExactShear(tuple(group), tuple(seen), 1, function))
+    if len(parts) < 2:
+        raise InputError("a splitting needs equations of two parts or more")
+    return ExactFlows(tuple(parts), False, (texts,))
+
+
+_MADE_BY = {True: hamiltonian_parts, False: field_parts}
+
+
+def _symbols(dim: int) -> tuple[Algebra, list[Symbol]]:
+    algebra = Algebra()
+    return algebra, [algebra.symbol(f"z_{i}") for i in range(dim)]
+
+
+class _Hamiltonian:
+    """A Hamiltonian and its groups of terms."""
+
+    def __init__(self, text: str, size: int, clock: bool) -> None:
+        self.algebra, self.symbols = _symbols(size + clock)
+        self.size, self.half, self.clock = size, size // 2, clock
+        scope = Scope({"z": tuple(self.symbols)}, {}, self.algebra)
+        self.value = parse(text, scope, "hamiltonian")
+        self.algebra.allow_derivatives()
+        self.places = {symbol: i for i, symbol in enumerate(self.symbols)}
+
+    def flows(self, linear: bool, commutators: bool, arguments: tuple[Any, ...]) -> ExactFlows:
+        """The parts, the linear one first."""
+        try:
+            terms, quadratic = list(self._terms(self.value)), []
+            if linear:
+                quadratic = [term for term in terms if self._hessian(term) is not None]
+                terms = [term for term in terms if term not in quadratic]
+            groups = self._groups(terms)
+            whole = [self.algebra.add(*quadratic)] if quadratic else []
+            further: list[list[Value]] = [[] for _ in groups]
+            if commutators:
+                further = self._commutators(groups, [*groups, *whole])
+            parts = self._with_time([*map(self._shear, groups, further)])
+        except (TooLong, NotFinite, ZeroDivisionError) as error:
+            raise InputError(f"the Hamiltonian cannot be split: {error}") from None
+        if linear:
+            parts.insert(0, LinearPart(self._matrix(quadratic)))
+        if len(parts) < 2:
+            raise InputError("a splitting needs a Hamiltonian of two parts or more")
+        return ExactFlows(tuple(parts), True, arguments)
+
+    def _with_time(self, shears: list[ExactShear]) -> list[ExactShear | LinearPart]:
+        """Shears of which one moves the time: the first that does not read it, or a further one."""
+        if not self.clock:
+            return [*shears]
+        last = self.size
+        place = next((n for n, part in enumerate(shears) if last not in part.read), None)
+        if place is None:
+            return [ExactShear((last,), (), 1, lambda *_: [1.0]), *shears]
+        own = shears[place]
+
+        def rates(*state: Any) -> list[Any]:
+            found, n = own.rates(*state), len(own.moved)
+            rows = [found[n * k : n * (k + 1)] for k in range(own.functions)]
+            return [rate for k, row in enumerate(rows) for rate in [*row, float(k == 0)]]
+
+        shears[place] = ExactShear((*own.moved, last), own.read, own.functions, rates)
+        return [*shears]
+
+    def _terms(self, value: Value, factor: Any = 1) -> Iterator[Value]:
+        """Terms of a sum, of sums within it too; constants are left out."""
+        if isinstance(value, Sum):
+            for term, c in value.terms:
+                yield from self._terms(term, self.algebra.multiply(factor, c))
+        elif isinstance(value, Expression):
+            yield self.algebra.multiply(factor, value)
+
+    def _variables(self, value: Value) -> set[int]:
+        """Components of (q, p) in a formula."""
+        found = {self.places[s] for s in self.algebra.symbols(value)}
+        return {i for i in found if i < self.size}
+
+    def _has_pair(self, variables: Iterable[int]) -> bool:
+        own = set(variables)
+        return any(i + self.half in own for i in own if i < self.half)
+
+    def _groups(self, terms: list[Value]) -> list[Value]:
+        """Sums of terms without conjugate pairs, those of momenta alone first."""
+        found: list[tuple[set[int], list[Value]]] = []
+        momenta = lambda term: any(i < self.half for i in self._variables(term))  # noqa: E731
+        for term in sorted(terms, key=momenta):
+            own = self._variables(term)
+            if self._has_pair(own):
+                raise InputError(
+                    "a splitting needs a Hamiltonian whose terms contain no position together "
+                    "with its own momentum"
+                )
+            for variables, others in found:
+                if not self._has_pair(variables | own):
+                    variables |= own
+                    others.append(term)
+                    break
+            else:
+                found.append((own, [term]))
+        return [self.algebra.add(*others) for _, others in found]
+
+    def _hessian(self, term: Value) -> dict[tuple[int, int], float] | None:
+        """Second derivatives of a quadratic term; None of another one."""
+        second = {
+            (i, j): entry
+            for i, slope in self._slopes(term).items()
+            for j, entry in self._slopes(slope).items()
+        }
+        if not second or any(isinstance(entry, Expression) for entry in second.values()):
+            return None
+        return {place: float(entry) for place, entry in second.items()}  # type: ignore[arg-type]
+
+    def _matrix(self, quadratic: list[Value]) -> np.ndarray:
+        """A of the vector field A z of quadratic terms."""
+        n, matrix = self.half, np.zeros((len(self.symbols),) * 2)
+        for term in quadratic:
+            for (i, j), entry in (self._hessian(term) or {}).items():
+                row, sign = (i + n, -1) if i < n else (i - n, 1)
+                matrix[row, j] += sign * entry
+        if not matrix.any():
+            raise InputError("the Hamiltonian has no quadratic terms for a linear part")
+        return matrix
+
+    def _slopes(self, value: Value) -> dict[int, Value]:
+        gradient = self.algebra.gradient(value)
+        return {self.places[s]: slope for s, slope in gradient.items()}
+
+    def _bracket(self, first: Value, second: Value) -> Value:
+        """The Poisson bracket."""
+        a, b, n = self._slopes(first), self._slopes(second), self.half
+        multiply = self.algebra.multiply
+        products = [(multiply(a[i], b[i + n]), 1) for i in range(n) if i in a and i + n in b]
+        products += [(multiply(a[i + n], b[i]), -1) for i in range(n) if i + n in a and i in b]
+        return self.algebra.combine(products)
+
+    def _commutators(self, groups: list[Value], middles: list[Value]) -> list[list[Value]]:
+        """Further functions of each group: commutators without conjugate pairs."""
+        found: list[list[Value]] = [[] for _ in groups]
+        known: set[Value] = set()
+        for middle in middles:
+            for a, first in enumerate(groups):
+                for second in groups[a:]:
+                    value = self._bracket(first, self._bracket(middle, second))
+                    place = self._place(groups, self._variables(value))
+                    if place is not None and value not in known:
+                        known.add(value)
+                        found[place].append(value)
+        return found
+
+    def _place(self, groups: list[Value], variables: set[int]) -> int | None:
+        """The group that such a function can join."""
+        for n, group in enumerate(groups):
+            if variables and not self._has_pair(self._variables(group) | variables):
+                return n
+        return None
+
+    def _shear(self, value: Value, further: Sequence[Value]) -> ExactShear:
+        functions = [value, *further]
+        slopes = [self._slopes(function) for function in functions]
+        n = self.half
+        seen = set().union(*(self._variables(f) for f in functions))
+        moved = sorted((i + n if i < n else i - n) for i in seen)
+        rates: list[Value] = []
+        for own in slopes:
+            for i in moved:
+                slope = own.get(i + n, 0) if i < n else own.get(i - n, 0)
+                rates.append(slope if i < n else self.algebra.scale(-1, slope))
+        read = {self.places[s] for f in functions for s in self.algebra.symbols(f)}
+        function = evaluator(rates, self.symbols, torch_functions(), float)
+        return ExactShear(tuple(moved), tuple(sorted(read)), len(functions), function)

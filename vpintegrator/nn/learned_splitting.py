@@ -1,0 +1,218 @@
+"""Palindromic compositions of exact flows with coefficients that are learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from vpintegrator.argument_values import whole
+from vpintegrator.errors import InputError
+from vpintegrator.nn.exact_flows import ExactFlows, ExactShear, LinearPart
+from vpintegrator.nn.tensor_arguments import last_size
+
+_TERMS = 30  # of the exponential series: rounding up to a norm of three
+
+
+class LearnedSplitting(nn.Module):
+    r"""A palindromic composition of exact flows of the parts of known equations.
+
+    .. math:: \Phi_h = \exp(h A_1)\, \exp(h A_2) \cdots \exp(h A_2)\, \exp(h A_1), \qquad
+        A_j = w_j f_{k_j} + h^2 \sum_m c_{jm}\, g_{k_j m}
+
+    The parts f follow one another to and fro, once for each stage. Functions g of the same part are
+    its commutators. The weights w of each part add up to one, so that the map is of order two at
+    least and follows the equations for every small step. It is its own adjoint, and reversible
+    under every reversing symmetry of all parts.
+
+    Parameters
+    ----------
+    flows : ExactFlows
+        The parts.
+    dim : int
+        Components of a state.
+    stages : int
+        Times that the last part is passed.
+    clock : bool
+        Whether the last component is the time, given for the middle of the step.
+
+    Attributes
+    ----------
+    weights : Parameter (flow,)
+        Of the flows in the first half of the composition, before they are made to add up to one.
+    commutators : Parameter (flow and function,)
+        The coefficients c times the square of the stages.
+    step : Tensor (1,)
+        The step h, in units of time.
+
+    References
+    ----------
+    Blanes, Casas, Murua, Splitting methods for differential equations, Acta Numerica 33 (2024) 1;
+    Omelyan, Mryglod, Folk, Phys. Rev. E 66 (2002) 026701 for commutators.
+
+    Examples
+    --------
+    >>> from vpintegrator.nn.exact_flows import hamiltonian_parts
+    >>> flows = hamiltonian_parts("z[1]**2/2 - cos(z[0])", 2)
+    >>> layer = vp.nn.LearnedSplitting(flows, 2, stages=3)
+    >>> layer.set_step(0.1)
+    >>> z = torch.rand(2, dtype=torch.float64)
+    >>> bool(torch.allclose(layer.inverse(layer(z)), z, atol=1e-15))
+    True
+    """
+
+    volume_preserving = True
+    step: torch.Tensor
+    state_shift: torch.Tensor
+    state_scale: torch.Tensor
+    powers: torch.Tensor
+
+    def __init__(self, flows: ExactFlows, dim: int, stages: int = 3, clock: bool = False) -> None:
+        super().__init__()
+        self.flows, self.dim, self.clock = flows, dim, clock
+        self.stages = whole("stages", stages, 1)
+        self.symplectic, self.conserved = flows.symplectic, int(flows.symplectic and clock)
+        last = len(flows.parts) - 1
+        sweep = [*range(last + 1), *range(last - 1, -1, -1)]
+        self.sequence = sweep + sweep[1:] * (self.stages - 1)
+        weights = [  # equal steps of Strang's splitting
+            (1.0 if k == last or (k == 0 and n > 0) else 0.5) / self.stages
+            for n, k in enumerate(self.sequence[: self._half])
+        ]
+        self.weights = nn.Parameter(torch.tensor(weights, dtype=torch.float64))
+        further = [self._functions(k) - 1 for k in self.sequence[: self._half]]
+        self.commutators = nn.Parameter(torch.zeros(sum(further), dtype=torch.float64))
+        self.first = [sum(further[:n]) for n in range(self._half)]
+        self.register_buffer("step", torch.zeros(1, dtype=torch.float64))
+        self.register_buffer("state_shift", torch.zeros(dim, dtype=torch.float64))
+        self.register_buffer("state_scale", torch.ones(dim, dtype=torch.float64))
+        self.register_buffer("powers", self._powers(), persistent=False)
+
+    @property
+    def _half(self) -> int:
+        """Flows up to the one in the middle."""
+        return len(self.sequence) // 2 + 1
+
+    def _functions(self, part: int) -> int:
+        found = self.flows.parts[part]
+        return found.functions if isinstance(found, ExactShear) else 1
+
+    def _powers(self) -> torch.Tensor:
+        """Powers A^k / k! of the linear part, (k, dim, dim); empty where there is none."""
+        found: list[torch.Tensor] = []
+        for part in self.flows.parts:
+            if isinstance(part, LinearPart):
+                own = torch.eye(self.dim, dtype=torch.float64)
+                matrix = own.new_zeros(self.dim, self.dim)
+                matrix[: len(part.matrix), : len(part.matrix)] = torch.from_numpy(part.matrix)
+                for k in range(1, _TERMS + 1):
+                    own = own @ matrix / k
+                    found.append(own)
+        return torch.stack(found) if found else torch.zeros(0, self.dim, self.dim)
+
+    def begin_as(self, factors: Sequence[float]) -> None:
+        """Take the weights of a symmetric composition, without commutators.
+
+        Parameters
+        ----------
+        factors
+            Fractions of the step that the parts are followed in turn and then in reverse order,
+            two for each stage, as in ``vpintegrator.compositions``.
+
+        Raises
+        ------
+        InputError
+            If there are not two for each stage, or they are not symmetric.
+        """
+        own = tuple(factors)
+        if len(own) != 2 * self.stages or not np.allclose(own, own[::-1], rtol=0, atol=1e-12):
+            raise InputError(
+                f"a splitting of {self.stages} stages begins as a symmetric composition of "
+                f"{2 * self.stages} factors, not of {list(own)}"
+            )
+        last = max(self.sequence)
+        weights, sweep = [], 0
+        for n, k in enumerate(self.sequence[: self._half]):
+            weights.append(own[sweep])
+            if k == last or (k == 0 and n > 0):  # also the first of the sweep that turns here
+                sweep += 1
+                weights[-1] += own[sweep]
+        with torch.no_grad():
+            self.weights.copy_(torch.tensor(weights, dtype=torch.float64))
+            self.commutators.zero_()
+
+    def set_step(self, step: float) -> None:
+        """Set the step h, in units of time."""
+        self.step.fill_(step)
+
+    def set_units(self, shift: torch.Tensor, scale: torch.Tensor) -> None:
+        """Say that states are (z - shift) / scale, z being the variables of the formulas."""
+        with torch.no_grad():
+            self.state_shift.copy_(shift)
+            self.state_scale.copy_(scale)
+
+    def normalised_weights(self) -> list[torch.Tensor]:
+        """The weights of all flows, which add up to one for each part."""
+        own = [self.weights[min(n, len(self.sequence) - 1 - n)] for n in range(len(self.sequence))]
+        missing, counts = {}, {}
+        for part in set(self.sequence):
+            places = [n for n, k in enumerate(self.sequence) if k == part]
+            counts[part] = len(places)
+            missing[part] = (1 - sum(own[n] for n in places)) / counts[part]
+        return [w + missing[k] for w, k in zip(own, self.sequence, strict=True)]
+
+    def _moved(self, z: torch.Tensor, sign: float) -> torch.Tensor:
+        x = list((z * self.state_scale + self.state_shift).unbind(-1))
+        h = sign * self.step[0]
+        if self.clock:
+            x[-1] = x[-1] - 0.5 * h
+        total: list[torch.Tensor | float] = [0.0] * self.dim
+        for n, (k, weight) in enumerate(zip(self.sequence, self.normalised_weights(), strict=True)):
+            part = self.flows.parts[k]
+            if isinstance(part, LinearPart):
+                changes = self._linear(x, weight * h)
+            else:
+                changes = self._sheared(part, x, n, weight, h)
+            for i, change in changes.items():
+                x[i], total[i] = x[i] + change, total[i] + change
+        moved = [t if isinstance(t, torch.Tensor) else torch.zeros_like(z[..., 0]) for t in total]
+        return z + torch.stack([m.expand_as(z[..., 0]) for m in moved], -1) / self.state_scale
+
+    def _sheared(
+        self, part: ExactShear, x: list[torch.Tensor], n: int, weight: torch.Tensor, h: torch.Tensor
+    ) -> dict[int, torch.Tensor]:
+        """Changes of the components that a shear moves."""
+        first = self.first[min(n, len(self.sequence) - 1 - n)]
+        c = self.commutators[first : first + part.functions - 1] * (h**3 / self.stages**2)
+        factors = [weight * h, *c.unbind()]
+        rates, count = part.rates(*x), len(part.moved)
+        changes: dict[int, torch.Tensor] = {}
+        for k, factor in enumerate(factors):
+            for i, rate in zip(part.moved, rates[count * k :], strict=False):
+                if isinstance(rate, torch.Tensor) or rate != 0:
+                    change = factor * rate
+                    changes[i] = changes[i] + change if i in changes else change
+        return changes
+
+    def _linear(self, x: list[torch.Tensor], time: torch.Tensor) -> dict[int, torch.Tensor]:
+        """Changes (exp(A t) - 1) z by a linear part."""
+        matrix, power = torch.zeros_like(self.powers[0]), torch.ones_like(time)
+        for term in self.powers.unbind():
+            power = power * time
+            matrix = matrix + power * term
+        moved = torch.stack(x, -1) @ matrix.mT
+        return dict(enumerate(moved.unbind(-1)))
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        last_size("z", z, {"dim": self.dim})
+        return self._moved(z, 1.0)
+
+    def inverse(self, z: torch.Tensor) -> torch.Tensor:
+        """The states that ``forward`` maps to z: the same composition with the step -h."""
+        last_size("z", z, {"dim": self.dim})
+        return self._moved(z, -1.0)
+
+    def extra_repr(self) -> str:
+        return f"parts={len(self.flows.parts)}, stages={self.stages}"
