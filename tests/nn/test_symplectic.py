@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.nn.laws import assert_close, randomise, sample, symplecticity_defect
 from vpintegrator import nn
+from vpintegrator.nn.exact_flows import hamiltonian_parts
 
 WEIGHTS = 0.5
 
@@ -84,6 +85,11 @@ LAYERS = {
         nn.ElementaryHamiltonians(
             " + ".join(f"z[{n + i}]**2/40 - cos(z[{i}])/20" for i in range(n)), 2 * n
         ),
+    ),
+    "splitting": lambda n, T: nn.LearnedSplitting(
+        hamiltonian_parts(" + ".join(f"z[{n + i}]**2/2 - cos(z[{i}])" for i in range(n)), 2 * n),
+        2 * n,
+        2,
     ),
     "henon": lambda n, T: nn.HenonMap(nn.NeuronPotential(n, 5)),
     "rotations": lambda n, T: nn.SymplecticAttention(2 * n),

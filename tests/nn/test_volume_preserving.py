@@ -16,6 +16,7 @@ from tests.nn.laws import (
 )
 from vpintegrator import nn
 from vpintegrator.errors import InputError
+from vpintegrator.nn.exact_flows import field_parts
 from vpintegrator.nn.split import as_blocks
 
 
@@ -63,6 +64,9 @@ LAYERS = {
     ),
     "polynomials to and fro": lambda d, T: nn.BasisCoupling(
         d, 2, sweep=[*range(d), *range(d)[::-1]]
+    ),
+    "splitting": lambda d, T: nn.LearnedSplitting(
+        field_parts(tuple(f"sin(z[{(i + 1) % d}])/10" for i in range(d))), d, 2
     ),
     "rotated": lambda d, T: nn.Rotated(nn.AdditiveCoupling(d, 5), nn.spread_rotation(1, d)),
     "gradient coupling": lambda d, T: nn.GradientCoupling(potential(d), potential(d)),

@@ -70,7 +70,7 @@ def test_systems_of_its_own_can_be_opened(script):
         own = module.SYSTEMS / f"{system}.toml"
         assert vp.load_system(own if own.exists() else system).dim >= 2
     for path in module.SYSTEMS.glob("*.toml"):
-        assert path.stem in module.CASES
+        assert vp.load_system(path).dim >= 2
 
 
 def test_mistakes(tmp_path, script):

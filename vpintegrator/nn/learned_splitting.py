@@ -85,7 +85,7 @@ class LearnedSplitting(nn.Module):
         further = [self._functions(k) - 1 for k in self.sequence[: self._half]]
         self.commutators = nn.Parameter(torch.zeros(sum(further), dtype=torch.float64))
         self.first = [sum(further[:n]) for n in range(self._half)]
-        self.register_buffer("step", torch.zeros(1, dtype=torch.float64))
+        self.register_buffer("step", torch.ones(1, dtype=torch.float64))
         self.register_buffer("state_shift", torch.zeros(dim, dtype=torch.float64))
         self.register_buffer("state_scale", torch.ones(dim, dtype=torch.float64))
         self.register_buffer("powers", self._powers(), persistent=False)

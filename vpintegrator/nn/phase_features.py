@@ -147,8 +147,8 @@ class PhaseFeatures(nn.Module):
         """The variables (..., size) of vectors u (..., vectors, dimension)."""
         if not self.rotations:
             return u.flatten(-2)
-        first, second = zip(*self._pairs, strict=True)
-        return (u[..., list(first), :] * u[..., list(second), :]).sum(-1)
+        vectors = u.unbind(-2)
+        return torch.stack([(vectors[a] * vectors[b]).sum(-1) for a, b in self._pairs], -1)
 
     def slopes(self, u: torch.Tensor) -> torch.Tensor:
         """Derivatives of products (..., size, vectors * dimension) by the vectors."""
