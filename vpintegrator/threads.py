@@ -1,4 +1,4 @@
-"""How many threads torch and the linear algebra of SciPy use on the CPU."""
+"""Threads that torch and the linear algebra of SciPy use on the CPU."""
 
 from __future__ import annotations
 

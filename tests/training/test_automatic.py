@@ -199,6 +199,26 @@ def test_an_interrupt_among_further_functions_keeps_the_first_polynomials(search
         assert ("none: not finite" in lines) == (not interrupted)
 
 
+def test_an_interrupt_before_the_first_splitting_keeps_the_generating_function(
+    pendulum, monkeypatch
+):
+    """Without a generating function it goes on to the caller."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(automatic, "find_splitting", interrupted)
+    monkeypatch.setattr(automatic, "_EXACT", 0.0)
+    makers = solved(pendulum, 99), Maker(pendulum, "spff")
+    composed = Maker(pendulum, "split")
+    found = find_model(*makers, pendulum, Budget(seconds=60), composed=composed)
+    assert (found.model.name, found.ended, found.complete) == ("sgf", "interrupt", True)
+    found = find_model(*makers, pendulum, Budget(seconds=60), composed=composed, fastest=1e-3)
+    assert (found.model.name, found.ended) == ("sgf", "interrupt")
+    with pytest.raises(KeyboardInterrupt):
+        find_model(None, makers[1], pendulum, Budget(seconds=60), composed=composed)
+
+
 # the command
 
 

@@ -171,3 +171,8 @@ def test_mistakes(pendulum, tmp_path, options, words):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert words in " ".join(result.output.split())
+
+
+def test_splittings_are_told_apart_by_their_stages(pendulum):
+    model = vp.models.build(pendulum.system, "split", stages=3)
+    assert vp.training.cheapest._words(model) == "split, 3 stages"

@@ -80,3 +80,18 @@ def test_equations_without_exact_flows(tmp_path):
     other = vp.generate("pendulum", tmp_path / "b.h5", count=10, steps=5)
     with pytest.raises(InputError, match="spff is no splitting; take the model split"):
         find_splitting(lambda _: vp.models.build(other.system, "spff"), other)
+
+
+def test_a_budget_that_is_used_up_is_no_reason_to_end(swings, quick, monkeypatch):
+    """Other models may be tried: ``ended`` is for targets and interrupts alone."""
+    search = stage_selection._StageSearch
+    monkeypatch.setattr(search, "_too_long", lambda *_: False)
+    trained, calls = search._train, []
+
+    def once(self, trial):
+        calls.append(trial)
+        return trained(self, trial) if len(calls) == 1 else "seconds"
+
+    monkeypatch.setattr(search, "_train", once)
+    found = find_splitting(maker(swings), swings)
+    assert (len(calls), found.ended) == (2, "")

@@ -1,4 +1,4 @@
-"""How vp-train compares its model with others: classical methods, and candidates by cost."""
+"""Comparison of a trained model with others: classical methods, and candidates by cost."""
 
 from __future__ import annotations
 

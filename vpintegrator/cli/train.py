@@ -396,7 +396,7 @@ def _has_exact_terms(system: System, chart: bool | None) -> bool:
 
 
 def _most(system: System, chart: bool | None) -> int:
-    """How many components generating functions are tried for."""
+    """Largest number of components for which generating functions are tried."""
     return _MOST_EXACT if _has_exact_terms(system, chart) else _MOST_COMPONENTS
 
 

@@ -15,7 +15,7 @@ from vpintegrator.nn.clusters import LAYOUTS
 
 @dataclass(frozen=True, kw_only=True)
 class SymmetriesOfBodies(ReversibleArguments):
-    """Of models of states (q, p) of bodies whose functions are sums over clusters of them."""
+    """Arguments of models of bodies whose functions are sums over clusters of them."""
 
     bodies: int = argument(
         0,
@@ -123,7 +123,7 @@ class SymmetriesOfBodies(ReversibleArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class BodyArguments(SymmetriesOfBodies, FunctionArguments):
-    """Of models whose couplings are sums over clusters of bodies."""
+    """Arguments of models whose couplings are sums over clusters of bodies."""
 
     bounded: bool = argument(
         False,

@@ -53,7 +53,7 @@ def cluster_generating_function(a: Any) -> ClusterGeneratingFunction:
 
 
 def _moves(a: Any, layout: str, kinds: Any) -> list[Move]:
-    """What the reversing symmetries of a model, and their products, do to a cluster."""
+    """Moves of a cluster by the reversing symmetries of a model and their products."""
     group, signs = signs_of_symplectic(a)
     half = a.dim // 2
     if bool((group[:, :half, half:].abs() > TOLERANCE).any()):

@@ -211,7 +211,7 @@ class ClusterGeneratingFunction(nn.Module):
 
     @property
     def numbers(self) -> int:
-        """How many an evaluation for one state needs: terms of all clusters, and the Hessian."""
+        """Numbers that an evaluation for one state needs: all terms, and the Hessian."""
         return self.size**2 + sum(len(term.places) * term.count for term in self.terms)
 
     @property

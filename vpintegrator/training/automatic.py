@@ -184,7 +184,12 @@ def _known_equations(
         return closed
     if composed is not None and (closed is None or closed.error > _EXACT):
         left = _rest(budget, time.perf_counter() - start)
-        split = _splitting(composed, data, left, tell, options)
+        try:
+            split = _splitting(composed, data, left, tell, options)
+        except KeyboardInterrupt:
+            if closed is None:
+                raise
+            return _interrupted(closed)
     if split is not None and split.ended:
         return split if closed is None or split.error < closed.error else _interrupted(closed)
     if closed is not None and solver is not None:
@@ -369,8 +374,13 @@ def _find_fastest(
         closed = _Solver(solved, data, budget, seed, tell, progress).below(budget.target)
     if composed is not None and not (closed and closed[-1].ended == "interrupt"):
         left = _rest(budget, time.perf_counter() - start)
-        split = _splitting(composed, data, left, tell, options)
-        closed += [] if split is None else [split]
+        try:
+            split = _splitting(composed, data, left, tell, options)
+            closed += [] if split is None else [split]
+        except KeyboardInterrupt:
+            if not closed:
+                raise
+            closed[-1] = _interrupted(closed[-1])
     found = list(closed)
     if not closed or closed[-1].ended != "interrupt":
         left = _rest(budget, time.perf_counter() - start)

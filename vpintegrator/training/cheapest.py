@@ -112,9 +112,11 @@ def compare_costs(
 
 
 def _words(model: Integrator) -> str:
-    """What tells a model from the other candidates."""
+    """Words that tell a model from the other candidates."""
     given = model.arguments
     parts = [model.name]
+    if "stages" in given:
+        return f"{model.name}, {given['stages']} stages"
     if "hamiltonian" in given:
         parts.append("exact terms")
     if given.get("expressions"):

@@ -21,7 +21,7 @@ _EXACT = 1e-9  # error below which states have no noise
 
 @dataclass(frozen=True)
 class Refinement:
-    """How orbits refined a model.
+    """Result of the refinement of a model by orbits.
 
     Attributes
     ----------

@@ -142,6 +142,7 @@ class _StageSearch:
         found = self.found
         found.model.metadata["search"] = json.dumps(self.tried)
         seconds = time.perf_counter() - self.start
+        ended = ended if ended in ("interrupt", "target") else ""
         return replace(found, tried=self.tried, seconds=seconds, ended=ended, complete=True)
 
     def _too_long(self, trial: _Trial, stages: int, spent: float) -> bool:
