@@ -53,7 +53,16 @@ def published_transformer(system: System) -> Integrator:
 
 
 def standard_transformer(system: System) -> Integrator:
-    return StandardTransformer(dim=4, window=WINDOW, depth=1, heads=2, blocks=2)
+    return StandardTransformer(
+        dim=4,
+        window=WINDOW,
+        prediction_window=None,
+        width=4,
+        positions=False,
+        depth=1,
+        heads=2,
+        blocks=2,
+    )
 
 
 def reversible_feed_forward(system: System) -> Integrator:

@@ -61,7 +61,15 @@ def published_transformer(system: System) -> Integrator:
 
 def standard_transformer(system: System) -> Integrator:
     return StandardTransformer(
-        dim=3, window=WINDOW, depth=UNITS, heads=HEADS, blocks=BLOCKS, residual=False
+        dim=3,
+        window=WINDOW,
+        prediction_window=None,
+        width=3,
+        positions=False,
+        depth=UNITS,
+        heads=HEADS,
+        blocks=BLOCKS,
+        residual=False,
     )
 
 

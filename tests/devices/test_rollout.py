@@ -20,7 +20,10 @@ KINDS = {
     "window 1": ("vpff", {"functions": "polynomial", "degree": 3, "depth": 1}),
     "window 3": ("vpt", {"depth": 1, "width": 4}),
     "fewer new": ("vpt", {"depth": 1, "width": 4, "prediction_window": 1}),
-    "stiefel": ("transformer", {"depth": 1, "heads": 3, "stiefel": True, "inner": 3, "window": 2}),
+    "stiefel": (
+        "transformer",
+        {"depth": 1, "width": 3, "heads": 3, "stiefel": True, "inner": 3, "window": 2},
+    ),
     "reversible": ("vpff", {"depth": 1, "width": 4, "reversing_symmetries": "of the system"}),
 }
 

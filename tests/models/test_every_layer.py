@@ -65,7 +65,15 @@ def test_transformers_are_saved_and_compiled(arguments, tmp_path):
 
 def test_the_published_block_has_the_sizes_of_torch():
     model = StandardTransformer(
-        dim=6, heads=2, depth=1, block="encoder", attention="general", activation="relu", inner=9
+        dim=6,
+        width=6,
+        heads=2,
+        depth=1,
+        block="encoder",
+        attention="general",
+        activation="relu",
+        inner=9,
+        positions=False,
     )
     theirs = torch.nn.TransformerEncoderLayer(6, 2, 9, 0.0)
     count = [sum(p.numel() for p in module.parameters()) for module in (model, theirs)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import vpintegrator as vp
 from vpintegrator import models
-from vpintegrator.models.growth import attention, rest_attention
+from vpintegrator.models.growth import attention, rest_attention, unfreeze_attention
 from vpintegrator.models.one_step import one_step, simplified, without_attention
 
 FLIP = [[[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 0, 0, -1]]]
@@ -54,6 +54,20 @@ def test_each_state_is_mapped_alone(name, seed, window):
         states.append(alone(states[-1]))
     before, after = (torch.cat(part, 1) for part in (states[:-1], states[1:]))
     torch.testing.assert_close(model(before), after, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_unfrozen_attention_is_the_identity_and_learns(name):
+    model = resting(name)
+    windows = 0.3 * torch.randn(5, 3, 4, dtype=torch.float64)
+    before = model(windows)
+    unfreeze_attention(model)
+    after = model(windows)
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-15)
+    after.square().sum().backward()
+    for layer in attention(model):
+        assert all(p.requires_grad for p in layer.parameters())
+        assert any(p.grad is not None and p.grad.any() for p in layer.parameters())
 
 
 def test_it_shares_its_weights():

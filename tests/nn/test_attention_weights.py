@@ -110,7 +110,7 @@ def test_the_weights_of_a_model_are_those_of_its_layers_in_their_order():
             models.VolumePreservingMultiheadTransformer(dim=2, window=3, depth=1, heads=2),
             {f"core.0.functions.{block}.attention": (2, 3, 3) for block in (0, 1)},
         ),
-        (models.StandardTransformer(dim=4, window=3, depth=1), {"core.0": (4, 3, 3)}),
+        (models.StandardTransformer(dim=4, window=3, depth=1), {"core.2": (8, 3, 3)}),
         (
             models.SymplecticTransformer(dim=4, window=3, depth=1, attention="softmax"),
             {f"core.0.{part}": (2, 3, 3) for part in ("kinetic", "potential")},

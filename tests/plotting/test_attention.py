@@ -48,7 +48,7 @@ def test_heads_of_a_layer_stand_side_by_side():
     ]
     assert all(axes.images[0].get_clim() == (0, 1) for axes in panels)
     (caption,) = ATTENTION.caption(scene)
-    assert "each row sums to 1. Layer 1 is core.0 and 2 is core.3." in caption
+    assert "each row sums to 1. Layer 1 is core.2 and 2 is core.5." in caption
 
 
 def test_a_model_file_is_drawn_as_far_as_it_tells(rotations, tmp_path):

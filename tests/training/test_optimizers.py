@@ -263,6 +263,15 @@ def test_the_windows_in_use_are_told(body, one_step):
     assert train(one_step(8), body, epochs=2, batch=10**6).windows == pairs
 
 
+@pytest.mark.parametrize(("width", "rows"), [(8, 4), (24, 4), (40, 2)])
+def test_large_models_begin_with_fewer_windows(width, rows):
+    model = models.VolumePreservingFeedForward(dim=3, width=width, depth=3)
+    parameters = 36 * width
+    assert sum(p.numel() for p in model.parameters()) == parameters
+    batch = LevenbergMarquardt.default_batch(model, Objective())
+    assert batch == max(rows * parameters // 3, 256)
+
+
 def test_training_ends_when_patience_does(body, one_step):
     history = train(one_step(8), body, epochs=2000, patience=3)
     errors = history.validation_error

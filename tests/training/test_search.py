@@ -3,6 +3,7 @@
 import json
 import signal
 
+import numpy as np
 import pytest
 import torch
 
@@ -168,6 +169,28 @@ def test_a_larger_model_that_gains_nothing_is_not_kept_and_that_is_said(
     assert any("not a tenth better, so the model before is kept" in line for line in lines) != kept
 
 
+def test_attention_is_tried_once_for_a_model_and_within_the_budget(body, monkeypatch):
+    """By a clock that trainings alone move on."""
+    now, tried = [0.0], []
+
+    def train(model, data, **options):
+        now[0] += options["seconds"]
+        if model.window > 1 and all(p.requires_grad for p in model.parameters()):
+            tried.append((model.arguments["functions"], options["seconds"]))
+        history = History("levenberg-marquardt", 0, 0, stopped_by="seconds")
+        history.add(0.0, 5e-2, 5e-2)
+        return history
+
+    def make(arguments):
+        return models.build(body.system, "vpmt", window=2, **({"functions": "neurons"} | arguments))
+
+    monkeypatch.setattr(searching, "train", train)
+    monkeypatch.setattr(searching.time, "perf_counter", lambda: now[0])
+    find_functions(make, body, Budget(100.0), progress=False)
+    assert [seconds for functions, seconds in tried if functions == "polynomial"] == [20.0]
+    assert now[0] <= 110
+
+
 def test_a_degree_that_cannot_be_is_refused(body):
     with pytest.raises(InputError, match="at most 64"):
         search(body, sizes={"degree": 1000})
@@ -248,3 +271,28 @@ def test_attention_rests_where_several_states_are_predicted_at_once(body):
     before = count(found.model)
     vp.train(found.model, body, epochs=1, compiled=False)
     assert count(found.model) == before < 100
+
+
+def test_attention_learns_where_states_are_incomplete(tmp_path):
+    """Rotations by angles that only the states before tell: a gradient of zero kept it frozen."""
+    random = np.random.default_rng(0)
+    angle, phase, size = (random.uniform(*ends, (60, 1)) for ends in ((0.3, 0.9), (0, 6), (1, 2)))
+    angles = angle * np.arange(8) + phase
+    states = np.stack([size * np.cos(angles), size * np.sin(angles)], -1)
+    data = vp.import_dataset(states, tmp_path / "a.h5", step=1.0)
+
+    def make(arguments):
+        given = {"window": 3, "attention_width": 2, "heads": 1} | arguments
+        return models.build(data.system, "vpmt", **given)
+
+    sizes = {"degree": 2, "depth": 1}
+    options = {"sizes": sizes, "progress": False, "compiled": False, "kernel": "none"}
+    found = find_functions(make, data, Budget(None, 150), **options)
+    assert "attention is trained, too" in found.model.choices[-1]
+    assert all(p.requires_grad for p in found.model.parameters())
+    before, after = (
+        float(line.split(": ")[1].split()[0]) for line in found.tried[:: len(found.tried) - 1]
+    )
+    assert after == pytest.approx(found.error, rel=0.06)
+    assert after < before / 3
+    assert not any("neurons" in line for line in found.tried)

@@ -8,6 +8,7 @@ import vpintegrator as vp
 from vpintegrator import models
 from vpintegrator.data.pairs import HeldPairs
 from vpintegrator.dynamics.partway import partway
+from vpintegrator.models.one_step import without_attention
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.stretches import by_stretches
 from vpintegrator.training.training_data import TrainingData
@@ -125,3 +126,19 @@ def test_a_search_begins_with_stretches_where_nothing_else_leads_to_the_map(tmp_
     )
     assert found.error < 1e-3
     assert any("stretches" in line for line in found.model.choices)
+
+
+@pytest.mark.parametrize("name", ["vpt", "vpmt"])
+def test_frozen_attention_has_no_part_in_stretches(tmp_path, name):
+    data = vp.generate("rigid-body", tmp_path / "a.h5", count=60, steps=2, step=4.0)
+
+    def make(arguments):
+        return models.build(data.system, name, window=2, **arguments)
+
+    def note(part, data):
+        assert part.window == 1
+        assert part(data.pairs(part).evenly(3)[0]).shape == (3, 1, 3)
+
+    model = by_stretches(make, {"degree": 2}, TrainingData(data), note)
+    assert "stretches" in model.choices[-1]
+    assert without_attention(model, fixed=True) is not None

@@ -143,7 +143,8 @@ def test_mistakes(body, one_step):
 def test_batch_norm_is_judged_as_it_is_rolled_out(body):
     """By running statistics, which judging leaves alone."""
     torch.manual_seed(0)
-    model = models.StandardTransformer(dim=3, norm="batch")
+    published = {"width": 3, "positions": False, "prediction_window": None}
+    model = models.StandardTransformer(dim=3, norm="batch", **published)
     history = train(model, body, epochs=3, batch=128)
     assert history.optimizer == "adam"
     assert not model.training

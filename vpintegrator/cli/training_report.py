@@ -40,13 +40,14 @@ def list_models() -> None:
 def announce(model: Integrator, data: Dataset) -> None:
     """What is trained, on what."""
     count = sum(p.numel() for p in model.parameters())
-    traits = ["volume-preserving" if model.volume_preserving else "not volume-preserving"]
-    if model.measure_preserving and not model.volume_preserving:
+    kept: Integrator = getattr(model, "stepper", model)
+    traits = ["volume-preserving" if kept.volume_preserving else "not volume-preserving"]
+    if kept.measure_preserving and not kept.volume_preserving:
         traits = ["preserves the volume of its coordinates"]
-    if model.symplectic:
+    if kept.symplectic:
         traits = ["symplectic"]
-    if len(model.reversing_symmetries):
-        traits.append(f"reversible ({len(model.reversing_symmetries)} symmetries)")
+    if len(kept.reversing_symmetries):
+        traits.append(f"reversible ({len(kept.reversing_symmetries)} symmetries)")
     out = console()
     out.print(f"{model.name}: {', '.join(traits)}; {count} parameters", soft_wrap=True)
     for line in (model.description, *model.choices):

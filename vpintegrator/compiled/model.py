@@ -75,7 +75,7 @@ class CompiledModel:
         self.window, self.dim, self.marks_divergence = model.window, model.dim, False
         self.prediction_window = model.prediction_window
         self._repeats = 1  # maps that are one call
-        loops = loops_of(model, derivatives=False)
+        loops = loops_of(model, derivatives=False, windows=True)
         self.source: Source | LoopsSource
         if loops is not None:
             self.source, values = loops, loops.values

@@ -110,6 +110,9 @@ class Program:
     ) -> None:
         self._graph, self._nodes, self._results = graph, graph.nodes, [*results, *kept]
         self._given, self._constants, self._sinks = given, constants, sinks or {}
+        # functions are computed between parts, and delivered at the end
+        late = [n for n in self._sinks if graph.nodes[n][0] in FUNCTIONS and graph.varies[n]]
+        self._results += [n for n in late if n not in given]
         self._name, self._extra, self._narrow = name, extra, narrow
         # what a node is called in a part, and where it is in a slot: each vector by its own name,
         # which compilers are done with in half the time that they need for pairs
@@ -126,7 +129,7 @@ class Program:
         self.operations = len(self._needed) - self.functions
         self._lay_out()
         for n, statements in self._sinks.items():
-            if n in given or not graph.varies[n]:  # no part computes it
+            if n in given or n in late or not graph.varies[n]:  # no part computes it
                 value = self.reference(n)
                 self.calls += [s.format(value) for s in statements]
 

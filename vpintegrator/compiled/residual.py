@@ -74,7 +74,7 @@ class CompiledResidual(Awaited[Compilation]):
         wait: bool = True,
     ) -> None:
         self.chained, self.threads = chained, threads
-        loops = loops_of(model, derivatives=True)
+        loops = loops_of(model, derivatives=True, windows=not chained)
         self.source: AdjointSource | LoopsSource
         if loops is not None:
             self.source = loops

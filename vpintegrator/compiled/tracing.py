@@ -98,6 +98,10 @@ def _trace(
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float64)
     if dtype not in _DTYPES or any(t.device.type != "cpu" for t in tensors):
         raise NotCompilable("only models in float32 or float64 on the CPU are compiled")
+    if hasattr(model, "stepper"):
+        raise NotCompilable(
+            "a context is read by iterations; take the map of one: model.at(states)"
+        )
     known = [*weights.values(), *computed.values()]
     if sum(tensor.numel() for tensor in known) > LARGEST:
         raise too_large(LARGEST)
@@ -125,7 +129,7 @@ def _trace(
         raise
     except Exception as error:  # whatever a model of the user's own does
         raise NotCompilable(f"the model cannot be followed: {first_line(error)}") from error
-    if outputs.shape != window.shape:
+    if outputs.shape != getattr(model, "image", window.shape):
         raise NotCompilable(f"it gives {outputs.shape} for a window {tuple(window.shape)}")
     return Trace(graph, [int(n) for n in outputs.ravel()], [*weights, *computed])
 

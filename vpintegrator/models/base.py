@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_p
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 from vpintegrator.rich_display import RichDisplay
+
+if TYPE_CHECKING:
+    from vpintegrator.models.inference import Inference
 
 _SEEN = 64  # states of those that a model is adapted to
 
@@ -352,6 +355,63 @@ class Integrator(RichDisplay, nn.Module, by="model"):
             As ``at``; and if the states have another size.
         """
         return extended(self, states, conditions)
+
+    def infer(
+        self,
+        states: Any,
+        times: Any = None,
+        noise: Any = None,
+        *,
+        undetermined: bool = False,
+        **known: float,
+    ) -> Inference:
+        """The parameters of a family, inferred from some states of a trajectory.
+
+        Least squares by Gauss-Newton iterations with exact derivatives. Each parameter has a normal
+        prior of the mean and the variance of the range that the family was trained in.
+
+        Parameters
+        ----------
+        states
+            Context (time, n), or contexts (trajectory, time, n), without the further components.
+        times : (time,), optional
+            In any order; by default a step apart. Of a family of steps any, else whole steps apart.
+        noise : float or (n,), optional
+            Standard deviation of the errors of the states; none by default. With noise the orbit
+            nearest to all states is found.
+        undetermined
+            Whether parameters that the context tells nothing about may stay near the centre of
+            their range, with an uncertainty to match. Otherwise that is an error.
+        **known
+            Values of parameters that are known, and ``step``.
+
+        Returns
+        -------
+        Inference
+            ``values``, ``uncertainties``, ``covariance``, and the last ``state``; ``found["I1"]``
+            is the value of one parameter.
+
+        Raises
+        ------
+        InputError
+            If the model is no family, the context is too short or not finite, its times do not
+            fit, or it does not determine the parameters.
+
+        Examples
+        --------
+        >>> vary = {"k": (0.8, 1.2)}
+        >>> name = "harmonic-oscillator"
+        >>> data = vp.generate(name, "o.h5", count=60, steps=4, vary=vary, overwrite=True)
+        >>> family = vp.models.build(vp.data.ExtendedDataset(data).system, "sgf", degree=6)
+        >>> history = vp.train(family, data, optimizer="linear")
+        >>> system = vp.load_system(name, k=1.1)
+        >>> states = vp.integrate(system, "gauss-legendre-6", [[1.0, 0.5]], data.step, 3)[0]
+        >>> abs(family.infer(states)["k"] - 1.1) < 1e-3
+        True
+        """
+        from vpintegrator.models.family_inference import infer_conditions
+
+        return infer_conditions(self, states, times, noise, undetermined, known)
 
     def normalised(self, states: torch.Tensor, near: torch.Tensor | None = None) -> torch.Tensor:
         """States (..., dim) as they enter the network: in the coordinates of a chart, normalised.

@@ -143,6 +143,36 @@ def rest_attention(model: Integrator) -> None:
             parameter.requires_grad_(False).zero_()
 
 
+def unfreeze_attention(model: Integrator) -> None:
+    """Let frozen attention learn: draw its weights anew, but those that make it the identity.
+
+    Softmax attention whose weights are all zero has a gradient of zero. The model stays the same
+    map, and attention leaves the identity with the first step of the training.
+
+    Parameters
+    ----------
+    model
+        A model whose attention :func:`rest_attention` made the identity.
+
+    Examples
+    --------
+    >>> from vpintegrator.models.growth import rest_attention, unfreeze_attention
+    >>> model = vp.models.VolumePreservingMultiheadTransformer(dim=2, window=2)
+    >>> rest_attention(model)
+    >>> window = torch.rand(2, 2, dtype=torch.float64)
+    >>> before = model(window)
+    >>> unfreeze_attention(model)
+    >>> torch.equal(model(window), before), all(p.requires_grad for p in model.parameters())
+    (True, True)
+    """
+    arguments = model.arguments | {"initial_scale": 0.0}
+    with torch.random.fork_rng(devices=[]):
+        drawn = type(model)(**arguments, dtype=model.scale.dtype)
+    for layer, new in zip(attention(model), attention(drawn), strict=True):
+        layer.load_state_dict(new.state_dict())
+        layer.requires_grad_(True)
+
+
 def attention(model: Integrator) -> Iterator[nn.Module]:
     """The layers of a model that can rest: those that mix the states of a window."""
     for layer in layers(model):

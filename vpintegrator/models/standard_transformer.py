@@ -21,6 +21,8 @@ from vpintegrator.nn.folding import KeepsLast
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 
+_LEAST_WIDTH = 8
+
 
 class Positions(nn.Module):
     """X -> X + P with a learned vector per time step."""
@@ -40,7 +42,8 @@ class StandardTransformer(Integrator):
     ``blocks`` residual layers with the activation and a linear one; or the encoder block of the
     literature, attention and a pointwise feed-forward network with a norm after each, which is
     block = "encoder", attention = "general", activation = "relu". If ``width`` differs from dim,
-    linear layers lead there and back.
+    linear layers lead there and back. The published integrator is ``width=dim``,
+    ``positions=False``, ``prediction_window=None``; it errs a thousand times more.
 
     Raises
     ------
@@ -67,16 +70,19 @@ class StandardTransformer(Integrator):
         """See the class; ``norm`` becomes the one that "auto" stands for."""
 
         window: int = argument(3, "Time steps read.", least=1)
+        prediction_window: int | None = argument(
+            1, "Time steps predicted, None for all of them.", least=1
+        )
         width: int | None = argument(
-            None, "Components inside; by default dim. Divisible by ``heads``.", least=1
+            None,
+            "Components inside; by default dim, but at least 8. Divisible by ``heads``.",
+            least=1,
         )
-        heads: int | None = argument(
-            None, "By default one for each component inside, as published.", least=1
-        )
+        heads: int | None = argument(None, "By default one for each component inside.", least=1)
         blocks: int = argument(1, "Nonlinear residual layers in a unit.", least=0)
         residual: bool = argument(True, "Add the input of each attention to its output.")
         positions: bool = argument(
-            False,
+            True,
             "Add a learned vector per time step; without, attention cannot tell the time steps "
             "apart.",
         )
@@ -116,6 +122,8 @@ class StandardTransformer(Integrator):
 
         def __post_init__(self) -> None:
             super().__post_init__()
+            if self.width is None:
+                self._set("width", max(self.dim, _LEAST_WIDTH))
             encoder = self.block == "encoder"
             if self.norm == "auto":
                 self._set("norm", "layer" if encoder else "none")
@@ -124,9 +132,14 @@ class StandardTransformer(Integrator):
             if encoder and not self.residual:
                 raise InputError("residual = false is for block = residual")
 
+    @classmethod
+    def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """In files of earlier versions a width of None is ``dim``."""
+        return arguments | ({"width": arguments["dim"]} if arguments.get("width") is None else {})
+
     def network(self, a: Arguments) -> nn.Module:
         """Units of attention and feed-forward layers, between linear layers if need be."""
-        inside = a.dim if a.width is None else a.width
+        inside = a.width or a.dim
         if a.block == "encoder":
             self.description = f"standard transformer: {a.attention} attention in encoder blocks"
         elif a.attention != "multihead":

@@ -51,6 +51,9 @@ class VolumePreservingMultiheadTransformer(Integrator):
 
         dim: int = argument(help="Components of a state, at least 2.", least=2)
         window: int = argument(3, "Time steps read.", least=1)
+        prediction_window: int | None = argument(
+            1, "Time steps predicted, None for all of them.", least=1
+        )
         width: int = argument(16, "Hidden units of the pointwise couplings.")
         stiefel: bool = argument(
             False, "Keep the projections of the heads on the Stiefel manifold."

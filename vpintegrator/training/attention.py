@@ -10,7 +10,7 @@ import torch
 
 from vpintegrator.data import Dataset
 from vpintegrator.models import Integrator
-from vpintegrator.models.growth import attention
+from vpintegrator.models.growth import unfreeze_attention
 from vpintegrator.models.one_step import without_attention
 
 GAIN = 1.5  # by which orbits must be nearer to those of the data
@@ -43,8 +43,7 @@ def awakened(
     if without_attention(model, fixed=True) is None:
         return None
     awake = copy.deepcopy(model)
-    for layer in attention(awake):
-        layer.requires_grad_(True)
+    unfreeze_attention(awake)
     train(awake)
     before, after = orbit_error(model, dataset), orbit_error(awake, dataset)
     if not after < before / GAIN:

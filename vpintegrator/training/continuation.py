@@ -38,7 +38,8 @@ def continued(model: Integrator, pairs: Pairs) -> None:
     """
     generator = torch.Generator().manual_seed(0)
     inputs, targets = (states.to(model.scale) for states in pairs.sample(_WINDOWS, generator))
-    last = inputs[:, -targets.shape[1] :]
+    targets = targets[:, -model.prediction_window :]
+    last = inputs[:, -model.prediction_window :]
     if (alone := one_step(model, fixed=True)) is not None:
         model, inputs = alone, last
     z = model.normalised(last)

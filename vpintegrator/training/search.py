@@ -49,6 +49,9 @@ from vpintegrator.training.training_data import TrainingData
 
 SHARE = 0.6  # of the budget for the search; the rest trains what it found
 _SLICE = 0.08  # of the budget, for one size
+# of the budget, for attention: the compiler takes half of less, and an awakened model needs some 50
+# epochs before its orbits are the better for it (unknown moments of inertia, 100 s)
+_ATTENTION = 0.2
 _TRIAL = 40  # epochs after which sizes are compared,
 _TRIAL_SHARE = 0.03  # or this share of the budget
 _LEAP = 0.2  # of the budget, for a large model
@@ -143,6 +146,7 @@ class _Search:
         self.found: Found | None = None
         self.tried: list[str] = []
         self.slow: list[Integrator] = []  # those that cannot be compiled
+        self.frozen: Integrator | None = None  # whose attention has been tried
         self.ended, self.way, self.patience = "", "", _PATIENCES[0]
         if callable(progress := options.get("progress")):
             self.options["progress"] = self._shown(progress)
@@ -177,12 +181,14 @@ class _Search:
             for self.patience in _PATIENCES:
                 while not self._over() and self._grow():
                     pass
+                if self._awake():
+                    return
             if not self._finished:
                 self._leap()
         if (self.found is None or self.found.error > _GOOD) and "degree" not in self.sizes:
             self._try_neurons()
-        if self.dataset.is_observed and not self._finished:
-            self._awake()
+        if self.dataset.is_observed:
+            self._awake(any_error=True)
 
     def _result(self) -> Found:
         """The best model, which says how it was trained."""
@@ -410,23 +416,32 @@ class _Search:
                 break
         return False
 
-    def _awake(self) -> None:
-        """Let attention learn too, where orbits are the better for it."""
+    def _awake(self, any_error: bool = False) -> bool:
+        """Let attention learn too, where orbits are the better for it.
+
+        Unless any error will do, only where larger maps of single states stay poor: then states
+        are likely to be incomplete.
+        """
         assert self.found is not None
+        before = self.found.model
+        if self._finished or before is self.frozen or not (any_error or self.found.error > _FAR):
+            return False
+        self.frozen = before
 
         def train(model: Integrator) -> None:
-            history.append(self._run(model, self.budget.part(_SLICE), patience=self.patience))
+            history.append(self._run(model, self.budget.part(_ATTENTION)))
 
         history: list[History] = []
-        awake = awakened(self.found.model, self.dataset, train)
+        awake = awakened(before, self.dataset, train)
         if not history:
-            return
+            return False
         error = history[-1].best_validation_error
         if awake is not None:
-            self._note(awake, error)
             self.found = Found(awake, error, history[-1])
+            self._note(awake, error)
         elif error < self.found.error:
             self.tell(f"attention rests: with it {error:.1e}, but orbits no nearer to the data's")
+        return awake is not None
 
     def _leap(self) -> None:
         """Grow to the largest model that there is time to train, as it grew before if it can."""

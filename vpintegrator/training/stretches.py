@@ -20,7 +20,7 @@ from vpintegrator.data.pairs import HeldPairs, Pairs
 from vpintegrator.dynamics.partway import partway
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.models.growth import grown, layers, rest_attention
+from vpintegrator.models.growth import attention, grown, layers, rest_attention
 from vpintegrator.models.one_step import one_step, with_parts
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.reversible import Reversible
@@ -163,8 +163,10 @@ def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarra
 
 
 def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
-    """The map that some of the layers are by themselves; they are held in common."""
-    part = with_parts(one_step(model, fixed=True) or model, core=Composition(*own))
+    """The map of states that some of the layers are without attention; they are held in common."""
+    frozen = {id(layer) for layer in attention(model)}
+    core = Composition(*(layer for layer in own if id(layer) not in frozen))
+    part = with_parts(one_step(model, fixed=True) or model, core=core)
     part.reversing_symmetries = part.reversing_symmetries[:0]
     part.metadata, part.choices = {}, []
     if part.clock:

@@ -5,10 +5,11 @@
 //   BACK_SLOTS, back          from a cluster and derivatives by its gradient, in the slots that come
 //                             next, to derivatives by the trained weights, added to `g`, and by the
 //                             cluster, added to `x`
-//   SLOPE_SLOTS, slopes       from a cluster to the derivatives of its gradient by the cluster,
-//                             h (SIZE, SIZE), and by the trained weights, b (SIZE, TRAINED)
+//   SLOPE_SLOTS, slopes       from a cluster to the derivatives of what it moves by by the cluster,
+//                             h (OUTPUTS, SIZE), and by the trained weights, b (OUTPUTS, TRAINED)
 //
-// Windows are (trajectory, dim) and targets (trajectory, call, dim) as the package has them;
+// Windows are (trajectory, dim) and targets (trajectory, call, outputs) as the package has them. New
+// states are the last outputs of dim components; with fewer there is one call.
 // derivatives come with windows last, lanes side by side. A Jacobian is computed by rows of its
 // transpose, some of them at a time: what depends on the states alone is shared by them, and clusters
 // that none of them has reached are left out, so that it takes a time proportional to the bodies.
@@ -27,14 +28,14 @@ static std::unique_ptr<vector[]> vectors(long count) {
 struct Block {
     const Problem &p;
     const Shears &s;
-    const long dim;
+    const long dim, outputs, first_new;
     std::unique_ptr<vector[]> windows, residuals, before;
     long stored = -1;  // the call that `before` is of
     Squares squares;
 
     explicit Block(const Problem &problem)
-        : p(problem), s(*p.shears), dim(s.dim), windows(vectors((p.calls + 1) * dim)),
-          residuals(vectors(p.calls * dim)), before(vectors((s.count + 1) * dim)) {}
+        : p(problem), s(*p.shears), dim(s.dim), outputs(s.outputs), first_new(dim - outputs),
+          windows(vectors((p.calls + 1) * dim)), residuals(vectors(p.calls * outputs)), before(vectors((s.count + 1) * dim)) {}
 
     // the states before each shear of a call and after all of them
     void step_from(long call) {
@@ -50,15 +51,16 @@ struct Block {
     }
 
     void predict(long first) {
-        const long count = p.count - first < LANES ? p.count - first : LANES, width = p.calls * dim;
+        const long count = p.count - first < LANES ? p.count - first : LANES;
+        const long width = p.calls * outputs;
         squares.take(count);
         for (long i = 0; i < dim; i++) windows[i] = column(p.windows + first * dim + i, dim, count);
         stored = -1;
         for (long call = 0; call < p.calls; call++) {
             step_from(call);
-            for (long i = 0; i < dim; i++) {
-                const long row = call * dim + i;
-                vector y = before[s.count * dim + s.place[i]] * s.scale[i] + s.shift[i];
+            for (long i = 0; i < outputs; i++) {
+                const long row = call * outputs + i, from = first_new + i;
+                vector y = before[s.count * dim + s.place[from]] * s.scale[from] + s.shift[from];
                 windows[row + dim] = y;
                 const vector target = column(p.targets + first * width + row, width, count);
                 residuals[row] = squares.residual(y, target, p.weights[i]);
@@ -73,15 +75,16 @@ struct Block {
         const vector *z = &before[k * dim];
         of_kind(q.kind, [&](auto kind) {
             typedef decltype(kind) K;
-            for (long first = 0; first < shear.clusters * K::SIZE; first += K::SIZE) {
+            for (long cluster = 0; cluster < shear.clusters; cluster++) {
+                const long read = cluster * K::SIZE, moved = cluster * K::OUTPUTS;
                 vector v[K::BACK_SLOTS], x[K::SIZE] = {};
-                for (int i = 0; i < K::SIZE; i++) {
-                    v[i] = z[shear.read[first + i]] * shear.sign[first + i];
-                    v[K::SIZE + i] = slope[shear.moved[first + i]] * shear.factor[first + i];
-                }
+                for (int i = 0; i < K::SIZE; i++)
+                    v[i] = z[shear.read[read + i]] * shear.sign[read + i];
+                for (int i = 0; i < K::OUTPUTS; i++)
+                    v[K::SIZE + i] = slope[shear.moved[moved + i]] * shear.factor[moved + i];
                 K::back(v, p.c + q.constants, g + q.first, x);
                 for (int i = 0; i < K::SIZE; i++)
-                    slope[shear.read[first + i]] += x[i] * shear.sign[first + i];
+                    slope[shear.read[read + i]] += x[i] * shear.sign[read + i];
             }
         });
     }
@@ -99,9 +102,11 @@ extern "C" void gradient(const Problem *p, double *squares, double *total) {
         memset(slope.get(), 0, s.dim * sizeof(vector));
         for (long call = p->calls - 1; call >= 0; call--) {
             block.step_from(call);
-            for (long i = 0; i < s.dim; i++)
-                slope[s.place[i]] +=
-                    block.residuals[call * s.dim + i] * (p->weights[i] * s.scale[i]);
+            for (long i = 0; i < s.outputs; i++) {
+                const long from = block.first_new + i;
+                slope[s.place[from]] +=
+                    block.residuals[call * s.outputs + i] * (p->weights[i] * s.scale[from]);
+            }
             for (long k = s.count - 1; k >= 0; k--) block.go_back(k, slope.get(), g.get());
         }
         // short sums of short sums: rounding does not grow with the number of windows
@@ -171,7 +176,7 @@ struct Rows {
     }
 
     template <class K> static bool is_reached(const bool *reached, const int *moved) {
-        for (int i = 0; i < K::SIZE; i++)
+        for (int i = 0; i < K::OUTPUTS; i++)
             if (reached[moved[i]]) return true;
         return false;
     }
@@ -182,11 +187,11 @@ struct Rows {
         const vector *z = &block.before[k * s.dim];
         of_kind(q.kind, [&](auto kind) {
             typedef decltype(kind) K;
-            constexpr long deep = DEEP / K::SIZE, wide = LARGE / (K::SIZE * K::TRAINED + 1);
+            constexpr long deep = DEEP / K::OUTPUTS, wide = LARGE / (K::OUTPUTS * K::TRAINED + 1);
             constexpr long most = 1 + (deep < wide ? deep : wide);
             long chosen[most], count = 0;
             for (long cluster = 0; cluster < shear.clusters; cluster++) {
-                if (!is_reached<K>(reached.get(), shear.moved + cluster * K::SIZE)) continue;
+                if (!is_reached<K>(reached.get(), shear.moved + cluster * K::OUTPUTS)) continue;
                 chosen[count++] = cluster;
                 if (count == most) {
                     some<K>(shear, q, z, chosen, count);
@@ -201,30 +206,32 @@ struct Rows {
     void some(const Shear &shear, const Potential &q, const vector *z, const long *chosen,
               long count) {
         for (long n = 0; n < count; n++) {
-            const long first = chosen[n] * K::SIZE;
+            const long read = chosen[n] * K::SIZE, moved = chosen[n] * K::OUTPUTS;
             vector v[K::SLOPE_SLOTS];
-            for (int i = 0; i < K::SIZE; i++) {
-                v[i] = z[shear.read[first + i]] * shear.sign[first + i];
-                reach(shear.moved[first + i]);
-                const vector *from = &slope[shear.moved[first + i] * rows];
-                vector *to = &left[(n * K::SIZE + i) * rows];
-                for (long r = 0; r < rows; r++) to[r] = from[r] * shear.factor[first + i];
+            for (int i = 0; i < K::SIZE; i++)
+                v[i] = z[shear.read[read + i]] * shear.sign[read + i];
+            for (int i = 0; i < K::OUTPUTS; i++) {
+                reach(shear.moved[moved + i]);
+                const vector *from = &slope[shear.moved[moved + i] * rows];
+                vector *to = &left[(n * K::OUTPUTS + i) * rows];
+                for (long r = 0; r < rows; r++) to[r] = from[r] * shear.factor[moved + i];
             }
-            K::slopes(v, block.p.c + q.constants, &hessians[n * K::SIZE * K::SIZE],
-                      &right[n * K::SIZE * K::TRAINED]);
+            K::slopes(v, block.p.c + q.constants, &hessians[n * K::OUTPUTS * K::SIZE],
+                      &right[n * K::OUTPUTS * K::TRAINED]);
         }
-        multiply(left.get(), right.get(), &sums[q.first * rows], count * K::SIZE, rows, K::TRAINED);
+        multiply(left.get(), right.get(), &sums[q.first * rows], count * K::OUTPUTS, rows,
+                 K::TRAINED);
         for (long n = 0; n < count; n++) {
-            const vector *h = &hessians[n * K::SIZE * K::SIZE], *l = &left[n * K::SIZE * rows];
+            const vector *h = &hessians[n * K::OUTPUTS * K::SIZE], *l = &left[n * K::OUTPUTS * rows];
             for (int i = 0; i < K::SIZE; i++) {
                 const long read = shear.read[chosen[n] * K::SIZE + i];
                 const real sign = shear.sign[chosen[n] * K::SIZE + i];
                 reach(read);
-                vector own[K::SIZE], *to = &slope[read * rows];
-                for (int j = 0; j < K::SIZE; j++) own[j] = h[j * K::SIZE + i] * sign;
+                vector own[K::OUTPUTS], *to = &slope[read * rows];
+                for (int j = 0; j < K::OUTPUTS; j++) own[j] = h[j * K::SIZE + i] * sign;
                 for (long r = 0; r < rows; r++) {
                     vector sum = to[r];
-                    for (int j = 0; j < K::SIZE; j++) sum += l[j * rows + r] * own[j];
+                    for (int j = 0; j < K::OUTPUTS; j++) sum += l[j * rows + r] * own[j];
                     to[r] = sum;
                 }
             }
@@ -236,10 +243,10 @@ struct Rows {
         memset(reached.get(), 0, s.dim * sizeof(bool));
         memset(sums.get(), 0, s.trained * rows * sizeof(vector));
         for (long r = 0; r < count; r++) {
-            const long component = s.place[first + r];
+            const long from = block.first_new + first + r, component = s.place[from];
             reach(component);
-            slope[component * rows + r] =
-                choose(block.squares.live, fill(block.p.weights[first + r] * s.scale[first + r]), vector{});
+            const vector seed = fill(block.p.weights[first + r] * s.scale[from]);
+            slope[component * rows + r] = choose(block.squares.live, seed, vector{});
         }
         for (; call >= 0; call--) {
             block.step_from(call);
@@ -249,7 +256,7 @@ struct Rows {
 };
 
 // residuals (vector of windows, row, lane) and J (vector of windows, row, trained, lane) of the rows
-// `from` ... `to` of all calls * dim
+// `from` ... `to` of all calls * outputs
 extern "C" void jacobian(const Problem *p, long from, long to, real *residuals, real *jacobian) {
     Block block(*p);
     const Shears &s = block.s;
@@ -258,8 +265,8 @@ extern "C" void jacobian(const Problem *p, long from, long to, real *residuals, 
         block.predict(first);
         memcpy(residuals + first * (to - from), &block.residuals[from], (to - from) * sizeof(vector));
         for (long row = from; row < to;) {
-            const long call = row / s.dim, within = row - call * s.dim;
-            long some = s.rows < s.dim - within ? s.rows : s.dim - within;
+            const long call = row / s.outputs, within = row - call * s.outputs;
+            long some = s.rows < s.outputs - within ? s.rows : s.outputs - within;
             if (some > to - row) some = to - row;
             part.compute(call, within, some);
             for (long r = 0; r < some; r++, jacobian += s.trained * LANES)

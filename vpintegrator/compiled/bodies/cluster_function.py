@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from vpintegrator.compiled.bodies.windows import WindowFunction
 from vpintegrator.compiled.tracing import Trace, named_tensor, trace
 from vpintegrator.nn.cluster_potential import ClusterPotential
 
@@ -20,7 +21,9 @@ class ClusterFunction:
     Attributes
     ----------
     trace
-        Of the components of a cluster to as many others.
+        Of the components of a cluster to as many others, or of a window to what is added to it.
+    size
+        Components that it reads.
     values
         The weights that its graph has as parameters.
     trained
@@ -30,6 +33,7 @@ class ClusterFunction:
     """
 
     trace: Trace
+    size: int
     values: np.ndarray
     trained: tuple[int, ...]
     parameters: tuple[nn.Parameter, ...]
@@ -37,11 +41,12 @@ class ClusterFunction:
     @property
     def kind(self) -> Any:
         """Equal for functions that differ in their weights alone."""
-        return tuple(self.trace.graph.nodes), tuple(self.trace.outputs), self.trained
+        nodes = tuple(self.trace.graph.nodes)
+        return nodes, tuple(self.trace.outputs), self.size, self.trained
 
     @property
-    def size(self) -> int:
-        """Components of a cluster."""
+    def outputs(self) -> int:
+        """Components that it moves."""
         return len(self.trace.outputs)
 
 
@@ -75,7 +80,8 @@ def cluster_function(potential: nn.Module, frozen: bool) -> ClusterFunction:
     Parameters
     ----------
     potential
-        A ``ClusterPotential``; of any other potential the one cluster is all that it sees.
+        A ``ClusterPotential``; of any other potential the one cluster is all that it sees. Or a
+        ``WindowFunction``, which is followed itself.
     frozen
         See ``tracing.trace``.
 
@@ -84,7 +90,7 @@ def cluster_function(potential: nn.Module, frozen: bool) -> ClusterFunction:
     NotCompilable
         If it uses an operation that is not known, or is too large.
     """
-    cluster: Any = _OneCluster(potential)
+    cluster: Any = potential if isinstance(potential, WindowFunction) else _OneCluster(potential)
     saved = cluster.state_dict().keys()
     held = [n for n, b in cluster.named_buffers() if n in saved and b.is_floating_point()]
     traced = trace(cluster, frozen, held)
@@ -98,4 +104,5 @@ def cluster_function(potential: nn.Module, frozen: bool) -> ClusterFunction:
             trained += range(first, end)
             parameters.append(parameter)
         first = end
-    return ClusterFunction(traced, traced.values(cluster), tuple(trained), tuple(parameters))
+    size, values = cluster.window * cluster.dim, traced.values(cluster)
+    return ClusterFunction(traced, size, values, tuple(trained), tuple(parameters))

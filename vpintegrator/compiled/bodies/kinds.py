@@ -77,7 +77,7 @@ def write_kind(
         How it is written.
     """
     traced = regrouped(function.trace)
-    graph, outputs, size = traced.graph, traced.outputs, len(traced.outputs)
+    graph, outputs, size = traced.graph, traced.outputs, function.size
     given = {graph.input(i): i for i in range(size)}
     writer = _Writer(graph, number, given, language)
     sinks = {f"y[{i}] = {{}};": n for i, n in enumerate(outputs)}
@@ -86,7 +86,7 @@ def write_kind(
     if derivatives:
         wanted = [graph.parameter(i) for i in function.trained]
         inputs = [graph.input(i) for i in range(size)]
-        seeds = [graph.input(size + i) for i in range(size)]
+        seeds = [graph.input(size + i) for i in range(len(outputs))]
         back = adjoints(graph, zip(outputs, seeds, strict=True), [*inputs, *wanted])
         sinks = {f"x[{i}] += {{}};": n for i, n in enumerate(back[:size])}
         sinks |= {f"g[{i}] += {{}};": n for i, n in enumerate(back[size:])}
@@ -100,7 +100,8 @@ def write_kind(
             sinks |= {f"b[{first + j}] = {{}};": n for j, n in enumerate(of_one[size:])}
         if language.slopes:
             writer.add("slopes", sinks, ["h", "b"], "SLOPE_SLOTS")
-    numbers = {"SIZE": size, "TRAINED": len(function.trained), **writer.slots}
+    numbers = {"SIZE": size, "OUTPUTS": len(outputs), "TRAINED": len(function.trained)}
+    numbers |= writer.slots
     head = f"static {language.qualifier}void"
     lines = [
         scalar_function(graph, f"constants_{number}", list(writer.constants), head),

@@ -1,7 +1,8 @@
 // Maps made of shears: z[moved] += factor * gradient(sign * z[read]) for each of many clusters. Before
 // this is included, each kind of gradient is a struct with a number, see `functions_source`:
 //
-//   SIZE, SLOTS     components of a cluster, and slots of the workspace `v` that begins with them
+//   SIZE, OUTPUTS   components that a cluster reads, and that it moves: as many, of gradients
+//   SLOTS           slots of the workspace `v` that begins with what is read
 //   WEIGHTS         numbers from which `constants` computes the constants `c`
 //   gradient        of the cluster in `v`
 //
@@ -15,16 +16,17 @@ struct Potential {
 
 struct Shear {
     long potential, clusters;
-    const int *read, *moved;      // (cluster, SIZE)
-    const real *sign, *factor;    // (cluster, SIZE)
-    // the same by lanes, (group, SIZE, LANES), and where they begin if they are side by side, or -1
+    const int *read, *moved;      // (cluster, SIZE), (cluster, OUTPUTS)
+    const real *sign, *factor;    // the same
+    // the same by lanes, (group, SIZE or OUTPUTS, LANES), and where they begin if they are side by side, or -1
     const int *read_by_lanes, *moved_by_lanes, *read_from, *moved_from;
     const real *sign_by_lanes, *factor_by_lanes;
 };
 
 struct Shears {
-    long dim, count, potentials, narrow;
-    long trained, most, widest, rows;     // weights; SIZE and SIZE * TRAINED at most; rows at a time
+    long dim, outputs, count, potentials, narrow;  // components of a window, and of new states
+    // weights; SIZE and OUTPUTS * TRAINED at most; rows at a time
+    long trained, most, widest, rows;
     const Shear *shears;
     const Potential *potential;
     const int *place, *row;               // of components of a state, and of trained weights
@@ -46,13 +48,14 @@ static inline void apply(const Shears &s, const Shear &shear, const real *c, vec
     of_kind(p.kind, [&](auto kind) {
         typedef decltype(kind) K;
         const real *own = c + p.constants;
-        for (long first = 0; first < shear.clusters * K::SIZE; first += K::SIZE) {
-            vector v[K::SLOTS], g[K::SIZE];
+        for (long cluster = 0; cluster < shear.clusters; cluster++) {
+            const long read = cluster * K::SIZE, moved = cluster * K::OUTPUTS;
+            vector v[K::SLOTS], g[K::OUTPUTS];
             for (int i = 0; i < K::SIZE; i++)
-                v[i] = z[shear.read[first + i]] * shear.sign[first + i];
+                v[i] = z[shear.read[read + i]] * shear.sign[read + i];
             K::gradient(v, own, g);
-            for (int i = 0; i < K::SIZE; i++)
-                z[shear.moved[first + i]] += g[i] * shear.factor[first + i];
+            for (int i = 0; i < K::OUTPUTS; i++)
+                z[shear.moved[moved + i]] += g[i] * shear.factor[moved + i];
         }
     });
 }
@@ -65,7 +68,7 @@ static inline void apply_narrow(const Shears &s, const Shear &shear, const real 
         const real *own = c + p.constants;
         const long groups = (shear.clusters + LANES - 1) / LANES;
         for (long group = 0; group < groups; group++) {
-            vector v[K::SLOTS], g[K::SIZE], x;
+            vector v[K::SLOTS], g[K::OUTPUTS], x;
             for (int i = 0; i < K::SIZE; i++) {
                 const long place = group * K::SIZE + i;
                 const int *read = shear.read_by_lanes + place * LANES;
@@ -76,8 +79,8 @@ static inline void apply_narrow(const Shears &s, const Shear &shear, const real 
                 v[i] = x * sign;
             }
             K::gradient(v, own, g);
-            for (int i = 0; i < K::SIZE; i++) {
-                const long place = group * K::SIZE + i;
+            for (int i = 0; i < K::OUTPUTS; i++) {
+                const long place = group * K::OUTPUTS + i;
                 const int *moved = shear.moved_by_lanes + place * LANES;
                 vector factor;
                 memcpy(&factor, shear.factor_by_lanes + place * LANES, sizeof factor);

@@ -27,11 +27,11 @@ class Shear:
     ----------
     potential
         What g belongs to: a ``ClusterPotential``, or any other, which is one cluster of all that it
-        sees.
+        sees; or a ``WindowFunction``, which stands in place of the gradient.
     read, moved
-        Components of a state, (cluster, component of a cluster).
+        Components of a state, (cluster, component of a cluster), or of a window.
     sign, factor
-        Of the same shape.
+        Of the shapes of these.
     """
 
     potential: nn.Module
@@ -42,17 +42,24 @@ class Shear:
 
 
 @dataclass(frozen=True)
-class _Permutation:
+class Permutation:
     """z[i] -> sign[i] z[source[i]]."""
 
     source: np.ndarray
     sign: np.ndarray
 
-    def after(self, other: _Permutation) -> _Permutation:
-        return _Permutation(other.source[self.source], self.sign * other.sign[self.source])
+    def after(self, other: Permutation) -> Permutation:
+        """The other one first."""
+        return Permutation(other.source[self.source], self.sign * other.sign[self.source])
+
+    @property
+    def trivial(self) -> bool:
+        """Whether it is the identity."""
+        in_place = np.array_equal(self.source, np.arange(len(self.source)))
+        return in_place and bool((self.sign == 1).all())
 
 
-class _NoShears(Exception):
+class NoShears(Exception):
     """A model that is made of something else."""
 
 
@@ -71,63 +78,73 @@ def shears_of(model: Integrator) -> list[Shear] | None:
     if any(id(parameter) not in own for parameter in model.parameters()):
         return None
     components = np.arange(model.dim)
-    now = _Permutation(components, np.ones(model.dim))
+    now = Permutation(components, np.ones(model.dim))
     shears: list[Shear] = []
     try:
         for step in _steps(core, inverse=False):
             if isinstance(step, Reflection):
-                now = _permutation(step, model.dim).after(now)
+                now = permutation(step, model.dim).after(now)
                 continue
             potential, of_momenta, sign = step
             shears += [_shear(p, of_momenta, sign, now) for p in _terms(potential)]
-    except _NoShears:
+    except NoShears:
         return None
     potentials = {id(shear.potential): shear.potential for shear in shears}
     if sum(len(list(p.parameters())) for p in potentials.values()) != len(own):
         return None  # some have weights in common
-    trivial = np.array_equal(now.source, components) and bool((now.sign == 1).all())
-    return shears if trivial and shears else None
+    return shears if now.trivial and shears else None
+
+
+def parts_of(layer: nn.Module, inverse: bool) -> list[tuple[nn.Module, bool]] | None:
+    """The parts of a composition, each with whether its inverse is taken; None of other layers."""
+    if type(layer) is Composition:
+        return [(part, inverse) for part in (reversed(layer) if inverse else layer)]
+    if type(layer) is Reversible:
+        parts = [(layer.reflection, False), (layer.psi, True)] * 2
+        parts[3] = (layer.psi, False)
+        return [(part, not turned) for part, turned in reversed(parts)] if inverse else parts
+    return None
 
 
 def _steps(layer: nn.Module, inverse: bool) -> Iterator[Reflection | tuple[nn.Module, bool, float]]:
     """Reflections, and potentials: whether of momenta, and the factor of the gradient."""
-    if type(layer) is Composition:
-        for part in reversed(layer) if inverse else layer:
-            yield from _steps(part, inverse)
+    if (parts := parts_of(layer, inverse)) is not None:
+        for part, turned in parts:
+            yield from _steps(part, turned)
     elif type(layer) is GradientCoupling:
         steps = [(layer.kinetic, True, 1.0), (layer.potential, False, -1.0)]
         for potential, of_momenta, sign in reversed(steps) if inverse else steps:
             yield potential, of_momenta, -sign if inverse else sign
-    elif type(layer) is Reversible:
-        parts = [(layer.reflection, False), (layer.psi, True)] * 2
-        parts[3] = (layer.psi, False)
-        if inverse:
-            parts = [(part, not turned) for part, turned in reversed(parts)]
-        for part, turned in parts:
-            yield from _steps(part, turned)
     elif type(layer) is Reflection:
         yield layer
     else:
-        raise _NoShears
+        raise NoShears
 
 
 def _terms(potential: nn.Module) -> list[nn.Module]:
     return list(potential.potentials) if type(potential) is PotentialSum else [potential]
 
 
-def _permutation(reflection: Reflection, dim: int) -> _Permutation:
+def permutation(reflection: Reflection, dim: int) -> Permutation:
+    """What a reflection does to a state.
+
+    Raises
+    ------
+    NoShears
+        If that is no permutation of components with signs.
+    """
     if reflection.signs is not None:
-        return _Permutation(np.arange(dim), reflection.signs.double().numpy())
+        return Permutation(np.arange(dim), reflection.signs.double().numpy())
     assert reflection.matrix is not None
     matrix = reflection.matrix.double()
     source = matrix.abs().argmax(1)
     sign = matrix[torch.arange(dim), source]
     if not bool((sign.abs() == 1).all()) or int((matrix != 0).sum()) != dim:
-        raise _NoShears
-    return _Permutation(source.numpy(), sign.numpy())
+        raise NoShears
+    return Permutation(source.numpy(), sign.numpy())
 
 
-def _shear(potential: nn.Module, of_momenta: bool, sign: float, now: _Permutation) -> Shear:
+def _shear(potential: nn.Module, of_momenta: bool, sign: float, now: Permutation) -> Shear:
     """A shear of states that are permuted, as one of states as they were."""
     half = len(now.source) // 2
     index, signs, weights = np.arange(half)[None], np.ones((1, half)), np.ones((1, 1))

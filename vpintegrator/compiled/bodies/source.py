@@ -18,6 +18,7 @@ from vpintegrator.compiled.bodies.flat_tables import flat_tables
 from vpintegrator.compiled.bodies.kinds import Kind, Language, choice, write_kind
 from vpintegrator.compiled.bodies.shears import Shear, shears_of
 from vpintegrator.compiled.bodies.tables import PlacedPotential, Tables
+from vpintegrator.compiled.bodies.windows import WindowFunction, shears_of_windows
 from vpintegrator.compiled.calling import REALS
 from vpintegrator.compiled.source import header, kernel, translation_units
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _FEW = 6  # clusters of a shear up to which straight code is faster
 _SHORT = 20_000  # operations of which it takes seconds to compile
+# the same of windows: straight code takes half a minute to compile then, and its Jacobians are a
+# tenth of an iteration, three to seven times as fast; steps alone are as fast in loops
+_LONG = 60_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class LoopsSource:
     _potentials: list[int]
     _placed: list[PlacedPotential]
     _normalisation: tuple[np.ndarray, np.ndarray]
+    _outputs: int
 
     @property
     def forward(self) -> int:
@@ -67,10 +72,7 @@ class LoopsSource:
 
     def tables(self, lanes: int, narrow: bool = False) -> Tables:
         """What the library reads, for vectors of so many numbers."""
-        dimension = max(
-            getattr(getattr(shear.potential, "features", None), "dimension", 1)
-            for shear in self._shears
-        )
+        dimension = max(_dimension(shear.potential) for shear in self._shears)
         return Tables(
             self._shears,
             self._potentials,
@@ -78,6 +80,7 @@ class LoopsSource:
             np.argsort(self.trained),
             self._normalisation,
             dimension=dimension,
+            outputs=self._outputs,
             lanes=lanes,
             narrow=narrow,
         )
@@ -109,8 +112,15 @@ class Loops:
     language: Language
 
 
+def _dimension(potential: nn.Module) -> int:
+    """Components of a body, 0 for functions of windows."""
+    if isinstance(potential, WindowFunction):
+        return 0
+    return getattr(getattr(potential, "features", None), "dimension", 1)
+
+
 def loops_of(
-    model: Integrator, derivatives: bool, loops: Loops | None = None
+    model: Integrator, derivatives: bool, loops: Loops | None = None, *, windows: bool = False
 ) -> LoopsSource | None:
     """The loops of a model; None if it has no clusters, or so few that straight code is faster.
 
@@ -122,6 +132,8 @@ def loops_of(
         For residuals and their derivatives; else to iterate the model.
     loops
         How they are written; by default for a CPU.
+    windows
+        Whether models of windows are taken apart, too.
 
     Raises
     ------
@@ -129,11 +141,16 @@ def loops_of(
         If the function of a cluster uses operations that are not known, or is too large.
     """
     shears = shears_of(model)
+    if shears is None and windows:
+        shears = shears_of_windows(model)
     if shears is None:
         return None
     source = _loops(model, shears, derivatives, loops or Loops(_units, Language()))
     few = sum(len(shear.read) for shear in shears) < _FEW * len(shears)
-    return None if few and source.operations + source.backward < _SHORT else source
+    work = source.operations + source.backward
+    if model.window > 1:
+        return None if work < (_LONG if derivatives else _SHORT) else source
+    return None if few and work < _SHORT else source
 
 
 def _loops(
@@ -147,34 +164,48 @@ def _loops(
     functions = [cluster_function(owner, not derivatives) for owner in owners.values()]
     kinds: dict[Any, tuple[int, Kind]] = {}
     placed: list[PlacedPotential] = []
+    places: dict[int, tuple[int, int]] = {}  # of weights, which a layer and its inverse share
+    values: list[np.ndarray] = []
     weights = constants = first = 0
-    for function in functions:
+    for owner, function in zip(owners.values(), functions, strict=True):
         key = function.kind
         if key not in kinds:
             kinds[key] = len(kinds), write_kind(function, len(kinds), derivatives, loops.language)
         number, kind = kinds[key]
         trained = len(function.trained)
-        placed.append(PlacedPotential(number, weights, constants, first, function.size, trained))
-        weights += len(function.values)
+        shared = id(getattr(owner, "owner", owner))
+        if shared not in places:
+            places[shared] = weights, first
+            values.append(function.values)
+            weights += len(function.values)
+            first += trained
+        sizes = (function.size, function.outputs, trained)
+        at, row = places[shared]
+        placed.append(PlacedPotential(number, at, constants, row, *sizes))
         constants += kind.constants
-        first += trained
     numbers = [potentials[id(shear.potential)] for shear in shears]
     written = [kind for _, kind in kinds.values()]
     used = [written[placed[number].kind] for number in numbers]
     of_shear = list(zip(used, [len(shear.read) for shear in shears], strict=True))
-    values = np.concatenate([function.values for function in functions])
+    together = np.concatenate(values)
+    normalisation = (
+        np.tile(numbers.numpy().astype(together.dtype), model.window)
+        for numbers in (model.shift, model.scale)
+    )
+    shift, scale = normalisation
     return LoopsSource(
-        loops.units(written, REALS[values.dtype], derivatives),
+        loops.units(written, REALS[together.dtype], derivatives),
         constants,
         sum(kind.forward * count for kind, count in of_shear),
         sum(kind.backward * count for kind, count in of_shear),
         sum(kind.functions * count for kind, count in of_shear),
-        values,
+        together,
         _trained(model, functions, placed) if derivatives else np.empty(0, np.int64),
         list(shears),
         numbers,
         placed,
-        (model.shift.numpy().astype(values.dtype), model.scale.numpy().astype(values.dtype)),
+        (shift, scale),
+        model.prediction_window * model.dim,
     )
 
 

@@ -33,7 +33,7 @@ class _Shear(ctypes.Structure):
     )
 
 
-_NUMBERS = ("dim", "count", "potentials", "narrow", "trained", "most", "widest", "rows")
+_NUMBERS = ("dim", "outputs", "count", "potentials", "narrow", "trained", "most", "widest", "rows")
 _ARRAYS = ("shears", "potential", "place", "row", "shift", "scale", "inverse")
 
 
@@ -54,8 +54,8 @@ class PlacedPotential:
         Number of its function.
     weights, constants, first
         Among all weights, all constants, and all derivatives by trained weights.
-    size, trained
-        Components of a cluster, and number of trained weights.
+    size, outputs, trained
+        Components that a cluster reads and moves, and number of trained weights.
     """
 
     kind: int
@@ -63,6 +63,7 @@ class PlacedPotential:
     constants: int
     first: int
     size: int
+    outputs: int
     trained: int
 
 
@@ -80,9 +81,11 @@ class Tables:
     rows
         For each trained weight of each potential, which of all trained weights it is.
     normalisation
-        Shift and scale of the components of a state.
+        Shift and scale of the components of a state, or of a window.
     dimension
-        Components of a body.
+        Components of a body, 0 for windows.
+    outputs
+        Components of the new states.
     lanes
         Numbers in a vector.
     narrow
@@ -103,6 +106,7 @@ class Tables:
         normalisation: tuple[np.ndarray, np.ndarray],
         *,
         dimension: int,
+        outputs: int,
         lanes: int,
         narrow: bool,
     ) -> None:
@@ -112,7 +116,9 @@ class Tables:
         self._kept: list[object] = []
         dim = len(scale)
         # bodies side by side, so that those of neighbouring clusters are too
-        place = np.argsort(np.arange(dim).reshape(2, -1, dimension).swapaxes(1, 2).ravel())
+        place = np.arange(dim)
+        if dimension:
+            place = np.argsort(place.reshape(2, -1, dimension).swapaxes(1, 2).ravel())
         found = [self._shear(s, n, place) for s, n in zip(shears, potentials, strict=True)]
         listed = (_Shear * len(found))(*found)
         others = (_Potential * len(placed))(
@@ -123,12 +129,13 @@ class Tables:
         together = min(max(_ROWS // share, _FEWEST), _MOST) // _FEWEST * _FEWEST
         self._structure = _Shears(
             dim,
+            outputs,
             len(found),
             len(placed),
             narrow,
             trained,
-            max(p.size for p in placed),
-            max(p.size * p.trained for p in placed),
+            max(max(p.size, p.outputs) for p in placed),
+            max(p.outputs * p.trained for p in placed),
             together,
             ctypes.addressof(listed),
             ctypes.addressof(others),
