@@ -33,6 +33,7 @@ FREE = {
     *("count", "steps", "seed", "rtol", "atol", "fractions", "noise", "relative_noise"),
     *("missing_times", "strata", "workers", "variable", "longest_step", "parameter_columns"),
     *("columns", "title", "window", "prediction_window", "depth", "width", "degree", "heads"),
+    "latent",
     *(
         "target",
         "fastest",
@@ -286,7 +287,7 @@ def test_in_shells_that_keep_words_whole(folder, monkeypatch, shell, line, last,
         (["--model", "=", "sp"], "<spff><split><spt>"),
         (
             ["--model", "="],
-            "<auto><vpt><vpff><vpmt><spff><sgf><vpgf><split><spt><transformer><resnet>",
+            "<auto><vpt><vpff><vpmt><spff><sgf><vpgf><split><spt><ict><transformer><resnet>",
         ),
         (["--option", "stiefel", "=", "t"], "<true>"),
         (["--option", "swe"], "no space<sweep=>"),

@@ -176,6 +176,9 @@ def test_published_size():
         model.inverse(sample(3, 3))
 
 
+TRACED = [name for name in ARCHITECTURES if name != "ict"]  # which reads contexts by iterations
+
+
 def small(name, **wanted):
     """A model with those of the arguments that its class has, reversible if it can be."""
     wanted |= {"reversing_symmetries": [MOMENTA, POSITIONS]}
@@ -184,7 +187,7 @@ def small(name, **wanted):
     return ARCHITECTURES[name](dim=4, **needed(name), **known)
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", TRACED)
 def test_any_device(name):
     """Nothing is left behind when a model moves: the meta device stands for any other one."""
     model = small(name).to("meta")
@@ -194,7 +197,7 @@ def test_any_device(name):
         assert model.inverse(X).device.type == "meta"
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", TRACED)
 def test_compiles_and_copies(name):
     model = small(name, depth=1)
     X = sample(2, model.window, 4)
@@ -246,8 +249,10 @@ def test_every_architecture(name):
     again = type(model)(**model.arguments)
     again.load_state_dict(model.state_dict())
     assert_close(again(X), model(X), 0)
-    with pytest.raises(InputError, match="dim 4"):
+    with pytest.raises(InputError, match=r"dim 4|, 4\)"):
         model(X[..., :3])
+    if name not in TRACED:
+        return
     # Jacobians with respect to the weights, as Levenberg-Marquardt takes them
     parameters = {key: value.detach() for key, value in model.named_parameters()}
     jacobian = torch.func.vmap(
@@ -264,8 +269,8 @@ def test_every_architecture(name):
         (lambda: VolumePreservingTransformer(dim=3, window=1), "window"),
         (lambda: VolumePreservingTransformer(dim=1), "dim"),
         (lambda: VolumePreservingFeedForward(dim=3, window=2), "window must be 1"),
-        (lambda: VolumePreservingMultiheadTransformer(dim=3, heads=3), "dim = 8 .* heads = 3"),
-        (lambda: StandardTransformer(dim=3, heads=2), "dim = 3 .* heads = 2"),
+        (lambda: VolumePreservingMultiheadTransformer(dim=3, heads=3), "dim = 4 .* heads = 3"),
+        (lambda: StandardTransformer(dim=3, heads=3), "dim = 8 .* heads = 3"),
         (lambda: VolumePreservingFeedForward(dim=3, feed_forward="dense"), "feed_forward"),
         (lambda: VolumePreservingFeedForward(dim=3, depth=0), "depth"),
         (lambda: VolumePreservingFeedForward(dim=3, split="halves"), "even dim"),
@@ -295,3 +300,11 @@ def test_mistakes(make, message):
         return
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_the_standard_transformer_of_earlier_files_is_as_wide_as_its_states():
+    model = StandardTransformer(dim=3, width=3, positions=False, prediction_window=None)
+    assert model.prediction_window == 3
+    assert StandardTransformer(dim=3).arguments["width"] == 8
+    earlier = model.arguments | {"width": None}
+    assert StandardTransformer.arguments_of_file(earlier) == model.arguments

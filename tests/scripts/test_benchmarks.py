@@ -310,3 +310,11 @@ def test_the_document_has_a_place_for_every_table(script):
     assert all(module.place(name).search(text) for name in module.NAMES)
     text = (BENCHMARKS.parents[1] / "docs" / "gpu.md").read_text(encoding="utf-8")
     assert module.place("devices").search(text)
+
+
+def test_in_context(script, tmp_path):
+    path = tmp_path / "c.png"
+    options = ["--folder", str(tmp_path), "--tasks", "4", "--models", "one step,ict"]
+    output = run(script("in_context"), *options, "--figure", str(path))
+    assert "double well, unknown depth and mass" in output
+    assert path.stat().st_size > 1000

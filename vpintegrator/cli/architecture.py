@@ -39,6 +39,8 @@ GIVEN_OTHERWISE = {
         ("chart", "inverse_chart"), "the system declares its chart; --no-chart leaves it out"
     ),
     "expressions": "--functions system takes those of the system",
+    "stepper": "it follows from the system",
+    "stepper_arguments": "they follow from the system",
     "field": "the equations are those of the system",
 }
 _WORDS_OF_FLAGS = {"functions": FUNCTIONS, "activation": ACTIVATIONS}

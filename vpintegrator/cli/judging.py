@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vpintegrator.cli.common import console, progress_bar
+from vpintegrator.cli.inferring import tell_inference
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -29,6 +30,7 @@ def judge(
 
     found: Verdict | None = None
     try:
+        tell_inference(network, data)
         if verdict:
             with progress_bar() as bar:
                 bar.add_task("comparison with classical methods", total=None)

@@ -94,5 +94,6 @@ MODEL_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "attention": ("multihead", "general", "multiplicative", "additive"),
         "inner": ("none",),
     },
+    "ict": {},
     "resnet": {},
 }

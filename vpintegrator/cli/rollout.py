@@ -30,6 +30,7 @@ from vpintegrator.cli.ensembles import (
     refuse_ensemble_options,
     run_ensemble,
 )
+from vpintegrator.cli.inferring import families_at_context
 from vpintegrator.cli.known_names import CLASSICAL_METHODS
 from vpintegrator.cli.output import output_options, width_of, write_json
 from vpintegrator.cli.surveying import conditions_asked, read_steps, run_survey, singled
@@ -87,6 +88,13 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     shell_complete=offer(files(".h5")),
     help="Start from the test trajectories of a dataset.  [default for measured data: that of the "
     "training]",
+)
+@click.option(
+    "--context",
+    type=click.Path(path_type=Path),
+    shell_complete=offer(files(".csv")),
+    help="Infer the parameters of a family from the states in a table, with a column t for times, "
+    "and go on from the last of them.",
 )
 @click.option(
     "--reference",
@@ -236,6 +244,9 @@ def main(
     if initial and "ensemble" not in options:
         options["initial"] = _numbers(initial)
     loaded = _load_models(models, options)
+    if (context := options.pop("context", None)) is not None:
+        options |= {"step": steps[0]} if steps else {}
+        loaded = families_at_context(loaded, context, options)
     asked = conditions_asked(loaded, steps, other)
     if any(len(values) > 1 for values in asked.values()):
         if resume or initial:

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 _SEARCHING = "functions, degree and depth are searched for; --functions neurons takes fixed ones"
 _KNOWN_FIRST = "generating functions and splittings are tried first; beside them "
-_SEARCHED = {"sgf": "degree", "vpgf": "degree", "split": "stages"}  # with a search of their own
+_SEARCHED = {
+    "sgf": "degree",
+    "vpgf": "degree",
+    "split": "stages",
+    "ict": "degree",
+}  # with a search of their own
+_OF_CONTEXT = ("window", "latent", "degree")
 _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
 _FEWEST = 100  # epochs
@@ -67,6 +73,8 @@ class Candidate:
         All models that were compared for that.
     refine
         Whether generating functions are refined by orbits where states have noise.
+    reversible
+        Whether reversing symmetries are built in, for models that learn in context.
     """
 
     architecture: type[Integrator]
@@ -82,6 +90,7 @@ class Candidate:
     fastest: float | None = None
     cheapest: Cheapest | None = None
     refine: bool = True
+    reversible: bool | None = None
 
     def path(self, data: Dataset) -> Path:
         """Where the model goes if no other place is given."""
@@ -123,6 +132,7 @@ class Candidate:
                 self._choose_width(training, checkpoint)
             if (size := _SEARCHED.get(self.architecture.name)) is not None:
                 searching = size not in self.arguments and checkpoint is None
+                searching |= self.architecture.name == "ict"  # a search of one degree
             if training["epochs"] is not None or checkpoint is not None or not searching:
                 self.solved = self.composed = None
             if self.fastest is not None and not searching:
@@ -292,6 +302,7 @@ class Candidate:
         from vpintegrator.training import (
             find_functions,
             find_generating_function,
+            find_in_context,
             find_model,
             find_splitting,
         )
@@ -309,6 +320,9 @@ class Candidate:
         given |= {"tell": tell, "progress": show}
         if self.architecture.name in _SEARCHED:
             given = {name: given[name] for name in ("tell", "progress", "seed")}
+            if self.architecture.name == "ict":
+                sizes = {n: arguments[n] for n in _OF_CONTEXT if n in arguments}
+                return find_in_context(data, budget, reversible=self.reversible, **sizes, **given)
             if self.architecture.name == "split":
                 return find_splitting(made, data, budget, **given)
             given["refine"] = self.refine

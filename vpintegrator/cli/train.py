@@ -313,7 +313,7 @@ def main(
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
     _check_arguments(start, given, options)
     data = open_dataset(dataset)
-    data = ExtendedDataset(data) if data.is_family else data
+    data = ExtendedDataset(data) if data.is_family and options["model"] != "ict" else data
     if adaptive is not None:
         from vpintegrator.training import AdaptiveData
 
@@ -380,7 +380,7 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
         return build(data.system, name, **fixed, **arguments)
 
     candidate = Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
-    candidate.fastest = options.pop("fastest")
+    candidate.fastest, candidate.reversible = options.pop("fastest"), fixed["reversible"]
     if name == "auto" and not {*given} - {"functions"} and _is_plain(data, options, dtype):
         if 2 <= _moving(data) <= _most(data.system, chart):
             candidate.solved = _generating_function(data, fixed)
@@ -455,6 +455,8 @@ def _started(path: Path, options: dict[str, Any]) -> Candidate:
     for name in (*_ABOUT_MODEL, "extra", "fastest"):
         del options[name]
     model = load(path)
+    if model.name == "ict":
+        raise InputError("ict is trained in one go: leave out --start, and give more --seconds")
     if without_attention(model) is not None:  # what rests goes on resting
         rest_attention(model)
     for name in ("verdict", "fastest"):  # of the model as it was

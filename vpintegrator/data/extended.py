@@ -27,6 +27,8 @@ class ExtendedDataset(Dataset):
     ----------
     family
         The system, and what varies.
+    plain
+        The dataset as it was given.
 
     Examples
     --------
@@ -39,7 +41,7 @@ class ExtendedDataset(Dataset):
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(dataset.path)
-        self._plain = dataset
+        self.plain = dataset
         fixed = None if STEP in dataset.varied else dataset.step
         self.family = Family(dataset.system, list(dataset.varied), fixed)
         more = len(self.family.coefficients)
@@ -62,8 +64,8 @@ class ExtendedDataset(Dataset):
     @contextmanager
     def open_states(self, group: str) -> Iterator[Any]:
         """Extended ``state (trajectory, time, component)`` of a group, as of any dataset."""
-        components = self.family.components(self._plain.conditions(group))
-        with self._plain.open_states(group) as state:
+        components = self.family.components(self.plain.conditions(group))
+        with self.plain.open_states(group) as state:
             yield _ExtendedStates(state, components)
 
 

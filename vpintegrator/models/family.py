@@ -177,10 +177,7 @@ def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
     given = {name: _single(name, value) for name, value in values.items()}
     values = conditions.nominal | given
     k = conditions.components(values).to(model.scale)
-    shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
-    fixed = model.core.at((k - shift) / scale)  # type: ignore[operator]
-    plain = _plain(model, k, fixed)
-    _take(plain, fixed)
+    plain = folded(model, k)
     metadata = dict(model.metadata)
     metadata[MEMBER] = metadata.pop(KEY)
     parameters = read_json(metadata.get("parameters", "{}"), "the parameters of the model")
@@ -190,8 +187,17 @@ def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
     if step is not None and step > 0:
         plain.metadata["step"] = repr(float(step))
     plain.choices = list(model.choices)
-    _check(model, plain, k)
     return plain.eval()
+
+
+def folded(model: Integrator, k: torch.Tensor) -> Integrator:
+    """The map of states z that a model of states (z, k) is at values k (m,), in physical units."""
+    shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
+    fixed = model.core.at((k - shift) / scale)  # type: ignore[operator]
+    plain = _plain(model, k, fixed)
+    _take(plain, fixed)
+    _check(model, plain, k)
+    return plain
 
 
 def extended(model: Integrator, states: Any, values: Mapping[str, Any]) -> torch.Tensor:

@@ -73,6 +73,11 @@ BUILT_IN = {
         "SymplecticTransformer",
         "symplectic transformer: symplectic attention over a window, then gradient couplings",
     ),
+    "ict": BuiltIn(
+        "in_context",
+        "InContextIntegrator",
+        "learning in context: unknown constants are read from a few states, then a map steps",
+    ),
     "transformer": BuiltIn(
         "standard_transformer",
         "StandardTransformer",

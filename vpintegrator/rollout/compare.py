@@ -266,7 +266,7 @@ class PreparedComparison:
             if progress:
                 progress("compilation", done, number)
             if isinstance(flow, LearnedFlow):
-                flow.compiled = compile_for(flow.model, len(initial), compiled)
+                flow.compiled = compile_for(flow.iterated, len(initial), compiled)
             elif isinstance(flow, ClassicalFlow):
                 _compile(flow, initial, compiled)
             elif isinstance(flow, PeriodFlow):

@@ -223,14 +223,7 @@ class LearnedFlow(NumericalFlow):
         self.model, self.compiled = model, compiled
         self.name = self.title = model.name if name is None else name
         self.method_name, self.description = model.name, model.description
-        traits = {
-            "symplectic": model.symplectic,
-            "volume-preserving": model.volume_preserving,
-            "preserves the volume of its chart": model.measure_preserving
-            and not model.volume_preserving,
-            "reversible": len(model.reversing_symmetries) > 0,
-        }
-        self.structure = tuple(trait for trait, holds in traits.items() if holds)
+        self.structure = self.traits(model)
         self.system, self.dim = system, model.dim
         if "region" in model.metadata:
             self.region = Region.from_text(model.metadata["region"], f"the region of {self.name}")
@@ -239,6 +232,23 @@ class LearnedFlow(NumericalFlow):
         if trained is None:
             raise InputError(f"the model {self.name} does not say for which step it is; give step")
         self.step = float(trained)
+
+    @staticmethod
+    def traits(model: Integrator) -> tuple[str, ...]:
+        """What a model keeps."""
+        found = {
+            "symplectic": model.symplectic,
+            "volume-preserving": model.volume_preserving,
+            "preserves the volume of its chart": model.measure_preserving
+            and not model.volume_preserving,
+            "reversible": len(model.reversing_symmetries) > 0,
+        }
+        return tuple(trait for trait, holds in found.items() if holds)
+
+    @property
+    def iterated(self) -> Integrator:
+        """The model that makes trajectories."""
+        return self.model
 
     def map(self, windows: np.ndarray) -> np.ndarray:
         import torch
@@ -259,6 +269,88 @@ class LearnedFlow(NumericalFlow):
 
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
         return LearnedCursor.from_snapshot(self.model, snapshot, self.compiled)
+
+
+class ContextFlow(LearnedFlow):
+    """A model that learns in context, whose first window is the context of a trajectory.
+
+    Trajectories are those of the model's stepper, with the constants of the first window. Its
+    structure is that of the stepper. Derivatives are those by the states, at fixed constants: those
+    of the window itself.
+
+    Parameters
+    ----------
+    model, system, name, step
+        As of :class:`vpintegrator.rollout.flow.LearnedFlow`.
+    """
+
+    model: Any
+
+    def __init__(
+        self,
+        model: Any,
+        system: System | None = None,
+        name: str | None = None,
+        step: float | None = None,
+    ) -> None:
+        super().__init__(model, system, name, step)
+        self.structure = self.traits(model.stepper)
+
+    @property
+    def iterated(self) -> Any:
+        """The stepper, which machine code is made of."""
+        return self.model.stepper
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        n, rows = self.dim, as_windows(self.model, windows)
+        k = self.model.infer(rows).values[:, None].expand(-1, rows.shape[1], -1).numpy()
+        states = np.concatenate([windows, k], -1).reshape(-1, 1, n + self.model.latent)
+        blocks = network_jacobian(self.model.stepper, states)[:, :n, :n]
+        blocks = blocks.reshape(len(windows), self.window, n, n)
+        found = np.zeros((len(windows), self.window, n, self.window, n))
+        places = np.arange(self.window)
+        found[:, places, :, places] = blocks.swapaxes(0, 1)
+        return found.reshape(len(windows), self.window * n, self.window * n)
+
+    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        return self.derivative(windows) @ vectors
+
+    def start(self, first: np.ndarray) -> Cursor:
+        windows = self.model.begin(as_windows(self.model, first))
+        cursor = LearnedCursor(self.model.stepper, windows, compiled=self.compiled)
+        return ContextCursor(cursor, self.dim)
+
+    def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
+        stepper = self.model.stepper
+        return ContextCursor(
+            LearnedCursor.from_snapshot(stepper, snapshot, self.compiled), self.dim
+        )
+
+
+class ContextCursor(Cursor):
+    """Trajectories of states (z, k), of which the first ``dim`` components are shown."""
+
+    def __init__(self, extended: LearnedCursor, dim: int) -> None:
+        self.extended, self.dim = extended, dim
+
+    def advance(self, count: int) -> np.ndarray:
+        return self.extended.advance(count)[..., : self.dim]
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return self.extended.snapshot()
+
+
+def learned_flow(
+    model: Any,
+    system: System | None = None,
+    name: str | None = None,
+    step: float | None = None,
+    compiled: CompiledModel | GpuModel | None = None,
+) -> LearnedFlow:
+    """The flow of a model of any kind."""
+    if hasattr(model, "stepper"):
+        return ContextFlow(model, system, name, step)
+    return LearnedFlow(model, system, name, step, compiled)
 
 
 def trained_step(model: Integrator, name: str) -> float | None:
@@ -316,4 +408,4 @@ def as_flow(
         if system is None or step is None:
             raise InputError("a classical method needs a system and a step")
         return ClassicalFlow(method, system, step)
-    return LearnedFlow(method, system, step=step)
+    return learned_flow(method, system, step=step)

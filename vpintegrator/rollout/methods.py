@@ -11,7 +11,7 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.file_writing import RESERVED
-from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
+from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow, learned_flow
 from vpintegrator.rollout.period_flow import PeriodFlow, find_period_method, period_flow_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def chosen_flows(
                 + (hint if m.bodies and system.bodies else "")
             )
     return [
-        *(LearnedFlow(m, system, name, step) for name, m in models.items()),
+        *(learned_flow(m, system, name, step) for name, m in models.items()),
         *(
             ClassicalFlow(method, system, step)
             if period_flow_of(system) is None

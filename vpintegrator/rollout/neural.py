@@ -45,7 +45,8 @@ def rollout(
     """Iterate a model from first windows of states.
 
     Each call of the model reads the last ``model.window`` states and gives the next
-    ``model.prediction_window``.
+    ``model.prediction_window``. A model that learns in context reads the first window once, which
+    may be of any length.
 
     Parameters
     ----------
@@ -85,9 +86,11 @@ def rollout(
     """
     import torch
 
+    steps = whole_number("steps", steps)
+    if hasattr(model, "stepper"):
+        return _in_context(model, initial, steps, progress, compiled)
     as_tensor = isinstance(initial, torch.Tensor)
     windows = as_windows(model, initial)
-    steps = whole_number("steps", steps)
     states = windows.new_empty((len(windows), max(steps + 1, model.window), model.dim))
     states[:, : model.window] = windows
     on_gpu, calls = windows.device.type == "cuda", steps // model.prediction_window
@@ -107,6 +110,30 @@ def rollout(
     states = states[:, : steps + 1]
     _warn_outside(model, states, part)
     return states.contiguous() if as_tensor else states.cpu().numpy()
+
+
+def _in_context(
+    model: Any,
+    context: Any,
+    steps: int,
+    progress: Callable[[str, int, int], None] | None,
+    compiled: bool | None,
+) -> Any:
+    """Trajectories of the stepper of a model, with constants read from first states."""
+    import torch
+
+    first = torch.as_tensor(context).to(model.scale)
+    if first.ndim != 3:
+        raise InputError(
+            f"a rollout in context starts from states of shape (trajectory, time, {model.dim}), "
+            f"not {tuple(first.shape)}"
+        )
+    begun = model.begin(first)
+    left = max(steps + 1 - first.shape[1], 0)
+    after = rollout(model.stepper, begun, left, progress, compiled)[..., 1:, : model.dim]
+    states = torch.cat([first, after], 1)[:, : steps + 1]
+    _warn_outside(model, states, _LARGEST_PART)
+    return states if isinstance(context, torch.Tensor) else states.cpu().numpy()
 
 
 def _warn_outside(model: Integrator, states: torch.Tensor, part: int) -> None:

@@ -6,6 +6,7 @@ from vpintegrator.training.compilation import Execution
 from vpintegrator.training.degree_selection import find_generating_function
 from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History
+from vpintegrator.training.in_context import find_in_context
 from vpintegrator.training.objective import LOSSES, Objective
 from vpintegrator.training.optimizers import OPTIMIZERS, Method
 from vpintegrator.training.orbits import OrbitFit, fit_orbits
@@ -29,6 +30,7 @@ __all__ = [
     "OrbitFit",
     "find_functions",
     "find_generating_function",
+    "find_in_context",
     "find_model",
     "find_splitting",
     "fit_orbits",

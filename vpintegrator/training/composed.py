@@ -18,8 +18,7 @@ from torch.func import jacrev, vmap
 from vpintegrator.data.pairs import Pairs
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.nn.implicit import ImplicitMap
-from vpintegrator.nn.reversible import Reversible
+from vpintegrator.nn.linearised import linearised
 from vpintegrator.threads import one_blas_thread
 from vpintegrator.training.deadline import check_time
 from vpintegrator.training.linear import (
@@ -52,51 +51,6 @@ _BYTES = 1 << 26  # of derivatives that are computed at once
 
 
 @torch.no_grad()
-def linearised(core: Any, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    r"""Images and their derivatives by coefficients and states.
-
-    A map :math:`F(z, Z; c) = 0` changes by :math:`dZ = -F_Z^{-1} (F_c\, dc + F_z\, dz)`; the
-    derivatives of several in a row follow by the chain rule.
-
-    Parameters
-    ----------
-    core
-        An ``ImplicitMap``, or a ``Reversible`` one of it.
-    z : (state, dim)
-        Normalised.
-
-    Returns
-    -------
-    images : (state, dim)
-    derivatives : (state, dim, coefficient + dim)
-    """
-    reversible = isinstance(core, Reversible)
-    layer = core.psi if reversible else core
-    c, n = tuple(each.detach() for each in layer.coefficients()), z.shape[1]
-    one, rho = torch.eye(n, dtype=z.dtype), torch.empty(0)
-    count = sum(each.numel() for each in c)
-    D = torch.cat([z.new_zeros(n, count), one], 1).expand(len(z), n, count + n)
-    backward = [False] * layer.repeats
-    if reversible:
-        rho = core.reflection.symmetry.to(z)
-        backward = [True] * layer.repeats + backward
-    for k, back in enumerate(backward):
-        if reversible and k % layer.repeats == 0:
-            z, D = z @ rho.mT, rho @ D
-        outer = layer.outer(one, back).mT
-        given = layer.outer(z, back)
-        found = layer.solve(given, c, back)
-        old, new = (found, given) if back else (given, found)
-        by_old, by_new = _by_states(layer, old, new, c)
-        matrix = torch.nn.functional.pad(layer.equations(old, new)[0], (0, n))
-        matrix = torch.nn.functional.pad(matrix, (0, 0, 0, n - matrix.shape[1]))
-        by_given, by_found = (by_new, by_old) if back else (by_old, by_new)
-        D = outer @ torch.linalg.solve(by_found, matrix - by_given @ (outer @ D))
-        z = layer.outer(found, back)
-    return z, D
-
-
-@torch.no_grad()
 def state_derivatives(
     model: Integrator, windows: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -118,20 +72,6 @@ def state_derivatives(
     D = vmap(jacrev(model.denormalised))(image) @ D
     by_states = D[..., -model.dim :] @ vmap(jacrev(model.normalised))(windows)
     return D[..., : -model.dim], by_states
-
-
-def _by_states(
-    layer: ImplicitMap, old: torch.Tensor, new: torch.Tensor, c: tuple[torch.Tensor, ...]
-) -> list[torch.Tensor]:
-    """Jacobians (state, dim, dim) of the residual by states and images, row by row."""
-    with torch.enable_grad():  # forward derivatives take ten times as long
-        both = [old.detach().requires_grad_(), new.detach().requires_grad_()]
-        parts = layer.residual(both[0], both[1], c).sum(0)
-        rows = [
-            torch.autograd.grad(part, both, retain_graph=True, materialize_grads=True)
-            for part in parts
-        ]
-    return [torch.stack(each, 1) for each in zip(*rows, strict=True)]
 
 
 def fit_pairs(

@@ -72,6 +72,6 @@ def test_rollouts_and_derivatives_are_those_of_the_cpu(on_host, name):
 
 def test_every_architecture_is_tried():
     """Of these, or of those of the other tests."""
-    others_alone = {"sgf", "vpgf", "split"}
+    others_alone = {"sgf", "vpgf", "split", "ict"}
     others = {"vpff", "vpt", "vpmt", "transformer", "resnet", "spff", "spt"}
     assert {*ARCHITECTURES} == others | others_alone
