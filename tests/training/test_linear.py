@@ -17,7 +17,7 @@ from vpintegrator.models import (
     SymplecticGeneratingFunctionMap,
     VolumePreservingGeneratingFunctionMap,
 )
-from vpintegrator.training import degree_selection
+from vpintegrator.training import degree_selection, linear
 from vpintegrator.training.linear import (
     LinearFit,
     enough_pairs,
@@ -415,3 +415,34 @@ def test_exact_terms_beside_polynomials_that_give_them(tmp_path):
     found = (exact.coefficients / exact.term_scale).detach() * size
     assert found[0].item() == pytest.approx(dataset.step, rel=0.05)
     assert model.core.iterations <= 5
+
+
+WALL = """
+state = ["q", "p"]
+hamiltonian = "p**2/2 + q**2/2 + 0.005/q**2"
+
+[initial_conditions]
+distribution = "uniform"
+low = [0.3, -0.5]
+high = [1.2, 0.5]
+"""
+
+
+def test_maps_in_a_row_weigh_pairs_by_their_expected_error(tmp_path, monkeypatch):
+    """The few states near the wall, where H varies rapidly, do not spoil the others."""
+    data = TrainingData(vp.generate(WALL, tmp_path / "wall.h5", count=50, steps=20, step=0.1))
+
+    def median_error():
+        model = vp.models.build(
+            data.dataset.system, "sgf", functions="hamiltonian", degree=2, repeats=4
+        )
+        data.normalise(model)
+        pairs = layer_pairs(model, data, 500)
+        fit_linear(model, *(states[:, -1] for states in pairs[: len(pairs)]))
+        inputs, targets = (states[:, -1] for states in data.pairs(model)[:200])
+        with torch.no_grad():
+            return float((model(inputs[:, None])[:, -1] - targets).norm(dim=-1).median())
+
+    weighed = median_error()
+    monkeypatch.setattr(linear, "_expected_errors", lambda layer, matrix: np.ones(len(matrix)))
+    assert weighed < 0.02 * median_error()

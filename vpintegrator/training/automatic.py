@@ -23,15 +23,12 @@ from vpintegrator.training.training_data import TrainingData
 COEFFICIENTS = 1_500  # of a generating function: some ten seconds
 _FIRST = 500  # of polynomials alone where exact terms may replace them: one second
 EPOCHS = 200  # of couplings beside a solved generating function: some ten seconds
-_EXACT = 1e-12  # error of polynomials that exact terms need not improve
+_EXACT = 1e-12  # error that exact terms and maps in a row need not improve
 _ROUNDING = 1e-14  # error of couplings that is as good as any
 _CHEAPER = 10.0  # times the error of an implicit map, at which explicit ones are preferred
 # error beyond which the search for couplings gets the rest of the budget: the ABC flow's generating
 # function errs by 1.8e-9 after 14 s, couplings by 3e-12 after 150
 GOOD = 1e-9
-# error beyond which further maps in a row are tried: ended at 1e-10, a guiding centre and a charged
-# particle err more over 300 steps than Gauss-Legendre 6 and Blanes-Moan 6
-_ENOUGH = 1e-11
 
 
 class _Attempt(NamedTuple):
@@ -48,7 +45,7 @@ _ATTEMPTS = [
     _Attempt("with exact terms of the Hamiltonian:", _EXACT_TERMS, None, _EXACT),
     # halving the step divides the error of five exact terms by a hundred, at twice the cost
     *(
-        _Attempt(f"{n} such maps in a row:", _EXACT_TERMS | {"repeats": n}, {"degree": 2}, _ENOUGH)
+        _Attempt(f"{n} such maps in a row:", _EXACT_TERMS | {"repeats": n}, {"degree": 2}, _EXACT)
         for n in (2, 3, 4, 6)
     ),
     _Attempt("with functions of the system:", {"functions": "system"}, None, GOOD),
@@ -240,9 +237,8 @@ def best_generating_function(
 ) -> Found:
     """The best generating function: of polynomials, then of what is known of the equations.
 
-    Exact terms of the Hamiltonian are tried where polynomials err by more than 1e-12, two to six
-    equal maps in a row where these err by more than 1e-11, and functions of the system where the
-    error stays above 1e-9.
+    Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried until the error
+    is below 1e-12, and functions of the system where it stays above 1e-9.
 
     Parameters
     ----------

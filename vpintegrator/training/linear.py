@@ -35,6 +35,8 @@ _REAL = 1e-8
 _TOLERANCES = [TOLERANCE, 1e-12, 1e-11, 1e-10, 1e-9]
 _FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
 PENALTIES = (10.0 ** np.arange(-14, 3)).tolist()  # of a ridge, relative to the equations
+_HIGHEST = 3  # exact terms of the highest order
+_LEAST = 1e-3  # expected error, relative to that of other pairs, that is told from rounding
 MOST = 10_000  # coefficients, of which the triangle takes 800 MB
 
 
@@ -117,13 +119,16 @@ def fit_linear(
         before, after = layer.outer(before), layer.outer(after, backward=True)
     weight = weights(after[:, :size])
     qr = SequentialQR(count)
-    for matrix, right in _equations(layer, before, after, weight, count):
-        qr.add(matrix.reshape(-1, count), right.reshape(-1))
     some = slice(0, LEFT_OUT)
     matrix, right = next(_equations(layer, before[some], after[some], weight, count))
+    sizes = _expected_errors(layer, matrix)
+    unit = math.sqrt(float((sizes**2).mean()))
+    for rows, values in _equations(layer, before, after, weight, count):
+        own = np.maximum(_expected_errors(layer, rows) / unit, _LEAST)
+        qr.add((rows / own[:, None, None]).reshape(-1, count), (values / own[:, None]).reshape(-1))
     scarce = qr.rows < ROWS * count
     with one_blas_thread():
-        best = _best(qr, matrix, right, layer, scarce)
+        best = _best(qr, matrix, right, np.maximum(sizes / unit, _LEAST), layer, scarce)
     solution = best.solution
     set_coefficients(layer, solution.coefficients)
     layer.settle(layer.outer(before[:SETTLED], backward=True).to(model.scale))
@@ -249,6 +254,25 @@ def _equations(
         yield (matrix * weight[:, None]).numpy(), (right * weight).numpy()
 
 
+def _expected_errors(layer: ImplicitMap, matrix: np.ndarray) -> np.ndarray:
+    """Errors (pair,) that are expected of a fit, up to a factor.
+
+    Maps in a row with exact terms err where the derivatives of H are large, by many orders more
+    than elsewhere. Equations in units of these errors do not spoil all other pairs for the few.
+    One for maps that are applied once, whose polynomials correct the largest errors.
+
+    Parameters
+    ----------
+    matrix : (pair, component, coefficient)
+        Weighted equations.
+    """
+    exact = layer.exact_places
+    if layer.repeats == 1 or not len(exact):
+        return np.ones(len(matrix))
+    size = np.linalg.norm(matrix[:, :, exact[-_HIGHEST:]], axis=(1, 2))
+    return size if size.any() else np.ones(len(matrix))
+
+
 def roughness(layer: ImplicitMap) -> np.ndarray:
     """Weight of each coefficient in the ridge penalty: the fourth power of its degree, rooted."""
     return layer.degrees.numpy() ** 2.0
@@ -264,9 +288,17 @@ class Judged(NamedTuple):
 
 
 def _best(
-    qr: SequentialQR, matrix: np.ndarray, right: np.ndarray, layer: ImplicitMap, scarce: bool
+    qr: SequentialQR,
+    matrix: np.ndarray,
+    right: np.ndarray,
+    sizes: np.ndarray,
+    layer: ImplicitMap,
+    scarce: bool,
 ) -> Judged:
-    """The solution of least leave-one-out error, over ridge penalties where data are scarce."""
+    """The solution of least leave-one-out error, over ridge penalties where data are scarce.
+
+    The fit has divided the equations of each pair by its number of ``sizes`` (pair,).
+    """
 
     def judged(solution: Solution, projected: np.ndarray, penalty: float = 0.0) -> Judged:
         residual = right - matrix @ solution.coefficients
@@ -275,13 +307,14 @@ def _best(
     # exact terms alone, then polynomials to what is left: together they depend on one another, and
     # large coefficients that cancel slow the Newton iteration down
     found: list[Judged] = []
+    rows = matrix / sizes[:, None, None]
     for plain in qr.solutions(_TOLERANCES, layer.exact_places):
-        found = [judged(plain, matrix @ plain.directions)]
+        found = [judged(plain, rows @ plain.directions)]
         if math.isfinite(found[0].square):  # else some pair alone determines a direction
             break
     if scarce or math.isinf(found[0].square):
         damped = list(qr.ridge(roughness(layer), qr.rows * np.array(PENALTIES)))
-        projected = matrix @ damped[0].directions  # once: the largest part of the work
+        projected = rows @ damped[0].directions  # once: the largest part of the work
         found += [judged(s, projected, p) for s, p in zip(damped, PENALTIES, strict=True)]
     return min(found, key=lambda each: each.square)
 
