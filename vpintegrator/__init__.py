@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vpintegrator.data import (
         generate,
         import_dataset,
+        import_pairs,
         list_recipes,
         load_recipe,
         open_dataset,
@@ -62,7 +63,10 @@ _NAMES = {
     name: module
     for module, names in {
         "catalogue": ("list_recipes", "list_systems"),
-        "data": ("generate", "import_dataset", "load_recipe", "open_dataset", "windows"),
+        "data": (
+            *("generate", "import_dataset", "import_pairs"),
+            *("load_recipe", "open_dataset", "windows"),
+        ),
         "dynamics": ("System", "load_system", "return_map", "solve"),
         "errors": ("InputError",),
         "models": ("grown", "load", "save"),
@@ -84,6 +88,7 @@ __all__ = [
     "generate",
     "grown",
     "import_dataset",
+    "import_pairs",
     "integrate",
     "list_recipes",
     "list_systems",

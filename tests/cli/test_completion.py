@@ -32,7 +32,17 @@ COMMANDS = {
 FREE = {
     *("count", "steps", "seed", "rtol", "atol", "fractions", "noise", "relative_noise"),
     *("missing_times", "strata", "workers", "variable", "longest_step", "parameter_columns"),
-    *("columns", "title", "window", "prediction_window", "depth", "width", "degree", "heads"),
+    *(
+        "columns",
+        "pairs",
+        "title",
+        "window",
+        "prediction_window",
+        "depth",
+        "width",
+        "degree",
+        "heads",
+    ),
     "latent",
     *(
         "target",

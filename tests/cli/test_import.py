@@ -34,7 +34,9 @@ def test_measured_data_go_all_the_way(run, lab, tmp_path):
     assert result.exit_code == 0, result.output
     assert "equations not known: what needs them is left out" in result.output
     assert "6 train, 1 validation, 1 test; 39 steps of 0.1 each" in result.output
-    result = run(train, "lab.h5", "--window", "2", "--width", "4", "--epochs", "8")
+    assert "taken for symplectic" in result.output
+    options = ("--model", "vpt", "--window", "2", "--width", "4", "--epochs", "8")
+    result = run(train, "lab.h5", *options)
     assert result.exit_code == 0, result.output
     # the dataset is the one of the training, the reference what was measured
     result = run(rollout, "laboratory-vpt.safetensors")

@@ -159,8 +159,13 @@ def test_columns_go_where_the_system_has_them(tmp_path):
     np.testing.assert_array_equal(all_states(dataset), STATES[..., ::-1])
     assert dataset.system.parameters["g"] == 9.81
     # without a system the names are taken over, as far as they can be names
-    plain = import_dataset(table, tmp_path / "b.h5")
+    plain = import_dataset(table, tmp_path / "b.h5", structure="none")
     assert plain.system.components == ("p", "q")
+    np.testing.assert_array_equal(all_states(plain), STATES)
+    # positions come before momenta in symplectic states
+    proposed = import_dataset(table, tmp_path / "c.h5")
+    assert proposed.system.components == ("q", "p")
+    np.testing.assert_array_equal(all_states(proposed), STATES[..., ::-1])
 
 
 def test_trajectories_of_different_lengths(tmp_path):

@@ -207,7 +207,8 @@ def test_packed_tables_that_are_damaged_or_out_of_proportion(tmp_path):
     ["time [s],q [rad],p [kg m/s]", "time (sec),q (rad),p (kg m/s)", "time/s,q/rad,p/(kg m/s)"],
 )
 def test_units_in_headers_are_kept_as_units(tmp_path, header):
-    dataset, states, record = load(tmp_path, table(header=header), variable="p,q")
+    given = {"variable": "p,q", "structure": "none"}
+    dataset, states, record = load(tmp_path, table(header=header), **given)
     np.testing.assert_array_equal(states, STATES[:, ::-1])
     assert dataset.system.components == ("p", "q")
     assert record["units"] == ["kg m/s", "rad"] and record["time_unit"] == "s"

@@ -79,7 +79,7 @@ def main(
 
     The argument names a dataset of the catalogue (vp-gen --list), a system of the catalogue, or a
     TOML file of your own that describes either. With --from, trajectories that were measured or
-    computed elsewhere become a dataset.
+    computed elsewhere become a dataset; with --pairs, states before and after a map.
 
     \b
     Examples:
@@ -92,6 +92,7 @@ def main(
       vp-gen rigid-body --count 1000000 --steps 100 --workers 8
       vp-gen --from lab.csv --step 0.02 -o lab.h5
       vp-gen --from lab.csv --system pendulum --fit g -o lab.h5
+      vp-gen --from ring.npz --pairs before,after --columns x,px,y,py -o ring.h5
       vp-gen --inspect rigid-body.h5
       vp-gen --show coupled-oscillators
     """
@@ -117,7 +118,9 @@ def main(
     # an option not given is None, (), or False for a flag; a 0 that was given stays to be judged
     given = {k: v for k, v in options.items() if v is not None and v is not False and v != ()}
     values = read_parameters(parameters)
-    if from_ is not None:
+    if from_ is not None or "pairs" in given:
+        if source is not None:
+            raise InputError(f"--pairs takes files; leave out '{source}'")
         importing.import_file(from_, output, overwrite, values, given, run)
     else:
         generating.generate_dataset(source, output, overwrite, values, given, run)

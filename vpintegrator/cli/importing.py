@@ -5,13 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vpintegrator.cli.common import Options, read_fractions, read_numbers
 from vpintegrator.cli.completion import each_of, files, offer, parameters, systems
+from vpintegrator.cli.known_names import STRUCTURES
 from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from vpintegrator.data import Dataset
 
 OPTIONS = Options(
     click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take."),
@@ -54,16 +58,30 @@ OPTIONS = Options(
     ),
     click.option(
         "--columns",
-        metavar="NAME,...",
-        help="With --from: names of all columns of a text file without a header, as in time,q,p.",
+        metavar="NAME,...|OLD=NEW,...",
+        help="With --from: names of all columns of a text file without a header, as in time,q,p, "
+        "or new names of columns, as in angle=theta,Versuch=run; with --pairs, of the components.",
+    ),
+    click.option(
+        "--pairs",
+        metavar="BEFORE,AFTER",
+        help="States before and after a map: two arrays of --from FILE; endings of the columns of "
+        "a table, as in x_before,x_after (or x,x_after); or, without --from, two files.",
+    ),
+    click.option(
+        "--structure",
+        type=click.Choice(STRUCTURES),
+        help="With --from or --pairs, without --system: structure of the map that is looked for.  "
+        "[default: symplectic where components are named q1,p1 or x,px, else volume-preserving]",
     ),
     click.option("--title", help="With --from: what the data are."),
 )
+_OF_PAIRS = ("step", "seed", "fractions", "title", "structure", "variable", "columns")
 _SHARED = ("step", "seed", "split", "fractions", "noise")  # with a recipe
 
 
 def import_file(
-    source: Path,
+    source: Path | None,
     output: Path | None,
     overwrite: bool,
     parameters: Mapping[str, Any],
@@ -89,17 +107,77 @@ def import_file(
         if "system" not in options:
             raise InputError("--noise is not for --from without --system: states stay as they are")
         options = {**options, "noise": read_numbers(options["noise"], "noise")}
-    for key in ("columns", "fit", "parameter_columns"):
+    for key in ("fit", "parameter_columns"):
         if key in options:
             options = {**options, key: [name.strip() for name in options[key].split(",")]}
-    # never the name of the file itself
+    if "columns" in options:
+        options = {**options, "columns": _read_columns(options["columns"])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the report says it
+        if "pairs" in options:
+            dataset = _import_pairs(source, output, overwrite, parameters, options)
+        else:
+            assert source is not None
+            path = _path(source, output)
+            options = {"parameters": parameters, "overwrite": overwrite, **options}
+            dataset = import_dataset(source, path, **options)
+    report_imported(dataset)
+
+
+def _import_pairs(
+    source: Path | None,
+    output: Path | None,
+    overwrite: bool,
+    parameters: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Dataset:
+    """Make a dataset of the two arrays, endings of columns, or files that ``--pairs`` names."""
+    from vpintegrator.data import import_pairs
+
+    given = {key: value for key, value in options.items() if key != "pairs"}
+    if unknown := [key for key in given if key not in _OF_PAIRS]:
+        raise InputError(f"--{unknown[0].replace('_', '-')} is not for --pairs")
+    if parameters:
+        raise InputError("-p gives parameters of a system, and --pairs takes none")
+    names = [name.strip() for name in options["pairs"].split(",")]
+    if len(names) != 2 or not all(names):
+        raise InputError(
+            f"--pairs {options['pairs']}: expected two names, as in --from ring.npz --pairs "
+            "before,after, or two files"
+        )
+    components = given.pop("columns", None)
+    if isinstance(components, Mapping):
+        raise InputError("--columns names the components of --pairs, as in x,px,y,py")
+    before, after = names if source is not None else (Path(name) for name in names)
+    return import_pairs(
+        before,
+        after,
+        _path(source or Path(names[0]), output),
+        source=source,
+        components=components,
+        overwrite=overwrite,
+        **given,
+    )
+
+
+def _read_columns(text: str) -> list[str] | dict[str, str]:
+    """``time,q,p`` as a list of names, ``angle=theta,Versuch=run`` as old and new names."""
+    entries = [entry.strip() for entry in text.split(",")]
+    if not any("=" in entry for entry in entries):
+        return entries
+    found = {}
+    for entry in entries:
+        old, _, new = (part.strip() for part in entry.partition("="))
+        if not old or not new:
+            raise InputError(f"--columns {entry}: expected OLD=NEW, as in angle=theta")
+        found[old] = new
+    return found
+
+
+def _path(source: Path, output: Path | None) -> Path:
+    """Where the dataset goes: never to the file that is read."""
     stem = Path(source.stem).stem if source.suffix.lower() == ".gz" else source.stem
     path = output or Path(f"{stem}{'-dataset' if source.suffix == '.h5' else ''}.h5")
     if path.exists() and source.exists() and path.samefile(source):
         raise InputError(f"{path} is the file that is read; give another name with -o")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the report says it
-        dataset = import_dataset(
-            source, path, parameters=parameters, overwrite=overwrite, **options
-        )
-    report_imported(dataset)
+    return path

@@ -36,6 +36,7 @@ CLASSICAL_METHODS = (
 SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")
 LOSSES = ("mean-square", "relative")
 ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
+STRUCTURES = ("symplectic", "volume-preserving", "none")
 DEVICES = ("cpu", "cuda", "mps", "auto")
 FUNCTIONS = ("auto", "neurons", "polynomial", "system", "hamiltonian")
 # kinds of files of arrays that --from reads

@@ -57,7 +57,7 @@ def report_imported(dataset: Dataset) -> None:
 
 
 def told_of_import(components: Sequence[str], recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Units and guesses of imported states; whatever a stranger's file says instead is left out."""
+    """Units, guesses and structure of imported states; what else a file says is left out."""
     record = recipe.get("imported")
     record = record if isinstance(record, dict) else {}
     units, guessed = record.get("units"), record.get("guessed")
@@ -66,7 +66,10 @@ def told_of_import(components: Sequence[str], recipe: Mapping[str, Any]) -> list
     pairs = zip(components, units, strict=False)
     states = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in pairs)
     guessed = guessed if isinstance(guessed, list) else []
-    return [("states", states), *(("guessed", str(text)) for text in guessed)]
+    told = [("states", states), *(("guessed", str(text)) for text in guessed)]
+    structure = record.get("structure")
+    structure = structure if isinstance(structure, list) else []
+    return [*told, *(("structure", str(text)) for text in structure)]
 
 
 def told_of_equations(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -412,9 +412,9 @@ def _is_plain(data: Dataset, options: dict[str, Any], dtype: str) -> bool:
     plain = {"optimizer": "auto", "loss": "mean-square", "horizon": 1, "noise": 0.0}
     return (
         dtype == "float64"
-        and not data.is_observed
+        and (system.is_measured or not data.is_observed)
         and data.is_complete
-        and (system.divergence_free or system.is_measured)
+        and system.may_preserve_volume
         and all(options[key] == value for key, value in plain.items())
     )
 

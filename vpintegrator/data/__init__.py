@@ -5,7 +5,7 @@ from vpintegrator.data.component_ranges import Ranges, ranges
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.generation import generate
-from vpintegrator.data.importing import import_dataset
+from vpintegrator.data.importing import import_dataset, import_pairs
 from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split
@@ -24,6 +24,7 @@ __all__ = [
     "Variation",
     "generate",
     "import_dataset",
+    "import_pairs",
     "list_recipes",
     "load_recipe",
     "open_dataset",

@@ -286,7 +286,7 @@ class _ExtendedSystem(System):
         self.bodies, self.chart, self.plot = None, None, base.plot
         self.invariants, self.coordinates = {}, {}
         self.divergence_free, self.is_canonical = base.divergence_free, base.is_canonical
-        if not equations.is_map:
+        if not (equations.is_map or base.is_measured):
             self.divergence_free = check_identities(Trial(equations), self._source)
             self.is_canonical = equations.hamiltonian is not None
         self.reversing_symmetries = [_matrix(rho) for rho in equations.reversing_symmetries]

@@ -8,6 +8,7 @@ from typing import Any
 
 from vpintegrator.dynamics.algebra import Expression, Symbol, Value
 from vpintegrator.dynamics.constants import HIGH, Number, high
+from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.trial import (
     TOLERANCE,
     Formula,
@@ -32,7 +33,8 @@ def check_identities(trial: Trial, source: str) -> bool:
     """
     equations = trial.equations
     if not equations.vector_field:  # measured: what is said of it is believed
-        return bool(equations.divergence_free)
+        _check_claimed_structure(equations, source)
+        return bool(equations.divergence_free or equations.symplectic)
     _check_invariants(trial, source)
     for number, rho in enumerate(equations.reversing_symmetries, start=1):
         _check_symmetry(trial, rho, f"{source}, [[reversing_symmetry]] {number}")
@@ -47,6 +49,21 @@ def check_identities(trial: Trial, source: str) -> bool:
     if equations.divergence_free is False and free:
         raise InputError(f"{source}, divergence_free: the file says false, but the divergence is 0")
     return free
+
+
+def _check_claimed_structure(equations: Equations, source: str) -> None:
+    """Check that the claims about measured states go together."""
+    if not equations.symplectic:
+        return
+    if len(equations.symbols) % 2:
+        raise InputError(
+            f"{source}, symplectic: the state lists positions and then as many momenta, but it has "
+            f"{len(equations.symbols)} components"
+        )
+    if equations.divergence_free is False:
+        raise InputError(
+            f"{source}, divergence_free: the file says false, but symplectic maps preserve volume"
+        )
 
 
 def vanishes(value: Value, symbols: Sequence[Symbol]) -> bool:

@@ -53,8 +53,9 @@ def read_map(
         If the tables are not understood, or the file says something beside that goes with flows.
     """
     if "map" not in table:
-        if (key := next((key for key in _OF_MAPS if key in table), None)) is not None:
-            raise InputError(f"{source}: '{key}' goes with a table [map]")
+        for name in _OF_MAPS:
+            if name in table and not (name == "symplectic" and "measured" in table):
+                raise InputError(f"{source}: '{name}' goes with a table [map]")
         return (), 1
     if (key := next((key for key in _OF_FLOWS if key in table), None)) is not None:
         raise InputError(f"{source}: '{key}' goes with differential equations, not with a [map]")

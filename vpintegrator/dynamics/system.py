@@ -100,7 +100,7 @@ class System(RichDisplay, by="system"):
         Whether the flow, or the map, preserves phase-space volume.
     is_canonical
         Whether it keeps the form :math:`dq \wedge dp` of states (q, p): Hamiltonian flows, and
-        symplectic maps.
+        symplectic maps, and measured states of which the file claims it.
     reversing_symmetries
         Matrices :math:`\rho`, (dim, dim), with :math:`f(\rho z) = -\rho f(z)` and
         :math:`\rho^2 = I`; of a map M, :math:`\rho M \rho M = \mathrm{id}`.
@@ -227,7 +227,7 @@ class System(RichDisplay, by="system"):
             self.divergence_free, self.is_canonical = check_map(equations, source)
         else:
             self.divergence_free = check_identities(trial, source)
-            self.is_canonical = equations.hamiltonian is not None
+            self.is_canonical = equations.hamiltonian is not None or bool(equations.symplectic)
         if self.bodies is not None:
             check_bodies(trial, self.bodies, source)
         self.plot = read_plot(equations, source)
@@ -296,10 +296,16 @@ class System(RichDisplay, by="system"):
     def structure(self) -> str:
         """In words: Hamiltonian, divergence-free, not divergence-free, or measured.
 
-        Of a map: symplectic map, volume-preserving map, or map.
+        Of a map: symplectic map, volume-preserving map, or map. Of measured states with the claim
+        of the file: measured, symplectic; measured, volume-preserving; measured, no structure.
         """
         if self.is_measured:
-            return "measured"
+            claimed = self.equations.divergence_free
+            if self.is_canonical:
+                return "measured, symplectic"
+            if claimed is None:
+                return "measured"
+            return "measured, volume-preserving" if claimed else "measured, no structure"
         if self.is_discrete:
             kept = "symplectic" if self.is_canonical else "volume-preserving"
             return f"{kept} map" if self.is_canonical or self.divergence_free else "map"
@@ -331,6 +337,13 @@ class System(RichDisplay, by="system"):
         (True, 'symplectic map', array([1., 1.]))
         """
         return self.equations.is_map
+
+    @property
+    def may_preserve_volume(self) -> bool:
+        """Whether volume is preserved, or the states are measured and nothing else is claimed."""
+        base = self if self.family is None else self.family.system
+        unclaimed = base.is_measured and base.equations.divergence_free is None
+        return self.divergence_free or unclaimed
 
     def require_equations(self, what: str) -> None:
         """Raise InputError where ``what`` needs the equations and they are not known."""

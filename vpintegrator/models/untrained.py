@@ -68,7 +68,9 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
         )
     if system.dim < 2:
         return "resnet", "resnet was chosen: states of one component have no structure to keep"
-    if not (system.divergence_free or system.is_measured):
+    if not system.may_preserve_volume:
+        if system.is_measured:
+            return "resnet", "resnet was chosen: the file claims no structure of the states"
         return "resnet", "resnet was chosen: the flow changes volumes"
     if given.get("functions") == "hamiltonian":
         return "sgf", "sgf was chosen: it has exact terms of a known Hamiltonian"
@@ -80,6 +82,8 @@ def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
         why = "the system is Hamiltonian in states (q, p), and the map symplectic"
         if system.is_discrete:
             why = "the map is symplectic in states (q, p)"
+        elif system.is_measured:
+            why = "measured states (q, p) are taken for those of a symplectic map"
         of_windows = ("spt",) if system.clock is None else ()
         for name in of_windows if windows else ("spff", *of_windows):
             missing = names - known[name]

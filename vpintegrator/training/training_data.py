@@ -74,9 +74,10 @@ class TrainingData:
                 f"the model is for states of {model.dim} components, but {dataset.path} holds "
                 f"states of {dataset.dim}; make the model with dim={dataset.dim}"
             )
-        if model.volume_preserving and not (system.divergence_free or system.is_measured):
+        if model.volume_preserving and not system.may_preserve_volume:
+            why = "div f is not zero" if not system.is_measured else "its file claims no structure"
             warnings.warn(
-                f"the flow of {system.name} changes volumes (div f is not zero), which "
+                f"the flow of {system.name} changes volumes ({why}), which "
                 f"{model.name} never does; a model without structure fits better: resnet, or "
                 "transformer",
                 stacklevel=4,

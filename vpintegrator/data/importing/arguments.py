@@ -35,7 +35,8 @@ class Reading:
     decimal
         The decimal mark of a text file, ``"."`` or ``","``; found out by default.
     columns
-        Names of the columns of a text file without a header, ``["time", "q", "p"]``.
+        Names of the columns of a text file without a header, ``["time", "q", "p"]``; or new names
+        of columns of a header, ``{"angle": "theta", "Versuch": "run"}``.
     missing
         Whether states may be missing: NaN, or times left out. No window that lacks a state is used.
         Trajectories of a table may differ in length in any case.
@@ -65,7 +66,7 @@ class Reading:
     components: Sequence[str] | None = None
     variable: str | None = None
     decimal: str | None = None
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | Mapping[str, str] | None = None
     missing: bool = False
     irregular: str | None = None
     resample: bool = False
@@ -85,6 +86,8 @@ class Reading:
             raise InputError("irregular times become pairs or are resampled, not both")
         if self.irregular == "pairs" and self.step is not None:
             raise InputError("pairs have their own steps, as their times say; leave step out")
+        if isinstance(self.columns, str):
+            raise InputError("columns is a list of names, or a dictionary of old and new names")
         if isinstance(self.parameter_columns, str):
             raise InputError("parameter_columns is a list of names")
 
@@ -115,12 +118,18 @@ class Identification:
     noise
         Standard deviation of the noise on the states, one number or one for each component of the
         system; estimated from the data by default.
+    structure
+        Structure of a map without known equations: ``"symplectic"``, ``"volume-preserving"`` or
+        ``"none"``. By default components named as positions and momenta (q1, p1, or x, px) are
+        taken for symplectic; other states are taken for those of a volume-preserving flow.
+        Symplectic states are stored as positions, then momenta.
     """
 
     system: System | str | os.PathLike[str] | None = None
     parameters: Mapping[str, Any] | None = None
     fit: Sequence[str] | None = None
     noise: float | Sequence[float] | None = None
+    structure: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import io
 import math
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
@@ -29,7 +29,7 @@ def read_arrays(
     path: str | os.PathLike[str],
     variable: str | None = None,
     decimal: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
     step: float | None = None,
     parameters: Sequence[str] = (),
 ) -> Arrays:

@@ -41,6 +41,10 @@ class Arrays:
         What was found out about the file and might be wrong, a sentence each.
     parameters
         Columns that are parameters: (trajectory, time, name), or by name as they stand there.
+    source
+        Name of the file, without its folder, where the arrays were read before the import.
+    pairs
+        Whether each trajectory is a pair of states before and after a map.
     """
 
     states: np.ndarray
@@ -53,6 +57,8 @@ class Arrays:
     time_unit: str = ""
     guessed: tuple[str, ...] = ()
     parameters: np.ndarray | Mapping[str, np.ndarray] | None = None
+    source: str = ""
+    pairs: bool = False
 
 
 def choose(
@@ -210,7 +216,7 @@ def _only_state(shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
         )
     raise InputError(
         f"{where} holds several arrays that may be the states, {', '.join(possible)}; name one "
-        "with --variable (variable=... in Python)"
+        "with --variable (variable=... in Python), or name states before and after with --pairs"
     )
 
 

@@ -22,7 +22,9 @@ from vpintegrator.data.importing.arrays import Arrays, choose, each_state, numbe
 from vpintegrator.data.importing.cells import plain_name
 from vpintegrator.data.importing.family_identification import judge_family
 from vpintegrator.data.importing.identification import judge
+from vpintegrator.data.importing.questions import questions
 from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
+from vpintegrator.data.importing.structure import find_structure
 from vpintegrator.data.importing.units import in_radians
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
@@ -63,7 +65,7 @@ def import_dataset(
         :class:`~vpintegrator.data.importing.arguments.Sharing` are given as keywords: ``step``,
         ``times``, ``components``, ``variable``, ``decimal``, ``columns``, ``missing``,
         ``irregular``, ``resample``, ``longest_step``, ``parameter_columns``; ``system``,
-        ``parameters``, ``fit``, ``noise``; ``split``, ``fractions``, ``seed``.
+        ``parameters``, ``fit``, ``noise``, ``structure``; ``split``, ``fractions``, ``seed``.
     title
         By default the system's, or the file's name.
     overwrite
@@ -86,9 +88,9 @@ def import_dataset(
     >>> dataset.system.is_measured
     True
     """
-    where = str(source) if isinstance(source, str | os.PathLike) else "the array given"
+    where = _file_of(source) or "the array given"
     arrays = _shaped(_arrays(source, reading), reading.missing, where)
-    known, order = _system(identification, arrays, title, where)
+    known, order, assumed = _system(identification, arrays, title, where)
     names = _parameter_names(reading.parameter_columns, where)
     arrays = _ordered(arrays, known, order, reading, where)
     arrays, turned = in_radians(arrays, known.periods)
@@ -96,7 +98,8 @@ def import_dataset(
     equations = not known.is_measured
     samples = arrange(replace(arrays, states=states), names, reading, sharing, where, equations)
     check_output(path, overwrite)
-    states, step, told = samples.states, samples.step, [*samples.told, *turned]
+    states, step = samples.states, samples.step
+    told = [*samples.told, *turned, *questions(arrays)]
     if continued:
         angles = ", ".join(known.components[k] for k in continued)
         told.append(f"angles that jumped by their period are continued over it: {angles}")
@@ -106,17 +109,13 @@ def import_dataset(
         known, judged = judge_family(known, identification, samples)
     else:
         known, judged = _judged(known, identification, states, parts["train"], step)
-    units = list(arrays.units) if any(arrays.units) else []
     axis = 0 if samples.split.by == "trajectory" or samples.origins is not None else 1
+    record = _record(source, arrays, names)
     tables: dict[str, Mapping[str, Any]] = {
-        "imported": {
-            "source": Path(source).name if isinstance(source, str | os.PathLike) else "arrays",
-            "variable": arrays.variable,
-            "columns": list(arrays.names or ()),
-            "parameter_columns": names,
-            "units": units,
-            "time_unit": arrays.time_unit,
+        "imported": record
+        | {
             "guessed": [*arrays.guessed, *told],
+            "structure": assumed,
             "step": step,
             "seed": sharing.seed,
             "sha256": hashlib.sha256(np.ascontiguousarray(states).tobytes()).hexdigest(),
@@ -139,13 +138,33 @@ def import_dataset(
             "complete": int(np.isfinite(states).all()),
         },
         {n: (parts[n], samples.times[span], which) for n, (which, span) in samples.groups.items()},
-        units=units or None,
+        units=record["units"] or None,
         time_unit=arrays.time_unit or "1",
         conditions=conditions,
     )
     if judged.get("fits") == "no":
         warnings.warn(f"the equations of {known.name}: {judged['said']}", stacklevel=3)
+    for question in questions(arrays):
+        warnings.warn(question, stacklevel=3)
     return Dataset(path)
+
+
+def _file_of(source: Any) -> str:
+    """The name of the file that is read, empty for arrays."""
+    path = source.source if isinstance(source, Arrays) else source
+    return str(path) if isinstance(path, str | os.PathLike) else ""
+
+
+def _record(source: Any, arrays: Arrays, parameter_columns: list[str]) -> dict[str, Any]:
+    """Where the states come from, as the recipe holds it."""
+    return {
+        "source": Path(_file_of(source)).name or "arrays",
+        "variable": arrays.variable,
+        "columns": list(arrays.names or ()),
+        "parameter_columns": parameter_columns,
+        "units": list(arrays.units) if any(arrays.units) else [],
+        "time_unit": arrays.time_unit,
+    }
 
 
 def _with_constants(system: System, samples: Samples, told: list[str]) -> System:
@@ -188,6 +207,8 @@ def _noise(noise: Any, dim: int) -> np.ndarray:
 
 def _arrays(source: Any, given: Reading) -> Arrays:
     """The arrays given, in one form."""
+    if isinstance(source, Arrays):
+        return source
     if isinstance(source, str | os.PathLike):
         if given.times is not None or given.components is not None:
             raise InputError("times and components are for arrays; a file holds its own")
@@ -283,8 +304,8 @@ def _check_values(states: np.ndarray, lengths: np.ndarray, missing: bool, where:
 
 def _system(
     given: Identification, arrays: Arrays, title: str | None, where: str
-) -> tuple[System, list[int]]:
-    """The system, or one without equations, and the order of columns that fits its state.
+) -> tuple[System, list[int], list[str]]:
+    """The system, or one without equations, the order of columns that fits its state, and notes.
 
     Where its equations depend on time, the states need not hold it: it is known.
     """
@@ -293,8 +314,13 @@ def _system(
         if given.parameters:
             raise InputError("parameters are those of a system; give one with --system")
         title = title or (Path(where).stem if names is not None or "." in where else "Measured")
-        text = f"title = {json.dumps(title)}\nmeasured = true\nstate = "
-        return System(text + json.dumps(_valid(names, dim)) + "\n", _short(title)), list(range(dim))
+        found = find_structure(given.structure, names, dim, where)
+        ordered = names and tuple(names[k] for k in found.order)
+        text = f"title = {json.dumps(title)}\nmeasured = true\n{found.claim}state = "
+        text += json.dumps(_valid(ordered, dim)) + "\n"
+        return System(text, _short(title)), found.order, found.told
+    if given.structure is not None:
+        raise InputError("structure is claimed of states without a system; leave out one of both")
     if not isinstance(system, System):
         system = load_system(system, **(given.parameters or {}))
     components = system.components[: min(dim, system.dim)]
@@ -309,8 +335,8 @@ def _system(
     for own in (list(components), [plain_name(name) for name in components]):
         for written in ([] if names is None else list(names), plain):
             if sorted(written) == sorted(own):
-                return system, [written.index(name) for name in own]
-    return system, list(range(dim))
+                return system, [written.index(name) for name in own], []
+    return system, list(range(dim)), []
 
 
 def _ordered(

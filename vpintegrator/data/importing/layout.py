@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import IO
 
 from vpintegrator.data.importing.cells import is_date, is_missing, is_number, split_unit
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, nearest
 
 _COMMENTS = ("#", "%", "//", "!", '"#')
 _HEAD = 50  # rows looked at to tell numbers from text
@@ -46,7 +46,9 @@ class Layout:
     rows: Iterator[tuple[int, list[str]]]
 
 
-def find_layout(file: IO[str], where: str, columns: Sequence[str] | None = None) -> Layout:
+def find_layout(
+    file: IO[str], where: str, columns: Sequence[str] | Mapping[str, str] | None = None
+) -> Layout:
     """Look at the first lines of a table.
 
     Parameters
@@ -56,7 +58,7 @@ def find_layout(file: IO[str], where: str, columns: Sequence[str] | None = None)
     where
         Its name, for messages.
     columns
-        Names of the columns, where the file has no header.
+        Names of the columns, where the file has no header; or new names of columns of a header.
 
     Raises
     ------
@@ -77,10 +79,14 @@ def find_layout(file: IO[str], where: str, columns: Sequence[str] | None = None)
     if has_header and len(set(filter(None, names))) < len([name for name in names if name]):
         twice = next(name for name in names if name and names.count(name) > 1)
         raise InputError(f"{where}: two columns are named '{twice}'")
-    if columns is not None:
+    if isinstance(columns, Mapping):
+        names = _renamed(names, columns, where) if has_header else names
+        if not has_header:
+            raise InputError(f"{where} has no header, so name all its columns, as in time,q,p")
+    elif columns is not None:
         if has_header:
             raise InputError(
-                f"{where} has a header ({', '.join(names)}), so its columns are not named anew; "
+                f"{where} has a header ({', '.join(names)}): rename columns with OLD=NEW, or "
                 "choose some with --variable (variable=... in Python)"
             )
         if len(columns) != len(names):
@@ -89,6 +95,18 @@ def find_layout(file: IO[str], where: str, columns: Sequence[str] | None = None)
     kinds = [_kind([row[k] for _, row in head if k < len(row)]) for k in range(len(names))]
     first = [*(head[0][1] if head else []), *[""] * len(names)]
     return Layout(names, units, kinds, first, has_header, separator, chain(head, rows))
+
+
+def _renamed(names: list[str], columns: Mapping[str, str], where: str) -> list[str]:
+    """The names of the header with new ones for some."""
+    for old in columns:
+        if old not in names:
+            hint = nearest(old, names) or f" (it has: {', '.join(names)})"
+            raise InputError(f"{where} has no column '{old}' to be renamed{hint}")
+    found = [str(columns.get(name, name)) for name in names]
+    if twice := next((name for name in found if name and found.count(name) > 1), None):
+        raise InputError(f"{where}: two columns would be named '{twice}'")
+    return found
 
 
 class _Lines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ def read_table(
     path: Path,
     variable: str | None,
     decimal: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
     step: float | None = None,
     parameters: Sequence[str] = (),
 ) -> Arrays:
@@ -41,7 +41,7 @@ def read_table(
     decimal
         The decimal mark, found out by default.
     columns
-        Names of the columns of a file without a header.
+        Names of the columns of a file without a header, or new names of columns of a header.
     step
         Where it is known: without a header, a first column of other steps is no time.
     parameters
