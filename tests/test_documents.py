@@ -1,4 +1,4 @@
-"""Where the documents name a test as the proof of a line, the test is there."""
+"""The documents: pages are short and plain, and the tests that they name exist."""
 
 import ast
 import functools
@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from .prose import paragraphs, sentences, words
+
 ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 PAGES = ("docs/security.md", "docs/numbers.md")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
@@ -36,3 +39,34 @@ def test_every_line_of_the_threat_model_has_a_test():
     assert len(lines) > 12
     for line in lines:
         assert NAMED.search(line.split("|")[-2]), line
+
+
+def too_long(path, most):
+    text = path.read_text(encoding="utf-8")
+    return [sentence for sentence in sentences(text) if len(sentence.split()) > most]
+
+
+def test_the_readme_is_short():
+    assert len(words(README.read_text(encoding="utf-8"))) <= 900
+    assert too_long(README, 30) == []
+
+
+def test_sentences_are_found():
+    text = """# A title
+
+One. `Two` is
+long. $x$
+
+    vp-gen a
+
+- Three, e.g. here.
+
+| Four | 5 |
+|---|---|
+```
+code.
+```
+"""
+    assert list(paragraphs(text))[:3] == ["A title", "One. `Two` is long. $x$", "Three, e.g. here."]
+    assert list(sentences(text))[1:5] == ["One.", "`X` is long.", "$X$", "Three, e.g. here."]
+    assert "code." not in " ".join(sentences(text))

@@ -12,8 +12,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = sorted(ROOT.glob("docs/*.md"))
 
 
-def block(language):
-    return re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)[1]
+def block(language, text=README):
+    return re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)[1]
 
 
 def test_the_python_tour(tmp_path, monkeypatch, capsys):
@@ -28,14 +28,27 @@ def test_the_python_tour(tmp_path, monkeypatch, capsys):
 
 def test_the_system_of_ones_own(tmp_path):
     path = tmp_path / "duffing.toml"
-    path.write_text(block("toml"))
+    page = (ROOT / "docs" / "system-files.md").read_text(encoding="utf-8")
+    path.write_text(block("toml", page))
     system = vp.load_system(path)
     assert system.is_hamiltonian
     assert system.vector_field([0.5, 0.0]).tolist() == [0.0, 0.5 - 0.5**3]
 
 
 def test_the_number_of_classical_methods():
-    assert int(re.search(r"There are (\d+): Runge", README)[1]) == len(vp.rollout.METHODS)
+    page = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
+    for found in (
+        re.search(r"There are (\d+): Runge", page),
+        re.search(r"with (\d+) classical methods", README),
+    ):
+        assert int(found[1]) == len(vp.rollout.METHODS)
+
+
+def test_the_commands_exist():
+    commands = re.findall(
+        r"^(vp-[a-z]+) ", block("sh", README[README.index("## Four commands") :]), re.M
+    )
+    assert commands == ["vp-gen", "vp-train", "vp-rollout", "vp-plot"]
 
 
 def test_every_public_name_is_there():

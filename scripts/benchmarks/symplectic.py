@@ -88,8 +88,8 @@ NOTES = [
     "spff, spt: the defaults of vp-train; -adam as published, the others the same networks under "
     "Levenberg-Marquardt",
     "SympNets: modules, widths, sigmoid and Adam's rate of 0.001 of their authors' pendulum (two "
-    "components) or double pendulum (more); HenonNet: ten layers of ten units, "
-    "Adam's rate 0.02; linear transformer: window 4, a unit of attention and two modules, twice as "
+    "components) or double pendulum (more). HenonNet: ten layers of ten units, "
+    "Adam's rate 0.02. Linear transformer: window 4, a unit of attention and two modules, twice as "
     "wide as a state, Adam's rate 0.01. The rate falls along a cosine, batches are of 1024",
 ]
 
