@@ -62,7 +62,8 @@ def grouped(**groups: Any) -> Callable[[Callable[..., Result]], Callable[..., Re
                 if name in group_of:
                     given[group_of[name]][name] = keywords.pop(name)
                 elif name not in names:
-                    hint = nearest(name, names) or f"; there are {', '.join(names)}"
+                    hint = nearest(name, names)
+                    hint = hint or f"; there are {', '.join(n for n in names if n != 'cls')}"
                     raise InputError(f"{function.__name__} has no argument '{name}'{hint}")
             for name, kind in groups.items():
                 group = kind() if keywords.get(name) is None else keywords[name]

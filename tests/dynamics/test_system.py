@@ -239,7 +239,11 @@ def test_every_system_is_typeset(system):
         ("title =", "titel =", "unknown key 'titel'; did you mean 'title'"),
         ("title =", "constants =", "unknown key 'constants'; did you mean 'parameters'"),
         ("[invariants]", "[equations]", "unknown key 'equations'; did you mean 'vector_field'"),
-        ("title =", "xyz =", "unknown key 'xyz'; there are chart, defaults, description"),
+        (
+            "title =",
+            "xyz =",
+            "unknown key 'xyz'; there are auxiliary, chart, defaults",
+        ),
         ('q = "n"', 'q = "n+1"', "as many momenta, but it has 7"),
         ('q = "n"', "q = 2.5", "the length of 'q'"),
         ("a = 0.25", "a = inf", "not a finite number"),

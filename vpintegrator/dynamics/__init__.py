@@ -3,6 +3,7 @@
 from vpintegrator.catalogue import list_systems
 from vpintegrator.dynamics.bodies import Bodies
 from vpintegrator.dynamics.chart import Chart
+from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.family import Family
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.load import load_system
@@ -13,6 +14,7 @@ from vpintegrator.dynamics.system import System
 __all__ = [
     "Bodies",
     "Chart",
+    "Claims",
     "Family",
     "InitialConditions",
     "System",

@@ -95,8 +95,10 @@ def require_time(table: Mapping[str, Any], source: str) -> None:
     name = table.get("time")
     if name is None or "measured" in table:
         return
-    field = table.get("vector_field", {})
-    texts = field.values() if isinstance(field, Mapping) else ()
+    tables = (table.get(key, {}) for key in ("vector_field", "auxiliary"))
+    texts = [
+        text for entries in tables if isinstance(entries, Mapping) for text in entries.values()
+    ]
     if not any(name in _names(text) for text in (table.get("hamiltonian", ""), *texts)):
         raise InputError(f"{source}, time: the equations do not depend on {name}; leave 'time' out")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, Value
+from vpintegrator.dynamics.auxiliary import read_auxiliary
 from vpintegrator.dynamics.clock import Clock, read_clock, refuse_time, require_time
 from vpintegrator.dynamics.component_table import read_components
 from vpintegrator.dynamics.constants import Number, size, tidy
@@ -36,6 +37,8 @@ _KEYS = {
     "time",
     "period",
     "parameters",
+    "auxiliary",
+    "rounded",
     "hamiltonian",
     "vector_field",
     "map",
@@ -105,6 +108,8 @@ class Equations:
         How many times all stages are applied in one step.
     symplectic
         What the file claims of a map, or None when it claims nothing.
+    rounded
+        Whether constants are rounded to doubles, and claims checked to their rounding only.
     returns
         Of a return map, what it is of; it has no formulas of its own.
     """
@@ -126,6 +131,7 @@ class Equations:
     stages: tuple[Stage, ...] = ()
     iterations: int = 1
     symplectic: bool | None = None
+    rounded: bool = False
     returns: ReturnSection | None = None
 
     @property
@@ -279,7 +285,7 @@ def read_state_and_formulas(
         values |= dict(zip(components, symbols, strict=True))
     elif clock is not None:
         values[clock.name] = symbols[-1]
-    scope = Scope(values, integers, algebra)
+    scope = read_auxiliary(table, source, Scope(values, integers, algebra))
     invariants = {
         readable(name, f"{source}, [invariants]"): parse(
             text, scope, f"{source}, [invariants] {name}"
@@ -296,7 +302,7 @@ def read_state_and_formulas(
         )
     if hamiltonian is not None and clock is None and "energy" not in invariants:
         invariants = {"energy": hamiltonian, **invariants}
-    for key in ("divergence_free", "symplectic"):
+    for key in ("divergence_free", "symplectic", "rounded"):
         if not isinstance(table.get(key, False), bool):
             raise InputError(f"{source}, {key}: expected true or false, found {table[key]!r}")
     return Equations(
@@ -319,6 +325,7 @@ def read_state_and_formulas(
         stages=stages,
         iterations=iterations,
         symplectic=table.get("symplectic"),
+        rounded=table.get("rounded", False),
     )
 
 

@@ -100,7 +100,7 @@ def _check_invariant(trial: Trial, invariant: Value, where: str) -> None:
         judged += 1
         value, ahead, behind = (entry[0] for entry in values if entry is not None)
         slope = (ahead - behind) / (2 * _STEP)
-        if abs(slope) > TOLERANCE * (1 + abs(value)):
+        if abs(slope) > trial.tolerance * (1 + abs(value)):
             raise InputError(
                 f"{where}: this is not constant along solutions: its time derivative "
                 f"{shown(slope * speed)} at {place(trial.equations, point)}"
@@ -122,7 +122,7 @@ def _check_symmetry(trial: Trial, rho: Sequence[Mapping[int, Number]], where: st
             continue
         judged += 1
         defects = [a + b for a, b in zip(images, moved(rates), strict=True)]
-        if (defect := max(map(abs, defects))) > TOLERANCE * (1 + max(map(abs, rates))):
+        if (defect := max(map(abs, defects))) > trial.tolerance * (1 + max(map(abs, rates))):
             raise InputError(
                 f"{where}: this does not reverse the system, f(rho z) = -rho f(z) fails by "
                 f"{shown(defect)} at {place(trial.equations, point)}"
@@ -143,7 +143,7 @@ def _check_periods(trial: Trial, periods: Mapping[int, Any], where: str, what: s
             continue
         judged += 1
         defect = max(abs(a - b) for a, b in zip(again, rates, strict=True))
-        if defect > TOLERANCE * (1 + max(map(abs, rates))):
+        if defect > trial.tolerance * (1 + max(map(abs, rates))):
             raise InputError(
                 f"{where}: the vector field changes by {shown(defect)} {what}, at "
                 f"{place(trial.equations, point)}"
@@ -165,7 +165,7 @@ def _divergence_vanishes(trial: Trial, source: str) -> bool:
         judged += 1
         # rounding is judged against the size of the terms that ought to cancel
         total, size = HIGH.fsum(values), HIGH.fsum(map(abs, values))
-        if abs(total) > TOLERANCE * (1 + size):
+        if abs(total) > trial.tolerance * (1 + size):
             if trial.equations.divergence_free:
                 raise InputError(
                     f"{where}: the divergence of the vector field is {shown(total)}, not "

@@ -19,13 +19,13 @@ from vpintegrator.dynamics.trial import (
     LARGEST_COST,
     OPERATIONS,
     POINTS,
-    TOLERANCE,
     Formula,
     Point,
     cost_of,
     place,
     random_points,
     shown,
+    tolerance_of,
 )
 from vpintegrator.errors import InputError
 
@@ -62,6 +62,7 @@ class _MapTrial:
 
     def __init__(self, equations: Equations, source: str) -> None:
         self.equations, self.source = equations, source
+        self.tolerance = tolerance_of(equations)
         self._stages = [
             (list(stage), Formula(list(stage.values()), equations.symbols))
             for stage in equations.stages
@@ -128,7 +129,7 @@ def _check_invariant(trial: _MapTrial, invariant: Value, where: str) -> None:
             continue
         judged += 1
         change = after[0] - before[0]
-        if abs(change) > TOLERANCE * (1 + abs(before[0])):
+        if abs(change) > trial.tolerance * (1 + abs(before[0])):
             raise InputError(
                 f"{where}: this is not constant: the map changes it by {shown(change)} at "
                 f"{place(trial.equations, point)}"
@@ -150,7 +151,7 @@ def _check_symmetry(trial: _MapTrial, rho: Sequence[Mapping[int, Number]], where
             continue
         judged += 1
         defect = max(abs(a - b) for a, b in zip(moved(again), point, strict=True))
-        if defect > TOLERANCE * (1 + max(map(abs, [*point, *image]))):
+        if defect > trial.tolerance * (1 + max(map(abs, [*point, *image]))):
             raise InputError(
                 f"{where}: this does not reverse the map M, rho M rho M = identity fails by "
                 f"{shown(defect)} at {place(trial.equations, point)}"
@@ -174,7 +175,7 @@ def _check_periods(trial: _MapTrial, where: str) -> None:
         for i, period in periods.items():
             changes[i] -= HIGH.nint(HIGH.re(changes[i]) / period) * period
         defect = max(map(abs, changes))
-        if defect > TOLERANCE * (1 + max(map(abs, turned))):
+        if defect > trial.tolerance * (1 + max(map(abs, turned))):
             raise InputError(
                 f"{where}: the image changes by {shown(defect)} where angles turn by their "
                 f"periods, at {place(trial.equations, point)}"
@@ -207,10 +208,10 @@ def _check_structure(trial: _MapTrial, source: str) -> MapStructure:
         judged += 1
         scale = 1 + max(abs(entry) for entry in slopes)
         defect = abs(HIGH.det(slopes) - 1)
-        if defect > TOLERANCE * scale**dim:
+        if defect > trial.tolerance * scale**dim:
             volume = _refused(e, "divergence_free", "the determinant is 1", defect, point, source)
         defect = _form_defect(slopes) if dim % 2 == 0 else HIGH.inf
-        if defect > TOLERANCE * scale**2:
+        if defect > trial.tolerance * scale**2:
             what = "the form dq dp is kept"
             form = _refused(e, "symplectic", what, defect, point, source)
     trial.require(judged, f"{source}, [map]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.arguments import grouped
 from vpintegrator.dynamics.algebra import Expression, TooLong, Value
 from vpintegrator.dynamics.bodies import Bodies, read_bodies
 from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
+from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import plain_values, read_equations
 from vpintegrator.dynamics.evaluation import as_array, is_tensor, stack_numpy, stack_torch
@@ -159,6 +162,112 @@ class System(RichDisplay, by="system"):
         source = source or name or "system"
         given = plain_values(parameters or {}, source)
         self._read(text, read_toml(text, source), name, given, source)
+
+    @classmethod
+    @grouped(claims=Claims)
+    def from_function(
+        cls,
+        f: Callable[..., Any],
+        dim: int | None = None,
+        components: Sequence[str] | None = None,
+        *,
+        claims: Claims,
+        sample: Any = None,
+        step: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> System:
+        r"""Make a system of a Python function f(t, y), the right-hand side of y' = f(t, y).
+
+        The function is called with symbols in the place of numbers. Where it computes with
+        operators and functions of NumPy, PyTorch or ``math`` it becomes formulas, and the system is
+        like one of a file: with exact derivatives, machine code and parameters that can vary.
+
+        Parameters
+        ----------
+        f
+            ``f(t, y)``, ``f(y, t)`` or ``f(y)`` of a state y of shape (dim,), with ``parameters``
+            by keyword. A function for batches takes (..., dim) or (dim, ...).
+        dim
+            Number of components of a state.
+        components
+            Their names; by default q and p where a Hamiltonian is given, else y1, y2, ...
+        claims
+            Claims about the system, each checked: the attributes of
+            :class:`vpintegrator.dynamics.Claims` are given as keywords: ``hamiltonian``,
+            ``divergence_free``, ``reversing_symmetries``, ``invariants``, ``periodic``, ``period``.
+        sample
+            Where trajectories begin: a tuple (low, high) of the corners of a box, numbers or
+            arrays; an array of states (state, dim); or a table as in a system file. By default the
+            components are uniform between -1 and 1.
+        step
+            The step that datasets and comparisons take by default.
+        parameters
+            Values of the function's parameters, numbers or lists of them, by name.
+        name
+            By default that of the function.
+
+        Raises
+        ------
+        InputError
+            If f cannot be called so, returns something else, or a claim does not hold; the message
+            says by how much it fails, and where.
+
+        Examples
+        --------
+        >>> def pendulum(t, y, g=1.0):
+        ...     q, p = y
+        ...     return np.array([p, -g * np.sin(q)])
+        >>> system = vp.System.from_function(pendulum, dim=2, parameters={"g": 9.81}, step=0.1)
+        >>> system.divergence_free, system.parameters
+        (True, {'g': 9.81})
+        """
+        module = importlib.import_module("vpintegrator.dynamics.functions.from_function")
+        given = f, dim, components, claims, sample, step, parameters, name
+        made: System = module.system_from_function(*given)
+        return made
+
+    @classmethod
+    @grouped(claims=Claims)
+    def from_hamiltonian(
+        cls,
+        hamiltonian_function: Callable[..., Any],
+        degrees_of_freedom: int | None = None,
+        components: Sequence[str] | None = None,
+        *,
+        claims: Claims,
+        sample: Any = None,
+        step: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> System:
+        """Make a Hamiltonian system of a Python function H, with NumPy's functions or PyTorch's.
+
+        Parameters
+        ----------
+        hamiltonian_function
+            ``H(z)`` of a state z = (q, p), ``H(q, p)`` of its halves or, where it depends on time,
+            ``H(t, z)`` or ``H(t, q, p)``; a number.
+        degrees_of_freedom
+            Half the number of components of a state.
+        components, claims, sample, step, parameters, name
+            As for :meth:`from_function`.
+
+        Raises
+        ------
+        InputError
+            As by :meth:`from_function`.
+
+        Examples
+        --------
+        >>> system = vp.System.from_hamiltonian(lambda q, p: p @ p / 2 - np.cos(q[0]), 1)
+        >>> system.structure, system.vector_field([0.0, 2.0]).tolist()
+        ('Hamiltonian', [2.0, -0.0])
+        """
+        module = importlib.import_module("vpintegrator.dynamics.functions.from_function")
+        given = (hamiltonian_function, degrees_of_freedom, components, claims, sample, step)
+        made: System = module.system_from_hamiltonian(*given, parameters, name)
+        return made
 
     def _read(
         self, text: str, table: Mapping[str, Any], name: str | None, given: Any, source: str

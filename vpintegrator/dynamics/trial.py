@@ -34,9 +34,15 @@ _FUNCTION = 10  # additions that a function or a power takes as long as
 LARGEST_COST = 500_000  # operations at one point
 OPERATIONS = 100_000  # at all points together, beyond which fewer points are taken
 TOLERANCE = HIGH.mpf(10) ** -30
+_OF_ROUNDED = HIGH.mpf(10) ** -12  # where constants are rounded to doubles
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
 
 Point = list[Any]
+
+
+def tolerance_of(equations: Equations) -> Any:
+    """How far a claim may fail: by what rounds the constants of the equations."""
+    return _OF_ROUNDED if equations.rounded else TOLERANCE
 
 
 def random_points(dim: int, count: int = POINTS) -> Iterator[Point]:
@@ -108,6 +114,7 @@ class Trial:
         if candidates is not None:
             self._candidates = iter(candidates)
         self.field = Formula(equations.vector_field, equations.symbols)
+        self.tolerance = tolerance_of(equations)
 
     @cached_property
     def points(self) -> list[tuple[Point, Point]]:
@@ -167,7 +174,7 @@ class Trial:
             judged += 1
             pairs = zip(images, expected(rates), strict=True)
             defect = max((abs(a - b) for a, b in pairs if b is not None), default=HIGH.mpf(0))
-            if defect > max(worst, TOLERANCE * (1 + max(map(abs, rates)))):
+            if defect > max(worst, self.tolerance * (1 + max(map(abs, rates)))):
                 worst, at = defect, point
         if worst:
             raise InputError(

@@ -241,6 +241,7 @@ def _stages_unicode(system: System, width: int) -> str:
     blocks = []
     if _by_array(system):
         _, lengths = _file(system)
+        blocks += [_filled(*row, width) for row in _auxiliary(system, in_a_line)]
         stages = [
             "\n".join(
                 _filled(name, in_a_line(text, lengths), width, " → ")
@@ -263,7 +264,7 @@ def _stages_unicode(system: System, width: int) -> str:
 def _stages_latex(system: System) -> list[tuple[str, str]]:
     if _by_array(system):
         _, lengths = _file(system)
-        return [
+        return _auxiliary(system, _latex) + [
             (f"{name}'", _latex(text, lengths))
             for entry in _map_tables(system)
             for name, text in _named(system, entry)
@@ -317,7 +318,7 @@ def _by_array(system: System) -> bool:
     e = system.equations
     if not e.vector_field and not e.stages:
         return False
-    if not all(is_short(text) for text in _all_texts(e.table)):
+    if "auxiliary" in e.table or not all(is_short(text) for text in _all_texts(e.table)):
         return True
     if not e.arrays:  # but of parameters
         return e.hamiltonian is not None and "sum(" in system.equations.table["hamiltonian"]
@@ -382,13 +383,23 @@ def _rows(
 ) -> list[tuple[str, str]]:
     """The equations as the file writes them, and those that follow from a Hamiltonian."""
     _, lengths = _file(system)
-    rows = [
+    rows = _auxiliary(system, right)
+    rows += [
         (name if name == "H" else dotted(name), right(text, lengths))
         for name, text in _texts(system)
     ]
     for q, p in _pairs(system):
         rows += [(dotted(f"{q}[i]"), slope.format(p)), (dotted(f"{p}[i]"), "-" + slope.format(q))]
     return rows
+
+
+def _auxiliary(
+    system: System, right: Callable[[str | float, Mapping[str, int]], str]
+) -> list[tuple[str, str]]:
+    """The first of the names that the file gives to parts of its formulas."""
+    table, lengths = _file(system)
+    entries = list(table.get("auxiliary", {}).items())
+    return [(name, right(text, lengths)) for name, text in entries[:_SHOWN]]
 
 
 def _dotted_unicode(name: str) -> str:

@@ -1,0 +1,365 @@
+"""Symbolic arguments: numbers and arrays that record what a Python function computes of them.
+
+A function of states is called once with such arguments. NumPy's functions reach them by NumPy's own
+protocols, those of PyTorch as :mod:`traced_tensor` says, Python's operators directly. What cannot
+be recorded, such as a decision that depends on a value, raises :class:`NotTraceable`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+_MOST_OPERATIONS = 100_000
+# how functions and methods of PyTorch are recorded, which traced_tensor says
+_TENSORS: dict[str, Callable[..., Any]] = {}
+
+
+class NotTraceable(Exception):
+    """A function does with a value what no formula says; the message names it."""
+
+
+def record_tensors(function: Callable[..., Any], method: Callable[..., Any]) -> None:
+    """Say how functions and methods of PyTorch are recorded."""
+    _TENSORS.update(function=function, method=method)
+
+
+class Tape:
+    """The operations of one call, each recorded once."""
+
+    def __init__(self) -> None:
+        self.recorded: list[Traced] = []
+        self._known: dict[Any, Traced] = {}
+
+    def symbol(self, name: str) -> Traced:
+        """A variable, as formulas name it."""
+        return self.record("symbol", (name,))
+
+    def record(self, operation: str, operands: tuple[Any, ...]) -> Traced:
+        """An operation; the same object for the same operation."""
+        # True, 1 and 1.0 are equal as keys, and no difference to a formula
+        key = operation, *(o.number if isinstance(o, Traced) else ("c", o) for o in operands)
+        found = self._known.get(key)
+        if found is None:
+            if len(self.recorded) >= _MOST_OPERATIONS:
+                raise NotTraceable(f"more than {_MOST_OPERATIONS} operations")
+            found = Traced(self, len(self.recorded), operation, operands)
+            self.recorded.append(found)
+            self._known[key] = found
+        return found
+
+
+def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(self: Traced, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else operation(name, self, other)
+
+    def backward(self: Traced, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else operation(name, other, self)
+
+    return forward, backward
+
+
+class Traced:
+    """A number that is known by the operation that makes it."""
+
+    __slots__ = ("number", "operands", "operation", "tape")
+    __hash__ = object.__hash__
+    ndim, shape, size = 0, (), 1
+
+    def __init__(self, tape: Tape, number: int, operation: str, operands: tuple[Any, ...]) -> None:
+        self.tape, self.number = tape, number
+        self.operation, self.operands = operation, operands
+
+    __add__, __radd__ = _binary("+")
+    __sub__, __rsub__ = _binary("-")
+    __mul__, __rmul__ = _binary("*")
+    __truediv__, __rtruediv__ = _binary("/")
+    __pow__, __rpow__ = _binary("**")
+
+    def __neg__(self) -> Any:
+        return operation("neg", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return operation("abs", self)
+
+    def _decided(self, *_: Any) -> Any:
+        raise NotTraceable("a decision or a conversion that depends on a value")
+
+    __bool__ = __float__ = __int__ = __index__ = __complex__ = _decided
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _decided
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __matmul__ = _decided
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, _types: Any, args: Any, options: Any) -> Any:
+        return function(*_as_arrays(args), **options)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, _types: Any, args: Any, options: Any = None) -> Any:
+        return _TENSORS["function"](function, args, options or {})
+
+    def __getattr__(self, name: str) -> Any:
+        # the attributes of NumPy's numbers and of tensors without dimensions
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(as_traced_array(self), name)
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python, or a traced one; NotTraceable for everything else."""
+    if isinstance(value, Traced):
+        return value
+    if hasattr(value, "detach"):  # a tensor
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, Traced):
+        return value
+    if isinstance(value, bool | int | float) and math.isfinite(value):
+        return int(value) if isinstance(value, bool) else value
+    raise NotTraceable(f"a value of type {type(value).__name__} in a formula")
+
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "**": operator.pow,
+    "neg": operator.neg,
+}
+_NUMBERS: dict[str, Callable[..., Any]] = {
+    **_OPERATORS,
+    **{name: getattr(math, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")},
+    "atan2": math.atan2,
+    "abs": abs,
+    "sigmoid": lambda x: 0.5 * (1 + math.tanh(0.5 * x)),
+}
+
+
+def operation(name: str, *operands: Any) -> Any:
+    """Record an operation, or compute it where all operands are numbers."""
+    values = tuple(map(_plain, operands))
+    tape = next((value.tape for value in values if isinstance(value, Traced)), None)
+    if tape is None:
+        try:
+            return _NUMBERS[name](*values)
+        except (ArithmeticError, ValueError) as error:
+            raise NotTraceable(f"{name} of numbers: {error}") from None
+    found = _simplified(name, values)
+    return tape.record(name, values) if found is None else found
+
+
+def _simplified(name: str, values: tuple[Any, ...]) -> Any:
+    """What an operation with 0, 1 or -1 leaves; None where it is no such."""
+    x = values[0]
+    if name == "neg":
+        return x.operands[0] if x.operation == "neg" else None
+    if len(values) == 1:
+        return None
+    number_first = not isinstance(x, Traced)
+    c, x = (x, values[1]) if number_first else (values[1], x)
+    if isinstance(c, Traced):
+        return None
+    match name, c:
+        case ("+", 0) | ("*", 1):
+            return x
+        case ("*", 0):
+            return 0
+        case ("*", -1):
+            return operation("neg", x)
+        case ("-", 0):
+            return operation("neg", x) if number_first else x
+        case ("/", 0) if number_first:
+            return 0
+        case ("/", 1) | ("**", 1) if not number_first:
+            return x
+        case ("**", 0) if not number_first:
+            return 1
+    return None
+
+
+def _composed() -> dict[str, Callable[..., Any]]:
+    """Functions by NumPy's names, of what expressions of a system file have."""
+    op = operation
+
+    def exponential(sign: int) -> Callable[[Any], Any]:
+        def half(x: Any) -> Any:
+            joined = "+" if sign > 0 else "-"
+            return op("/", op(joined, op("exp", x), op("exp", op("neg", x))), 2)
+
+        return half
+
+    def root(x: Any) -> Any:
+        return op("sqrt", op("-", 1, op("**", x, 2)))
+
+    return {
+        "add": lambda x, y: op("+", x, y),
+        "subtract": lambda x, y: op("-", x, y),
+        "multiply": lambda x, y: op("*", x, y),
+        "divide": lambda x, y: op("/", x, y),
+        "power": lambda x, y: op("**", x, y),
+        "float_power": lambda x, y: op("**", x, y),
+        "negative": lambda x: op("neg", x),
+        "positive": lambda x: x,
+        "conjugate": lambda x: x,
+        "absolute": lambda x: op("abs", x),
+        "fabs": lambda x: op("abs", x),
+        "square": lambda x: op("**", x, 2),
+        "reciprocal": lambda x: op("/", 1, x),
+        "sinh": exponential(-1),
+        "cosh": exponential(1),
+        "arctan": lambda x: op("atan2", x, 1),
+        "arcsin": lambda x: op("atan2", x, root(x)),
+        "arccos": lambda x: op("atan2", root(x), x),
+        "arctan2": lambda y, x: op("atan2", y, x),
+        "expit": lambda x: op("sigmoid", x),
+        "hypot": lambda x, y: op("sqrt", op("+", op("**", x, 2), op("**", y, 2))),
+        "log1p": lambda x: op("log", op("+", 1, x)),
+        "expm1": lambda x: op("-", op("exp", x), 1),
+        "log10": lambda x: op("/", op("log", x), math.log(10)),
+        "log2": lambda x: op("/", op("log", x), math.log(2)),
+        "exp2": lambda x: op("**", 2, x),
+        "deg2rad": lambda x: op("*", x, math.pi / 180),
+        "radians": lambda x: op("*", x, math.pi / 180),
+        **{
+            name: (lambda x, name=name: op(name, x))
+            for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
+        },
+    }
+
+
+ELEMENTWISE = _composed()
+_ALIASES = {"true_divide": "divide", "abs": "absolute", "pow": "power", "neg": "negative"}
+
+
+def elementwise(name: str, *operands: Any) -> Any:
+    """A function by NumPy's name, of numbers or arrays."""
+    function = ELEMENTWISE.get(_ALIASES.get(name, name))
+    if function is None:
+        raise NotTraceable(f"the function {name}")
+    rows = [_base(operand) for operand in operands]
+    return wrapped(np.frompyfunc(function, len(rows), 1)(*rows))
+
+
+def apply_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
+    """A function of NumPy of arguments some of which are traced."""
+    out = options.pop("out", None)
+    if method == "reduce" and ufunc in (np.add, np.multiply):
+        (array,) = inputs
+        keep = {k: options[k] for k in ("axis", "keepdims") if k in options}
+        result = wrapped(ufunc.reduce(_base(array), **keep))
+    elif method != "__call__" or options:
+        raise NotTraceable(f"{ufunc.__name__}.{method} with {', '.join(options) or 'no options'}")
+    elif ufunc is np.matmul:
+        result = wrapped(np.matmul(*map(_base, inputs)))
+    else:
+        result = elementwise(ufunc.__name__, *inputs)
+    if out is None:
+        return result
+    if not isinstance(out[0], TracedArray):
+        raise NotTraceable("an assignment to an array of numbers")
+    out[0][...] = result
+    return out[0]
+
+
+class TracedArray(np.ndarray):
+    """An array of numbers some of which are traced."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        if function is np.linalg.norm:
+            return norm(*args, **options)
+        if function in (np.zeros_like, np.ones_like, np.empty_like):
+            return filled(np.shape(args[0]), 1.0 if function is np.ones_like else 0.0)
+        plain = (_bare(args), {key: _bare(value) for key, value in options.items()})
+        return wrapped(function(*plain[0], **plain[1]))
+
+    @classmethod
+    def __torch_function__(cls, function: Any, _types: Any, args: Any, options: Any = None) -> Any:
+        return _TENSORS["function"](function, args, options or {})
+
+    def __getattr__(self, name: str) -> Any:
+        return _TENSORS["method"](self, name)
+
+    def sum(self, axis: Any = None, dim: Any = None, keepdims: bool = False, **_: Any) -> Any:  # type: ignore[override]
+        """The sum over axes, as NumPy or PyTorch name them."""
+        return wrapped(_base(self).sum(axis=axis if dim is None else dim, keepdims=keepdims))
+
+    def astype(self, *_: Any, **__: Any) -> Any:
+        """The same: a formula has no type."""
+        return self
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Euclidean norm."""
+    if ord not in (None, 2, "fro") or (axis is None and np.ndim(x) > 1 and ord == 2):
+        raise NotTraceable(f"a norm of order {ord}")
+    squares = elementwise("square", x)
+    return elementwise("sqrt", as_traced_array(squares).sum(axis=axis, keepdims=keepdims))
+
+
+def filled(shape: Any, value: float) -> TracedArray:
+    """An array of one number, into which traced numbers can be written."""
+    return np.full(shape, value, dtype=object).view(TracedArray)
+
+
+def as_traced_array(value: Any) -> TracedArray:
+    """An array of what is given: a number, an array, a tensor or a list of them."""
+    if isinstance(value, TracedArray):
+        return value
+    if isinstance(value, Traced):
+        array = np.empty((), dtype=object)
+        array[()] = value
+        return array.view(TracedArray)
+    return np.asarray(_base(value), dtype=object).view(TracedArray)
+
+
+def wrapped(value: Any) -> Any:
+    """Arrays of traced numbers as traced arrays; everything else as it is."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(wrapped, value))
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return value.item() if value.ndim == 0 else value.view(TracedArray)
+    return value
+
+
+def _base(value: Any) -> Any:
+    """NumPy's array of what is given, without the protocols of this module."""
+    if isinstance(value, TracedArray):
+        return value.view(np.ndarray)
+    if isinstance(value, Traced):
+        return as_traced_array(value).view(np.ndarray)
+    if hasattr(value, "detach"):
+        return value.detach().cpu().numpy()
+    if isinstance(value, list | tuple):
+        rows = [entry if isinstance(entry, Traced) else _base(entry) for entry in value]
+        return np.array(
+            [e.item() if isinstance(e, np.ndarray) and e.ndim == 0 else e for e in rows],
+            dtype=object,
+        )
+    return value
+
+
+def _bare(value: Any) -> Any:
+    """Arguments of a function of NumPy, with NumPy's arrays in the place of traced ones."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_bare, value))
+    return _base(value) if isinstance(value, TracedArray | Traced) else value
+
+
+def _as_arrays(value: Any) -> Any:
+    """The same arguments with arrays in the place of traced numbers."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_as_arrays, value))
+    return as_traced_array(value) if isinstance(value, Traced) else value
