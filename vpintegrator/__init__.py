@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from vpintegrator.dynamics import System, list_systems, load_system, return_map, solve
     from vpintegrator.errors import InputError
-    from vpintegrator.models import grown, load, save
+    from vpintegrator.models import grown, load, save, wrap
     from vpintegrator.plotting import draw
     from vpintegrator.rollout import as_ode_solver, compare, integrate, open_rollout, rollout
     from vpintegrator.training import train
@@ -69,7 +69,7 @@ _NAMES = {
         ),
         "dynamics": ("System", "load_system", "return_map", "solve"),
         "errors": ("InputError",),
-        "models": ("grown", "load", "save"),
+        "models": ("grown", "load", "save", "wrap"),
         "plotting": ("draw",),
         "rollout": ("as_ode_solver", "compare", "integrate", "open_rollout"),
         "training": ("train",),
@@ -106,6 +106,7 @@ __all__ = [
     "train",
     "verdict",
     "windows",
+    "wrap",
 ]
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         VolumePreservingMultiheadTransformer,
     )
     from vpintegrator.models.volume_preserving_transformer import VolumePreservingTransformer
+    from vpintegrator.models.wrapped import wrap
 
 _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "ClassificationTransformer": "classification_transformer",
@@ -58,6 +59,7 @@ _MODULES = {where.class_name: where.module for where in BUILT_IN.values()} | {
     "save": "saving",
     "suited": "untrained",
     "with_bodies": "other_bodies",
+    "wrap": "wrapped",
 }
 
 __all__ = [

@@ -25,6 +25,8 @@ from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.family import KEY, FamilyConditions
 from vpintegrator.models.registry import ARCHITECTURES
+from vpintegrator.models.wrapped import NAME as WRAPPED
+from vpintegrator.models.wrapped import WrappedModel, check_model, is_own, name_of
 from vpintegrator.nn.tensor_arguments import as_dtype
 from vpintegrator.reading import check_kind, read_json
 from vpintegrator.tensors import write_tensors
@@ -57,7 +59,14 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     >>> model = vp.models.VolumePreservingFeedForward(dim=2)
     >>> vp.save(model, "feed-forward.safetensors", overwrite=True)
     """
-    if ARCHITECTURES.get(getattr(model, "name", "")) is not type(model):
+    check_model(model, "model")
+    if is_own(model):
+        raise InputError(
+            f"{name_of(model)} does not say of how many components and for which step it is: save "
+            "vp.wrap(module, dim=..., step=...)"
+        )
+    wrapped = isinstance(model, WrappedModel)
+    if not wrapped and ARCHITECTURES.get(model.name) is not type(model):
         raise InputError(
             f"only the architectures {', '.join(ARCHITECTURES)} can be saved, not a "
             f"{type(model).__name__}, which could not be found again; make it known by "
@@ -68,21 +77,36 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     header = {
         "format": FORMAT,
         "version": str(VERSION),
-        "architecture": model.name,
+        "architecture": WRAPPED if wrapped else model.name,
         "arguments": json.dumps(model.arguments),
         "dtype": str(model.shift.dtype).removeprefix("torch."),
         "metadata": json.dumps(model.metadata),
     }
-    write_tensors(path, model.state_dict(), header, overwrite)
+    tensors = model.state_dict()
+    if isinstance(model, WrappedModel):
+        header["class"] = model.class_name
+        # weights may share memory or be no tensors at all
+        if strange := [name for name, value in tensors.items() if not torch.is_tensor(value)]:
+            raise InputError(f"{model.name} cannot be saved: {strange[0]} of it is no tensor")
+        tensors = {name: value.clone() for name, value in tensors.items()}
+    write_tensors(path, tensors, header, overwrite)
 
 
-def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Integrator:
+def load(
+    path: str | os.PathLike[str],
+    device: str | torch.device = "cpu",
+    *,
+    module: torch.nn.Module | None = None,
+) -> Integrator:
     """Read a model written by ``save``.
 
     Parameters
     ----------
     path : path
     device : str or torch.device
+    module : torch.nn.Module, optional
+        Of the file of a module of one's own (:func:`vpintegrator.wrap`): a new module of the same
+        class and sizes, which gets the weights. Nothing is imported or executed for a file.
 
     Returns
     -------
@@ -106,6 +130,12 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
     header, tensors = _read(path)
     check_version(path, header.get("version"), VERSION)
     name = header.get("architecture", "")
+    if name == WRAPPED:
+        model: Integrator = _wrapped(path, header, tensors, module)
+        model.metadata = _metadata(path, header)
+        return model.to(device).eval()
+    if module is not None:
+        raise InputError(f"{path} holds a model of this package, {name}; leave out module")
     if name not in ARCHITECTURES:
         raise InputError(
             f"{path} holds a model of the architecture {name!r}, which this vpintegrator does not "
@@ -116,6 +146,31 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> In
     _fill(path, model, tensors)
     model.metadata = _metadata(path, header)
     return model.to(device).eval()
+
+
+def _wrapped(
+    path: Path,
+    header: dict[str, str],
+    tensors: dict[str, torch.Tensor],
+    module: torch.nn.Module | None,
+) -> WrappedModel:
+    """A module of its user's, filled with the weights of a file."""
+    own = header.get("class", "of one's own")
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(
+            f"{path} holds the weights of a module {own}, whose code is not in the file: give a "
+            "new one to be filled, as in vp.load(path, module=Net())"
+        )
+    where = f"the header of {path} does not describe a wrapped module"
+    arguments = read_json(header.get("arguments", ""), f"{where}: its arguments")
+    names = ("dim", "window", "prediction_window")
+    if {*arguments} != {*names} or not all(type(arguments[name]) is int for name in names):
+        raise InputError(f"{where}: expected dim, window and prediction_window")
+    module = module.to(as_dtype(header.get("dtype", "")))
+    dim, window, predicted = (arguments[name] for name in names)
+    model = WrappedModel(module, dim=dim, step=None, window=window, predicted=predicted)
+    _fill(path, model, tensors, f"the module given, while the file is of {own}")
+    return model
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
@@ -174,22 +229,22 @@ def _build(
         return architecture(**architecture.arguments_of_file(arguments), dtype=dtype)
 
 
-def _fill(path: Path, model: Integrator, tensors: dict[str, torch.Tensor]) -> None:
+def _fill(
+    path: Path, model: Integrator, tensors: dict[str, torch.Tensor], of_user: str = ""
+) -> None:
     """Give the model its tensors, which must be what its arguments ask for."""
     expected = model.state_dict()
-    where = (
-        f"the tensors in {path} do not fit the architecture {model.name} with its stored arguments"
-    )
+    what = of_user or f"the architecture {model.name} with its stored arguments"
+    where = f"the tensors in {path} do not fit {what}"
+    damaged = "" if of_user else "; the file is damaged"
     strange = sorted(set(expected) ^ set(tensors))
     if strange:
         what = "missing" if strange[0] in expected else "not expected"
-        raise InputError(f"{where}: {strange[0]!r} is {what}; the file is damaged")
+        raise InputError(f"{where}: {strange[0]!r} is {what}{damaged}")
     for name, tensor in expected.items():
         found = tensors[name]
         if found.shape != tensor.shape or found.dtype != tensor.dtype:
-            raise InputError(
-                f"{where}: {name!r} is {_shown(found)}, not {_shown(tensor)}; the file is damaged"
-            )
+            raise InputError(f"{where}: {name!r} is {_shown(found)}, not {_shown(tensor)}{damaged}")
         if found.is_floating_point() and not torch.isfinite(found).all():
             raise InputError(f"{path}: {name!r} holds numbers that are not finite")
     model.load_state_dict(tensors)

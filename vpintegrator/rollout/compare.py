@@ -23,14 +23,14 @@ from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
 from vpintegrator.rollout.measure import Progress, run_through
 from vpintegrator.rollout.memory import check_memory
-from vpintegrator.rollout.methods import chosen_flows, fingerprint, named_models
+from vpintegrator.rollout.methods import as_models, chosen_flows, fingerprint, named_models
 from vpintegrator.rollout.neural import compile_for
 from vpintegrator.rollout.period_flow import PeriodFlow
 from vpintegrator.rollout.recording import FolderRecording, Recording
 from vpintegrator.rollout.reference import Reference, solve_reference
 from vpintegrator.rollout.report import Report
-from vpintegrator.rollout.schedule import Schedule, find_step, make_schedule
-from vpintegrator.rollout.start import Origin, find_origin, find_system
+from vpintegrator.rollout.schedule import Schedule, make_schedule
+from vpintegrator.rollout.start import Origin, find_origin
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -59,7 +59,9 @@ def compare(
     Parameters
     ----------
     model
-        A trained model, several, or several by name; None for classical methods alone.
+        A trained model, several, or several by name; None for classical methods alone. Torch
+        modules and functions that map states to the next ones are models, too, where ``system`` or
+        ``dataset`` tells their components and step; see :func:`vpintegrator.wrap`.
     against
         Names of classical methods, or methods of one's own; ``"all"`` for all that apply to the
         system. By default the implicit midpoint rule and RK4, and none where the equations are not
@@ -178,9 +180,7 @@ def prepare_comparison(
     InputError
         If an argument is wrong, or does not fit the others.
     """
-    models = named_models(model)
-    system = find_system(models, system)
-    step = find_step(models, system, duration.step)
+    models, system, step = as_models(named_models(model), system, start, duration.step)
     flows = chosen_flows(models, against, system, step)
     window = max(flow.window for flow in flows)
     plane = section_plane(system, measures.section)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from vpintegrator.rollout.classical import CompiledMethod
 
 
+# central differences of fourth order: offsets, and weights of the values there
+_DIFFERENCES = ((1, 2 / 3), (-1, -2 / 3), (2, -1 / 12), (-2, 1 / 12))
+
+
 class NumericalFlow(ABC):
     r"""A map of windows of states that moves them ``prediction_window`` steps forward in time.
 
@@ -271,6 +275,39 @@ class LearnedFlow(NumericalFlow):
         return LearnedCursor.from_snapshot(self.model, snapshot, self.compiled)
 
 
+class DifferencesFlow(LearnedFlow):
+    """A function that torch does not differentiate: derivatives are central differences.
+
+    Parameters
+    ----------
+    model, system, name, step, compiled
+        As of :class:`vpintegrator.rollout.flow.LearnedFlow`.
+    """
+
+    model: Any
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.description += "; derivatives by central differences"
+
+    def derivative(self, windows: np.ndarray) -> np.ndarray:
+        """Differences of fourth order, whose error is some 100 times that of rounding."""
+        size = self.window * self.dim
+        distance = self.model.precision**0.2
+        found = np.empty((len(windows), size, size))
+        for k in range(size):
+            offset = np.zeros((self.window, self.dim))
+            offset.flat[k] = distance * max(1.0, float(np.abs(windows).max(initial=0.0)))
+            change = np.zeros(windows.shape)
+            for place, weight in _DIFFERENCES:
+                change += weight * self.map(windows + place * offset)
+            found[:, :, k] = change.reshape(len(windows), size) / offset.max()
+        return found
+
+    def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        return self.derivative(windows) @ vectors
+
+
 class ContextFlow(LearnedFlow):
     """A model that learns in context, whose first window is the context of a trajectory.
 
@@ -347,10 +384,28 @@ def learned_flow(
     step: float | None = None,
     compiled: CompiledModel | GpuModel | None = None,
 ) -> LearnedFlow:
-    """The flow of a model of any kind."""
+    """The flow of a model of any kind, or of a module or function of one's own.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or something about it is not known.
+    """
+    from vpintegrator.models.wrapped import check_model, is_own, wrap
+
+    check_model(model, "a flow, where it is no method,")
+    if is_own(model):
+        if system is None:
+            raise InputError(
+                "a module or function of your own needs a system, or its number of components: "
+                "vp.wrap(module, dim=..., step=...)"
+            )
+        step = 1.0 if step is None and system.is_discrete else step
+        model = wrap(model, system.dim, step)
     if hasattr(model, "stepper"):
         return ContextFlow(model, system, name, step)
-    return LearnedFlow(model, system, name, step, compiled)
+    kind = LearnedFlow if getattr(model, "differentiable", True) else DifferencesFlow
+    return kind(model, system, name, step, compiled)
 
 
 def trained_step(model: Integrator, name: str) -> float | None:
@@ -386,10 +441,12 @@ def as_flow(
     Parameters
     ----------
     method
-        A name such as ``"implicit-midpoint"``, a classical method, or a model; a flow is given back
-        as it is.
+        A name such as ``"implicit-midpoint"``, a classical method, a model, or a module or function
+        that maps states to the next ones (:func:`vpintegrator.wrap`); a flow is given back as it
+        is.
     system, step
-        What a classical method needs; a model knows its step.
+        What a classical method or a function needs; a model knows its step, and a step of a map
+        is 1.
 
     Raises
     ------

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
+from vpintegrator.rollout.arguments import Start
 from vpintegrator.rollout.classical import METHODS, ClassicalMethod, find_method
 from vpintegrator.rollout.file_writing import RESERVED
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow, learned_flow
 from vpintegrator.rollout.period_flow import PeriodFlow, find_period_method, period_flow_of
+from vpintegrator.rollout.schedule import find_step
+from vpintegrator.rollout.start import find_system
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
@@ -62,7 +65,12 @@ def chosen_flows(
 def named_models(
     model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
 ) -> dict[str, Integrator]:
-    """Models by name: that given, or that of the architecture, numbered where it is taken."""
+    """Models by name: that given, or that of the architecture, numbered where it is taken.
+
+    Modules and functions of one's own are left as they are, see :func:`as_models`.
+    """
+    from vpintegrator.models.wrapped import check_model, is_own, name_of
+
     if model is None:
         return {}
     if isinstance(model, Mapping):
@@ -71,16 +79,57 @@ def named_models(
             fit = re.fullmatch(r"[^/\x00\ud800-\udfff]{1,200}", str(name))
             if not fit or name in (*RESERVED, ".", ".."):
                 raise InputError(f"a model cannot be named '{name}'; choose another name")
-        return dict(model)
-    models = list(model) if isinstance(model, Sequence) else [model]
+        given = {str(name): m for name, m in model.items()}
+        for name, m in given.items():
+            check_model(m, f"the model {name}")
+        return given
+    models = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
     named: dict[str, Integrator] = {}
     for m in models:
-        name, number = m.name, 1
+        check_model(m, "model")
+        own = name_of(m) if is_own(m) else m.name
+        name, number = own, 1
         while name in named:
             number += 1
-            name = f"{m.name}-{number}"
+            name = f"{own}-{number}"
         named[name] = m
     return named
+
+
+def as_models(
+    models: Mapping[str, Any], system: System | str | None, start: Start, step: float | None
+) -> tuple[dict[str, Integrator], System, float]:
+    """Models, modules and functions by name as models, with the system and the step of all.
+
+    A dataset to start from tells system and step where no model does.
+
+    Raises
+    ------
+    InputError
+        If the system or the step is not known, or models do not belong together.
+    """
+    if not models:  # then PyTorch is not needed
+        found = find_system(models, system)
+        return {}, found, find_step(models, found, step)
+    from vpintegrator.data import Dataset, open_dataset
+    from vpintegrator.models.wrapped import is_own, wrap
+
+    known = {name: model for name, model in models.items() if not is_own(model)}
+    if len(known) < len(models) and not known and system is None:
+        if start.dataset is None:
+            raise InputError(
+                f"{next(iter(models))} does not say which system it is for; give system, or dataset"
+            )
+        given = start.dataset
+        data = given if isinstance(given, Dataset) else open_dataset(given)
+        system, step = data.system, data.step if step is None else step
+    system = find_system(known, system)
+    step = find_step(known, system, step)
+    wrapped = {
+        name: wrap(model, system.dim, step) if is_own(model) else model
+        for name, model in models.items()
+    }
+    return wrapped, system, step
 
 
 def classical_methods(

@@ -51,7 +51,8 @@ def rollout(
     Parameters
     ----------
     model
-        A trained model.
+        A trained model; or a module or function that maps states to the next ones, see
+        :func:`vpintegrator.wrap`.
     initial
         First windows, shape (trajectory, window, dim); also (trajectory, dim) for a one-step model.
         An array or a tensor.
@@ -87,6 +88,7 @@ def rollout(
     import torch
 
     steps = whole_number("steps", steps)
+    model = _as_model(model, initial)
     if hasattr(model, "stepper"):
         return _in_context(model, initial, steps, progress, compiled)
     as_tensor = isinstance(initial, torch.Tensor)
@@ -110,6 +112,22 @@ def rollout(
     states = states[:, : steps + 1]
     _warn_outside(model, states, part)
     return states.contiguous() if as_tensor else states.cpu().numpy()
+
+
+def _as_model(model: Any, initial: Any) -> Any:
+    """The model, or one that is made of a module or function; states tell their components."""
+    from vpintegrator.models.wrapped import check_model, is_own, wrap
+
+    check_model(model, "model")
+    if not is_own(model):
+        return model
+    shape = np.shape(initial)
+    if len(shape) not in (2, 3):
+        raise InputError(
+            f"initial has shape {shape}, but a rollout starts from states (trajectory, dim) or "
+            "windows (trajectory, window, dim)"
+        )
+    return wrap(model, shape[-1], window=shape[1] if len(shape) == 3 else 1)
 
 
 def _in_context(
@@ -314,6 +332,10 @@ def compile_for(
     InputError
         If it is wanted and impossible. By default a warning says why it is not done.
     """
+    if not getattr(model, "differentiable", True):
+        if compiled:
+            raise InputError(f"{model.name} cannot be compiled: it is no function of tensors")
+        return None
     if compiled is False:
         return None
     from vpintegrator.compiled import NotCompilable, compile_model

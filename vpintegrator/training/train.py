@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+
+import torch
 
 from vpintegrator.arguments import grouped
 from vpintegrator.data import Dataset
-from vpintegrator.models import Integrator
+from vpintegrator.errors import InputError
+from vpintegrator.models import Integrator, wrap
+from vpintegrator.models.wrapped import check_model, is_own
 from vpintegrator.training.compilation import Execution
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.objective import Objective
@@ -19,7 +24,7 @@ from vpintegrator.training.training_data import TrainingData
 
 @grouped(method=Method, budget=Budget, objective=Objective, execution=Execution, files=Files)
 def train(
-    model: Integrator,
+    model: Integrator | torch.nn.Module,
     dataset: TrainingData | Dataset | str | os.PathLike[str],
     *,
     method: Method,
@@ -38,7 +43,9 @@ def train(
     Parameters
     ----------
     model
-        A neural integrator for states of the dataset's dimension.
+        A neural integrator for states of the dataset's dimension; or a torch module that maps
+        states (n, dim) to the next ones, whose parameters are trained in place (see
+        :func:`vpintegrator.wrap` for windows).
     dataset
         A dataset or the path of one. Windows of its group ``train`` are used; of groups of more
         than 16 MiB of states random parts are read, and more as they are needed.
@@ -129,8 +136,21 @@ def train(
     True
     """
     data = TrainingData.of(dataset)
+    model = _as_model(model, data)
     data.check(model)
     trainer = Trainer(model, data, method, budget, objective, execution, files, normalise)
     with files.claimed():
         trainer.prepare()
         return trainer.finish(trainer.work(progress))
+
+
+def _as_model(model: Any, data: TrainingData) -> Integrator:
+    """The model, or one that shares the parameters of a torch module; it has some to train."""
+    check_model(model, "model")
+    if is_own(model):
+        model = wrap(model, data.dataset.dim, data.dataset.step)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError(f"{model.name} has no parameters to train")
+    if not getattr(model, "differentiable", True):
+        raise InputError(f"{model.name} cannot be trained: it is no function of torch tensors")
+    return model

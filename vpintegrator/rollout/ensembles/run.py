@@ -36,7 +36,7 @@ from vpintegrator.rollout.ensembles.shard import (
     read_shard,
     rows_of,
 )
-from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
+from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow, learned_flow, trained_step
 from vpintegrator.rollout.periodic_points import elliptic_point
 from vpintegrator.rollout.start import find_system, initial_states
 from vpintegrator.shard_folder import ShardFolder, remove_shards
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _TRIAL = 256  # trajectories and steps that show where states go
 _MODEL = "model.safetensors"
+_FEW = 64  # states by whose images functions are told apart
 _BESIDE, _PARTS = 1e-3, 64  # how far beside a centre, and how often a flow is looked at on its way
 
 
@@ -114,9 +115,9 @@ def ensemble(
     Parameters
     ----------
     flow
-        A trained model that reads one state, or any other flow, see
-        :func:`vpintegrator.rollout.as_flow`. A model moves states where it is, on a GPU for
-        instance; statistics are made on the CPU.
+        A trained model that reads one state, a function that maps states to the next ones, or any
+        other flow, see :func:`vpintegrator.rollout.as_flow`. A model moves states where it is, on a
+        GPU for instance; statistics are made on the CPU.
     path
         The HDF5 file to write.
     initial
@@ -160,7 +161,7 @@ def ensemble(
     workers, steps = check_workers(workers, scheduler), whole_number("steps", steps, 1)
     if steps >= 2**31:
         raise InputError(f"steps = {steps:,} are more than 2^31")
-    flow, model = _as_flow(flow)
+    flow, model = _as_flow(flow, None if isinstance(initial, int | np.integer) else initial)
     system = flow.system
     assert system is not None
     drawn = isinstance(initial, int | np.integer) and not isinstance(initial, bool)
@@ -197,12 +198,20 @@ def ensemble(
     return found
 
 
-def _as_flow(flow: Integrator | NumericalFlow) -> tuple[NumericalFlow, Integrator | None]:
-    """A flow of single states with its system, and the model if it is one."""
+def _as_flow(flow: Any, initial: Any) -> tuple[NumericalFlow, Integrator | None]:
+    """A flow of single states with its system, and the model if it is one that has a file.
+
+    Of a function alone the initial states tell the number of components.
+    """
+    from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
+
     model = None
-    if isinstance(flow, LearnedFlow):
+    if is_own(flow) or isinstance(flow, WrappedModel):
+        flow = _of_function(flow, initial)
+    if isinstance(flow, LearnedFlow) and not isinstance(flow.model, WrappedModel):
         model, system, name = flow.model, flow.system, flow.name
     elif not isinstance(flow, NumericalFlow):
+        check_model(flow, "flow")
         model, system, name = flow, None, flow.name
     if model is not None:
         alone = of_single_states(model)
@@ -214,6 +223,22 @@ def _as_flow(flow: Integrator | NumericalFlow) -> tuple[NumericalFlow, Integrato
     if flow.window != 1:
         raise InputError(f"{flow.name} reads {flow.window} states; ensembles are for one")
     return flow, model
+
+
+def _of_function(function: Any, initial: Any) -> NumericalFlow:
+    """The flow of a function, whose system is that of states without equations."""
+    from vpintegrator.models.wrapped import name_of, wrap
+
+    shape = np.shape(initial)
+    if len(shape) != 2:
+        raise InputError(
+            f"{name_of(function)} says nothing of its states: give initial states (trajectory, dim)"
+        )
+    names = json.dumps([f"z{k + 1}" for k in range(shape[1])])
+    title = json.dumps(f"Iterates of {name_of(function)}")
+    system = System(f"title = {title}\nmeasured = true\nstate = {names}\n", name_of(function))
+    model = wrap(function, shape[1])
+    return learned_flow(model, system, step=trained_step(model, model.name) or 1.0)
 
 
 def _here(flow: NumericalFlow, model: Integrator | None, compiled: bool | None) -> Move:
@@ -344,6 +369,8 @@ def _depends(
         for name, values in sorted(model.state_dict().items()):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(values.detach().cpu().numpy()).tobytes())
+    elif isinstance(flow, LearnedFlow):  # a function is known by what it does
+        digest.update(flow.map(states[:_FEW, None]).tobytes())
     assert flow.system is not None
     there = [] if model is None or model.scale.device.type == "cpu" else [model.scale.device.type]
     return {
