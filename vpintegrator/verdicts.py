@@ -147,7 +147,7 @@ def verdict(
     for name in NAMES:
         method = METHODS[name]
         try:
-            method.check(system)
+            method.require(system)
             image = integrate(system, method, first, data.dataset.step, 1)[:, 1]
         except InputError:
             continue

@@ -91,7 +91,12 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         if text:
             out.print(text)
     width = max(out.width - 2, 60)
-    equations = "not known: measured" if system.is_measured else equations_unicode(system, width)
+    if system.has_formulas:
+        equations = equations_unicode(system, width)
+    elif system.derivatives:
+        equations = f"a Python function, {system.function or 'without a name'}"
+    else:
+        equations = "not known: measured"
     section("Map" if system.equations.stages else "Equations", equations)
     if returns := system.equations.returns:
         section("Return map", returns.words)

@@ -120,6 +120,7 @@ class Recipe(RichDisplay, by="recipe"):
         if self.vary is not None and not self.vary.ranges:
             object.__setattr__(self, "vary", None)
         if self.vary is not None:
+            self.system.require_formulas("varying a step or parameters")
             check_variation(self.vary, self.system, where)
             if self.stratified is not None and self.vary.parameters:
                 raise InputError(
@@ -393,14 +394,10 @@ def load_recipe(source: str | os.PathLike[str] | Recipe | System, /, **overrides
         overrides["step"] = middle
     if isinstance(source, Recipe):
         if parameters:
-            system = System(
-                source.system.text, source.system.name, {**source.system.definitions, **parameters}
-            )
-            overrides["system"] = system
+            overrides["system"] = source.system.with_parameters(parameters)
         recipe = dataclasses.replace(source, **overrides)
     elif isinstance(source, System):
-        values = {**source.definitions, **parameters}
-        system = System(source.text, source.name, values) if parameters else source
+        system = source.with_parameters(parameters) if parameters else source
         recipe = _for_system(system, source.name, overrides)
     else:
         text, name, folder = _find(source)

@@ -45,6 +45,8 @@ _KEYS = {
     "iterations",
     "return_map",
     "measured",
+    "function",
+    "derivatives",
     "invariants",
     "divergence_free",
     "symplectic",

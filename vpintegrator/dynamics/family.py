@@ -89,6 +89,7 @@ class Family:
             self._equations = system.equations
             self._open = [system.equations.algebra.symbol(name) for name in names]
         else:
+            system.require_formulas("a family")
             varied = VariedEquations(system, names)
             self._equations, self._open = varied.equations, list(varied.symbols)
         self._made = _separated_equations(self) or _plain_equations(self)

@@ -58,6 +58,7 @@ def return_map(
     flow = system if isinstance(system, System) else load_system(system)
     if flow.is_discrete or flow.is_measured or flow.family is not None:
         raise InputError(f"{flow.name} is no flow whose solutions could return to a section")
+    flow.require_formulas("a return map")
     table: dict[str, Any] = {"section": section}
     table |= {} if direction is None else {"direction": direction}
     table |= {} if crossings == 1 else {"crossings": crossings}

@@ -113,6 +113,9 @@ class System(RichDisplay, by="system"):
     periods
         Periods of the components that are angles, by the number of the component. States hold
         angles that are continued over full turns, not reduced to one period.
+    function
+        ``module:name`` of the Python function that the text describes; else empty. Nothing imports
+        it by itself.
     defaults
         ``step``, ``steps`` and ``time`` where the file suggests them.
     plot
@@ -278,6 +281,7 @@ class System(RichDisplay, by="system"):
         self.subject = _string(table, "subject", source)
         self.reference = _string(table, "reference", source)
         self.description = _string(table, "description", source)
+        self.function = _string(table, "function", source)
         if "return_map" in table:
             self._source, self.defaults = source, {"step": 1.0, "steps": _RETURNS}
             with _within_reach(source):
@@ -462,6 +466,39 @@ class System(RichDisplay, by="system"):
                 "measured"
             )
 
+    @property
+    def has_formulas(self) -> bool:
+        """Whether formulas say the vector field or the map: of files and of recorded functions."""
+        return bool(self.equations.vector_field or (self.is_discrete and self.equations.is_map))
+
+    @property
+    def derivatives(self) -> str:
+        """Where derivatives come from: formulas, autograd, finite differences, or nowhere (empty).
+
+        Only functions of Python that were not recorded have autograd or finite differences.
+        """
+        own = self.equations.table.get("derivatives", "")
+        return "formulas" if self.has_formulas else _known_derivatives(own, self._source)
+
+    def require_formulas(self, what: str) -> None:
+        """Raise InputError where ``what`` needs formulas and there are none."""
+        self.require_equations(what)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> System:
+        """The same system with other values of some parameters.
+
+        Raises
+        ------
+        InputError
+            If there is no such parameter, or a value is none.
+
+        Examples
+        --------
+        >>> vp.load_system("pendulum").with_parameters({"g": 9.81}).parameters["g"]
+        9.81
+        """
+        return System(self.text, self.name, {**self.definitions, **plain_values(values, self.name)})
+
     def require_vector_field(self, what: str) -> None:
         """Raise InputError where ``what`` needs a vector field and there is none, or none known."""
         self.require_equations(what)
@@ -530,7 +567,7 @@ class System(RichDisplay, by="system"):
         for value in self.equations.vector_field:
             used |= value.depends if isinstance(value, Expression) else 0
         symbols = enumerate(self.equations.symbols)
-        return [i for i, symbol in symbols if not (self.is_measured or used & symbol.depends)]
+        return [i for i, symbol in symbols if self.has_formulas and not used & symbol.depends]
 
     @property
     def conserved(self) -> list[int]:
@@ -819,6 +856,12 @@ def _string(table: Mapping[str, Any], key: str, source: str) -> str:
         raise InputError(f"{source}, {key}: expected text in quotes, found {value!r}")
     several = key in ("description", "reference")
     return readable(value, f"{source}, {key}", _LONGEST_TEXT, lines=several)
+
+
+def _known_derivatives(given: Any, source: str) -> str:
+    if given not in ("", "autograd", "finite differences"):
+        raise InputError(f"{source}, derivatives: expected 'autograd' or 'finite differences'")
+    return str(given)
 
 
 def _short_name(name: str) -> str:

@@ -301,6 +301,11 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
             "Diverged: orbits that are not finite, farther from the reference than ten times its "
             "extent, or with an invariant changed by a hundred times its size."
         )
+    if report.system.derivatives == "finite differences":
+        sentences.append(
+            "Derivatives of the vector field are finite differences: volumes and Lyapunov "
+            "exponents of classical methods are known to about 1e-9."
+        )
     sentences += departures(report.runs.values())
     unknown = [
         f"{run.title}: {', '.join(run.unknown)}" for run in report.runs.values() if run.unknown

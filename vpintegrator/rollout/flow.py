@@ -159,8 +159,7 @@ class ClassicalFlow(NumericalFlow):
         compiled: CompiledMethod | None = None,
     ) -> None:
         self.method = find_method(method) if isinstance(method, str) else method
-        system.require_vector_field(self.method.name)
-        self.method.check(system)
+        self.method.require(system)
         self.name = self.method_name = self.method.name
         self.title, self.description = self.method.title, self.method.source
         self.order, self.structure = self.method.order, self.method.structure(system)

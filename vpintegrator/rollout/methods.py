@@ -158,8 +158,7 @@ def classical_methods(
             methods[name] = find_method(name)
         else:
             methods[name] = find_period_method(name)[0]
-        flow.require_vector_field(name)
-        methods[name].check(flow)
+        methods[name].require(flow)
     for name in methods:
         if name in models:
             raise InputError(f"a model and a classical method are both named '{name}'; rename one")
@@ -212,8 +211,7 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
     system = period_flow_of(system) or system
     for name, method in METHODS.items():
         try:
-            system.require_vector_field(name)
-            method.check(system)
+            method.require(system)
         except InputError as error:
             reasons[name] = str(error)
             continue

@@ -34,7 +34,7 @@ def separable_blocks(
         None where a component drives itself, or one that a symmetry takes it to, or where the
         equations are not known.
     """
-    if system.is_measured or system.is_discrete:
+    if not system.has_formulas or system.is_discrete:
         return None
     driven = (np.abs(system.jacobian(states)) > 0).reshape(-1, system.dim, system.dim).any(0)
     linked = (group.abs() > TOLERANCE).any(0).numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -230,19 +231,51 @@ class Values:
 
     def _called(self, times: Any, states: np.ndarray, axis: int) -> Any:
         if self.library == "numpy":
+            arrays = {
+                name: np.array(value) if isinstance(value, list) else value
+                for name, value in self.parameters.items()
+            }
+            t = float(times) if np.ndim(times) == 0 else times
             with np.errstate(all="ignore"):
-                return self.call(
-                    float(times) if np.ndim(times) == 0 else times,
-                    np.array(states, order="C"),
-                    self.parameters,
-                    axis,
-                )
+                return self.call(t, np.array(states, order="C"), arrays, axis)
         import torch
 
         with torch.no_grad():
             t = torch.as_tensor(times, dtype=torch.float64)
             y = torch.tensor(states, dtype=torch.float64)
-            return self.call(t, y, self.parameters, axis)
+            return self.call(t, y, self._tensors, axis)
+
+    @cached_property
+    def _tensors(self) -> dict[str, Any]:
+        """The parameters, lists of them as tensors."""
+        import torch
+
+        return {
+            name: torch.tensor(value, dtype=torch.float64) if isinstance(value, list) else value
+            for name, value in self.parameters.items()
+        }
+
+    def tensors(self, states: Any, times: Any) -> Any:
+        """Values (state, count) of tensors, with a graph for autograd."""
+        import torch
+
+        if self.axis is None:
+            pairs = zip(times, states, strict=True)
+            rows = [self._tensor(self.call(t, y, self._tensors, 0)) for t, y in pairs]
+            return torch.stack(rows).reshape(len(states), -1)
+        given = states if self.axis == -1 else states.T
+        found = self._tensor(self.call(times, given, self._tensors, self.axis))
+        if not self.count:
+            return found.reshape(-1, 1)
+        return found if self.axis == -1 else found.T
+
+    def _tensor(self, value: Any) -> Any:
+        """What the function returned as a tensor."""
+        import torch
+
+        if isinstance(value, list | tuple):
+            return torch.stack([torch.as_tensor(v, dtype=torch.float64) for v in value])
+        return value
 
     def _read(self, value: Any, rows: int | None, axis: int) -> np.ndarray:
         result = as_numbers(value, self.call.name)

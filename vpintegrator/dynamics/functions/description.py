@@ -129,7 +129,11 @@ def symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str
             )
         rows = {}
         for i, row in enumerate(matrix):
-            terms = [f"({number_text(c)})*{components[j]}" for j, c in enumerate(row) if c]
+            terms = [
+                {1.0: name, -1.0: f"-{name}"}.get(c, f"({number_text(c)})*{name}")
+                for name, c in zip(components, row, strict=True)
+                if c
+            ]
             if not np.array_equal(row, np.eye(dim)[i]):
                 rows[components[i]] = " + ".join(terms) or "0"
         tables.append(rows)

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class ClassicalMethod(ABC):
         Paper or book, with the equation or section.
     """
 
+    needs_formulas: ClassVar[bool] = False  # and not values of the field alone
+
     name: str
     title: str
     order: int
@@ -50,6 +52,21 @@ class ClassicalMethod(ABC):
     volume_preserving: bool = False
     symmetric: bool = False
     source: str
+
+    @final
+    def require(self, system: System) -> None:
+        """Say why the method cannot run on a system, if it cannot.
+
+        Raises
+        ------
+        InputError
+            If the system has no vector field, or no formulas where the method needs them, or the
+            method does not apply.
+        """
+        system.require_vector_field(self.name)
+        if self.needs_formulas:
+            system.require_formulas(self.name)
+        self.check(system)
 
     def check(self, system: System) -> None:  # noqa: B027 (most methods apply to every system)
         """Say why the method does not apply to a system, if it does not.
@@ -79,7 +96,7 @@ class ClassicalMethod(ABC):
 
     def _is_symplectic(self, system: System) -> bool:
         plane = system.phase_dim == 2 and system.divergence_free
-        return self.symplectic and (system.is_hamiltonian or plane)
+        return self.symplectic and (system.is_canonical or plane)
 
     def evaluations(self, system: System) -> float | None:
         """Evaluations of the whole vector field in a step; None where that depends on the state.

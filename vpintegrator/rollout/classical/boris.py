@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Boris(OneStepMethod):
     084503), and their order is a palindrome. Without magnetic field it is the Verlet method. Fields
     that depend on time are those of t + h/2.
     """
+
+    needs_formulas: ClassVar[bool] = True
 
     def check(self, system: System) -> None:
         dim = system.phase_dim

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class EmbeddedRungeKutta(ClassicalMethod):
     InputError
         If the tolerance is too small, or not below 1.
     """
+
+    needs_formulas: ClassVar[bool] = True
 
     tolerance: float = 1e-9
 

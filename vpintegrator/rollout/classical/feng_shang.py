@@ -14,7 +14,7 @@ the implicit midpoint rule keeps areas there, and the composition keeps volume.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -128,6 +128,8 @@ class FengShang(OneStepMethod):
 
     A field that depends on time is that of the middle of the step throughout.
     """
+
+    needs_formulas: ClassVar[bool] = True
 
     def check(self, system: System) -> None:
         dim = system.phase_dim

@@ -77,8 +77,7 @@ def integrate(
     if not (math.isfinite(step) and step != 0):
         raise InputError(f"step = {step!r} must be a finite number other than zero")
     steps = whole_number("steps", steps)
-    system.require_vector_field(method.name)
-    method.check(system)
+    method.require(system)
     states = np.empty((len(initial), steps + 1, system.dim))
     states[:, 0] = initial
     machine = compile_method(method, system, initial, step, compiled)

@@ -164,6 +164,10 @@ def compile_method(
     """
     if compiled is False or not isinstance(method, ExplicitRungeKutta | Splitting):
         return None
+    if not system.has_formulas:
+        if compiled:
+            system.require_formulas("machine code")
+        return None
     try:
         return CompiledMethod(method, system, states, step)
     except NotCompilable as reason:

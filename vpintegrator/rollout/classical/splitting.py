@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -76,6 +76,8 @@ class Splitting(OneStepMethod):
         alpha_2 h, chi with alpha_3 h, and so on; their sum is 1. A part that would be moved twice
         in a row is moved once.
     """
+
+    needs_formulas: ClassVar[bool] = True
 
     factors: tuple[float, ...]
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -63,6 +63,8 @@ class TaylorMethod(ClassicalMethod):
     InputError
         If the tolerance is not between the rounding unit and 1.
     """
+
+    needs_formulas: ClassVar[bool] = True
 
     tolerance: float = _ROUNDING
 
