@@ -361,12 +361,13 @@ def draw_sheet(systems: list[tuple[SystemSummary, System, np.ndarray]], style: S
 def write_list(systems: list[tuple[SystemSummary, System, np.ndarray]]) -> str:
     """The list of the systems as Markdown."""
     lines = [
-        "# The catalogue",
+        "# Systems",
         "",
-        "Written by `scripts/gallery.py`. `vp-gen NAME` generates a dataset of any of these; "
-        "`vp-gen --show NAME` prints its equations; `vp.load_system(NAME)` is the system in "
-        "Python. Drifts are the largest changes of the invariants, relative to their largest "
-        "values, over the time suggested, as generated at the default tolerance.",
+        "After reading this page you can choose a system of the catalogue by its equations, "
+        "invariants and picture. `vp-gen NAME` generates a dataset, `vp-gen --show NAME` prints "
+        "the equations, and `vp.load_system(NAME)` is the system in Python. Drifts are the largest "
+        "changes of the invariants, relative to their largest values, over the suggested time at "
+        "the default tolerance. `scripts/gallery.py` writes this page.",
         "",
         "![A picture of every system](gallery.png)",
     ]

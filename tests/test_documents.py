@@ -11,6 +11,9 @@ from .prose import paragraphs, sentences, words
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+SITE = sorted(path for path in ROOT.glob("docs/**/*.md") if "{include}" not in path.read_text())
+# relative clauses without a noun: "Those who see a wall", "What is kept"
+VAGUE = ("What", "Of", "Those")
 PAGES = ("docs/security.md", "docs/numbers.md")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
@@ -49,6 +52,25 @@ def too_long(path, most):
 def test_the_readme_is_short():
     assert len(words(README.read_text(encoding="utf-8"))) <= 900
     assert too_long(README, 30) == []
+
+
+@pytest.mark.parametrize("path", SITE, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
+def test_sentences_are_short_and_begin_with_their_subject(path):
+    assert too_long(path, 40) == []
+    found = sentences(path.read_text(encoding="utf-8"))
+    assert [
+        sentence for sentence in found if sentence.startswith(tuple(f"{w} " for w in VAGUE))
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in SITE if path.name != "index.md" or "api" in path.parts],
+    ids=lambda path: path.relative_to(ROOT / "docs").as_posix(),
+)
+def test_a_page_begins_with_what_its_reader_can_do(path):
+    first = list(sentences(path.read_text(encoding="utf-8")))[1]
+    assert first.startswith(("After reading this page you ", "After this tutorial you "))
 
 
 def test_sentences_are_found():
