@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         open_dataset,
         windows,
     )
-    from vpintegrator.dynamics import System, list_systems, load_system, return_map, solve
+    from vpintegrator.dynamics import Map, System, list_systems, load_system, return_map, solve
     from vpintegrator.errors import InputError
     from vpintegrator.models import grown, load, save, wrap
     from vpintegrator.plotting import draw
@@ -67,7 +67,7 @@ _NAMES = {
             *("generate", "import_dataset", "import_pairs"),
             *("load_recipe", "open_dataset", "windows"),
         ),
-        "dynamics": ("System", "load_system", "return_map", "solve"),
+        "dynamics": ("Map", "System", "load_system", "return_map", "solve"),
         "errors": ("InputError",),
         "models": ("grown", "load", "save", "wrap"),
         "plotting": ("draw",),
@@ -80,6 +80,7 @@ _NAMES = {
 
 __all__ = [
     "InputError",
+    "Map",
     "System",
     "as_ode_solver",
     "compare",

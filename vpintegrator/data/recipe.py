@@ -195,7 +195,7 @@ class Recipe(RichDisplay, by="recipe"):
     @property
     def is_solved(self) -> bool:
         """Whether a solver has a part in the states; a map by formula is only iterated."""
-        return not self.system.equations.stages
+        return not self.system.is_exact
 
     @property
     def duration(self) -> float:

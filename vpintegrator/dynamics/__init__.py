@@ -5,6 +5,7 @@ from vpintegrator.dynamics.bodies import Bodies
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.family import Family
+from vpintegrator.dynamics.functions.maps import Map
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.load import load_system
 from vpintegrator.dynamics.return_map import return_map
@@ -17,6 +18,7 @@ __all__ = [
     "Claims",
     "Family",
     "InitialConditions",
+    "Map",
     "System",
     "list_systems",
     "load_system",

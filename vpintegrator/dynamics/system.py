@@ -458,6 +458,11 @@ class System(RichDisplay, by="system"):
         unclaimed = base.is_measured and base.equations.divergence_free is None
         return self.divergence_free or unclaimed
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether states are computed without a solver: those of a map that is only iterated."""
+        return bool(self.equations.stages)
+
     def require_equations(self, what: str) -> None:
         """Raise InputError where ``what`` needs the equations and they are not known."""
         if self.is_measured:

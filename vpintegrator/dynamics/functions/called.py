@@ -40,7 +40,7 @@ def called_system(
     InputError
         If the function cannot be called, or a claim does not hold.
     """
-    states, times = _states(given)
+    states, times = sampled(given)
     energy = None
     if given.hamiltonian is not None:
         energy = Values(given.hamiltonian, 0, given.parameters, states, times)
@@ -69,7 +69,7 @@ def called_system(
         formulas["symplectic"] = True
         if not timed:
             scalars = {"energy": energy, **scalars}
-    if (reference := _reference(given)) is not None:
+    if (reference := reference_of(given)) is not None:
         formulas["function"] = reference
     known = {name: given.recorded_scalar(scalar.call) for name, scalar in scalars.items()}
     formulas["invariants"] = {name: text for name, text in known.items() if text is not None}
@@ -85,7 +85,7 @@ def called_system(
     return system
 
 
-def _states(given: GivenFunction) -> tuple[np.ndarray, np.ndarray]:
+def sampled(given: GivenFunction) -> tuple[np.ndarray, np.ndarray]:
     """States of the sampling domain, and times, at which claims are checked."""
     text = given.text({"measured": True}, timed=False)
     domain = System(text, given.name, source=given.source)
@@ -130,7 +130,7 @@ class HamiltonianField(FunctionCall):
         return found if torch.is_grad_enabled() else found.detach()
 
 
-def _reference(given: GivenFunction) -> str | None:
+def reference_of(given: GivenFunction) -> str | None:
     """``module:name`` of the function, where it has one."""
     function: Any = given.call.function if given.call is not None else given.hamiltonian.function  # type: ignore[union-attr]
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<>")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-import vpintegrator.dynamics.functions.traced_tensor  # noqa: F401  records functions of PyTorch
+from vpintegrator.dynamics.functions import traced_tensor  # noqa: F401  records torch functions
 from vpintegrator.dynamics.functions.rebinding import rebound
 from vpintegrator.dynamics.functions.tracing import NotTraceable, as_traced_array, filled
 from vpintegrator.errors import InputError, printable
@@ -29,7 +29,8 @@ class FunctionCall:
     function
         The function.
     arguments
-        Names of the positional arguments in order: ``t``, ``y``, or the halves ``q`` and ``p``.
+        Names of the positional arguments in order: ``t``, ``y``, the halves ``q`` and ``p``, or
+        numbers of components.
     name
         For messages.
     """
@@ -46,6 +47,9 @@ class FunctionCall:
             first, second = [slice(None)] * y.ndim, [slice(None)] * y.ndim
             first[axis], second[axis] = slice(half), slice(half, None)
             given |= {"q": y[tuple(first)], "p": y[tuple(second)]}
+        if self.arguments[-1].isdigit():
+            rows = np.moveaxis(y, axis, 0) if isinstance(y, np.ndarray) else y.movedim(axis, 0)
+            given = {name: rows[int(name)] for name in self.arguments}
         return self.function(*(given[name] for name in self.arguments), **parameters)
 
     @property
@@ -55,7 +59,11 @@ class FunctionCall:
 
 
 def read_call(
-    function: Any, what: str, parameters: Mapping[str, Any], halves: bool = False
+    function: Any,
+    what: str,
+    parameters: Mapping[str, Any],
+    halves: bool = False,
+    components: int = 0,
 ) -> FunctionCall:
     """Find out how a function takes its arguments.
 
@@ -67,6 +75,10 @@ def read_call(
         The argument that it was given as, for messages.
     parameters
         Names that it takes as keywords.
+    halves
+        Whether it is a function of the state, which may take positions and momenta.
+    components
+        Of a map ``M(z)`` the number of components, each of which may be an argument.
 
     Raises
     ------
@@ -87,15 +99,34 @@ def read_call(
             f"{what} = {name} takes no keyword '{unknown[0]}', which parameters names; write it as "
             f"def {name}(t, y, {unknown[0]})"
         )
-    positional = [
+    found = _positional(signature, parameters)
+    if components and len(found) == components > 1:
+        return FunctionCall(function, tuple(map(str, range(components))), name)
+    if components and len(found) > 1:
+        raise InputError(
+            f"{what} = {name} must take a state of {components} components, or each by itself, and "
+            f"parameters by keyword, but it takes ({', '.join(found)})"
+        )
+    return _of_positional(function, what, name, found, halves)
+
+
+def _positional(signature: Iterable[inspect.Parameter], parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the arguments that are no parameters."""
+    found = [
         p.name
         for p in signature
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         and p.default is p.empty
         and p.name not in parameters
     ]
-    if not positional and any(p.kind is p.VAR_POSITIONAL for p in signature):
-        positional = ["y"]
+    if not found and any(p.kind is p.VAR_POSITIONAL for p in signature):
+        found = ["y"]
+    return found
+
+
+def _of_positional(
+    function: Callable[..., Any], what: str, name: str, positional: list[str], halves: bool
+) -> FunctionCall:
     timed = [k for k, p in enumerate(positional) if p in _TIME]
     match len(positional), timed:
         case (1, []):

@@ -24,7 +24,7 @@ from vpintegrator.errors import InputError
 
 CHECKED = 16  # states at which a function and its formulas are compared
 _AGREEMENT = 1e-11  # relative: other orders of the same operations
-_CLAIMS = ("invariants", "reversing_symmetry", "periodic", "divergence_free")
+CLAIMS = ("invariants", "reversing_symmetry", "periodic", "divergence_free")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +71,8 @@ def system_from_function(
 ) -> System:
     """See :meth:`vpintegrator.System.from_function`."""
     names = component_names(dim, components, claims.hamiltonian is not None)
+    if function is None:
+        raise InputError("f must be a function, not None")
     return Request(function, names, claims, sample, step, parameters, name).made({})
 
 
@@ -87,6 +89,8 @@ def system_from_hamiltonian(
     """See :meth:`vpintegrator.System.from_hamiltonian`."""
     dim = None if degrees_of_freedom is None else 2 * degrees_of_freedom
     names = component_names(dim, components, True)
+    if hamiltonian is None:
+        raise InputError("the Hamiltonian must be a function, not None")
     if claims.hamiltonian is not None:
         raise InputError("from_hamiltonian takes the Hamiltonian first; leave hamiltonian= out")
     claims = Claims(**{**vars(claims), "hamiltonian": hamiltonian})
@@ -106,7 +110,7 @@ def _made(given: GivenFunction, request: Request) -> System:
 
 def _of_formulas(given: GivenFunction, text: str) -> System:
     """The system of recorded formulas, its claims checked, compared with the function."""
-    _require_readable(given, text)
+    require_readable(given, text)
     system, exact = None, None
     try:
         system = System(text, given.name, source=given.source)
@@ -128,9 +132,9 @@ def _of_formulas(given: GivenFunction, text: str) -> System:
     return exact
 
 
-def _require_readable(given: GivenFunction, text: str) -> None:
+def require_readable(given: GivenFunction, text: str) -> None:
     """Raise NotTraceable where recorded formulas are longer than those of files may be."""
-    table = {key: entry for key, entry in tomllib.loads(text).items() if key not in _CLAIMS}
+    table = {key: entry for key, entry in tomllib.loads(text).items() if key not in CLAIMS}
     try:
         read_equations(table, given.source, {})
     except (InputError, TooLong, RecursionError, ArithmeticError) as error:

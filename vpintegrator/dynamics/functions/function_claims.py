@@ -47,13 +47,7 @@ class FunctionClaims:
         self.states, self.times, self.rates = states[finite], times[finite], self.rates[finite]
 
     def _slopes(self, function: BatchFunction) -> tuple[np.ndarray, float]:
-        """Derivatives, NaN beside kinks of a function, and how far they may be wrong."""
-        found = derivatives(function, self.states, self.times)
-        if function.library == "torch":
-            return found, _EXACT
-        other = derivatives(function, self.states, self.times, _SMALLER)
-        smooth = np.abs(found - other) <= _DIFFERENCES * (1 + np.abs(found))
-        return np.where(smooth.all(axis=(1, 2), keepdims=True), found, np.nan), _DIFFERENCES
+        return sound_derivatives(function, self.states, self.times)
 
     def hamiltonian(self, energy: BatchFunction) -> None:
         """Check that the vector field is that of H: (dH/dp, -dH/dq)."""
@@ -120,6 +114,18 @@ class FunctionClaims:
         if (k := int(np.argmax(relative))) >= 0 and relative[k] > tolerance:
             where = place(self.components, self.states[k])
             raise InputError(f"{self.source}, {words} {largest[k]:.3g} at {where}")
+
+
+def sound_derivatives(
+    function: BatchFunction, states: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Derivatives, NaN beside kinks of a function, and how far they may be wrong."""
+    found = derivatives(function, states, times)
+    if function.library == "torch":
+        return found, _EXACT
+    other = derivatives(function, states, times, _SMALLER)
+    smooth = np.abs(found - other) <= _DIFFERENCES * (1 + np.abs(found))
+    return np.where(smooth.all(axis=(1, 2), keepdims=True), found, np.nan), _DIFFERENCES
 
 
 def place(components: Sequence[str], state: np.ndarray) -> str:

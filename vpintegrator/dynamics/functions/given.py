@@ -37,7 +37,11 @@ class GivenFunction:
         As given.
     name, values, tables
         The name, and the entries of a system file but for formulas.
+    key
+        The table of the formulas in a system file.
     """
+
+    key = "vector_field"
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class GivenFunction:
     ) -> None:
         self.components, self.claims = components, claims
         self.parameters = parameter_values(parameters, components)
-        self.call = None if function is None else read_call(function, "f", self.parameters)
+        self.call = None if function is None else self.read(function)
         self.hamiltonian: FunctionCall | None = None
         if claims.hamiltonian is not None:
             self.hamiltonian = _state_function(claims.hamiltonian, "hamiltonian", self.parameters)
@@ -66,6 +70,10 @@ class GivenFunction:
             "initial_conditions": initial_table(sample, components),
             "defaults": {} if step is None else {"step": _positive(step)},
         }
+
+    def read(self, function: Callable[..., Any]) -> FunctionCall:
+        """How the function takes its arguments."""
+        return read_call(function, "f", self.parameters)
 
     @property
     def source(self) -> str:
@@ -138,7 +146,7 @@ class GivenFunction:
             formulas["hamiltonian"], written = written[0], written[1:]
         else:
             names = self.components
-            formulas["vector_field"] = dict(zip(names, written, strict=False))
+            formulas[self.key] = dict(zip(names, written, strict=False))
             written = written[dim:]
         if self.invariants:
             formulas["invariants"] = dict(zip(self.invariants, written, strict=True))

@@ -36,6 +36,7 @@ from vpintegrator.rollout.ensembles.shard import (
     read_shard,
     rows_of,
 )
+from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow, learned_flow, trained_step
 from vpintegrator.rollout.periodic_points import elliptic_point
 from vpintegrator.rollout.start import find_system, initial_states
@@ -206,6 +207,8 @@ def _as_flow(flow: Any, initial: Any) -> tuple[NumericalFlow, Integrator | None]
     from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
 
     model = None
+    if isinstance(flow, System) and flow.is_discrete:
+        flow = ExactMap(flow)
     if is_own(flow) or isinstance(flow, WrappedModel):
         flow = _of_function(flow, initial)
     if isinstance(flow, LearnedFlow) and not isinstance(flow.model, WrappedModel):

@@ -1,0 +1,366 @@
+"""Maps of Python functions, such as a turn of a ring: recorded as formulas, or called."""
+
+from __future__ import annotations
+
+import pickle
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vpintegrator.dynamics.claims import Claims
+from vpintegrator.dynamics.evaluation import as_array, is_tensor
+from vpintegrator.dynamics.functions.called import reference_of, sampled
+from vpintegrator.dynamics.functions.calls import FunctionCall, Values, read_call
+from vpintegrator.dynamics.functions.derivatives import (
+    AUTOGRAD,
+    DIFFERENCES,
+    ScalarOfStates,
+    derivatives,
+)
+from vpintegrator.dynamics.functions.description import component_names
+from vpintegrator.dynamics.functions.from_function import CLAIMS, require_readable
+from vpintegrator.dynamics.functions.function_claims import sound_derivatives
+from vpintegrator.dynamics.functions.given import GivenFunction
+from vpintegrator.dynamics.functions.map_claims import MapClaims
+from vpintegrator.dynamics.functions.tracing import NotTraceable
+from vpintegrator.dynamics.system import System
+from vpintegrator.errors import InputError, nearest
+from vpintegrator.toml import toml_text
+
+STRUCTURES = ("symplectic", "volume-preserving", "none")
+_AGREEMENT = 1e-11  # of a function and its formulas, relative
+_EXACT = 1e-12  # of derivatives by formula, relative
+
+
+class Map(System):
+    """A map of a Python function, such as a turn of a ring, that is iterated.
+
+    Made by :meth:`from_function`; a system like any other, whose step is 1.
+
+    Examples
+    --------
+    >>> def turn(x, px, K=0.6):
+    ...     px = px + K * np.sin(x)
+    ...     return x + px, px
+    >>> standard = vp.Map.from_function(turn, dim=2, periodic=["x1"])
+    >>> standard.structure, standard.map([0.0, 1.0])
+    ('symplectic map', array([1., 1.]))
+    """
+
+    _inverse: Values | None = None
+    _remade: Callable[[Mapping[str, Any]], Map] | None = None
+
+    @classmethod
+    def from_function(
+        cls,
+        turn: Callable[..., Any],
+        dim: int | None = None,
+        components: Sequence[str] | None = None,
+        *,
+        inverse: Callable[..., Any] | None = None,
+        structure: str | None = None,
+        reversing_symmetries: Sequence[Any] = (),
+        invariants: Mapping[str, Callable[..., Any]] | None = None,
+        periodic: Mapping[str, float | str] | Sequence[str] | None = None,
+        sample: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Map:
+        r"""Make a map of a Python function from a state to the next one.
+
+        Parameters
+        ----------
+        turn
+            ``turn(z)`` of a state of shape (dim,), or of its components one by one,
+            ``turn(x, px)``, with NumPy's functions or PyTorch's, and with ``parameters`` by
+            keyword. A function for batches takes (..., dim) or (dim, ...).
+        dim, components, sample, parameters, name
+            As for :meth:`vpintegrator.System.from_function`. Of a symplectic map the state has all
+            positions and then the momenta. Names are x1, x2, ... by default.
+        inverse
+            The inverse map, as a function alike; None where it is not known.
+        structure
+            ``symplectic``, ``volume-preserving`` or ``none``; by default what is found.
+        reversing_symmetries
+            Matrices :math:`\rho`, or the signs on their diagonals, with
+            :math:`\rho M \rho M = \mathrm{id}`.
+        invariants, periodic
+            As for :meth:`vpintegrator.System.from_function`.
+
+        Raises
+        ------
+        InputError
+            If the function cannot be called so, returns something else, or a claim does not hold;
+            the message says by how much it fails, and where.
+
+        Examples
+        --------
+        >>> map = vp.Map.from_function(lambda z: np.array([z[1], -z[0]]), dim=2)
+        >>> map.structure
+        'symplectic map'
+        """
+        if turn is None:
+            raise InputError("turn must be a function, not None")
+        names = component_names(dim, components, False)
+        if components is None:
+            names = [f"x{i + 1}" for i in range(len(names))]
+        if structure is not None and structure not in STRUCTURES:
+            hint = nearest(str(structure), STRUCTURES) or f"; there are {', '.join(STRUCTURES)}"
+            raise InputError(f"there is no structure '{structure}'{hint}")
+        claims = Claims(
+            reversing_symmetries=reversing_symmetries, invariants=invariants, periodic=periodic
+        )
+        request = MapRequest(turn, names, claims, sample, parameters, name, inverse, structure)
+        return request.made({})
+
+    def inverse(self, state: Any) -> Any:
+        """The state whose image is given, shape (..., dim).
+
+        Raises
+        ------
+        InputError
+            If the map was made without an inverse.
+        """
+        if self._inverse is None:
+            raise InputError(f"{self.name} was made without its inverse; give inverse=")
+        return _mapped(self, self._inverse, state)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> System:
+        if self._remade is None:
+            return super().with_parameters(values)
+        return self._remade(values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._remade is None or (self.has_formulas and self._inverse is None):
+            return super().__reduce__()
+        try:
+            pickle.dumps(self._remade)
+        except Exception:
+            raise InputError(
+                f"{self.name} cannot be sent to other processes, as its function is no function of "
+                "a module; define it at the top of a file, or take one worker"
+            ) from None
+        return self._remade, ({},)
+
+
+class FunctionMap(Map):
+    """A map whose function is called, as no formulas say it."""
+
+    _values: Values
+    reason: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        return False
+
+    @property
+    def is_discrete(self) -> bool:
+        return True
+
+    @property
+    def is_exact(self) -> bool:
+        return True
+
+    @property
+    def conserved(self) -> list[int]:
+        return []
+
+    def require_formulas(self, what: str) -> None:
+        raise InputError(
+            f"{what} needs formulas, but {self.name} is a Python function that was not recorded as "
+            f"formulas ({self.reason})"
+        )
+
+    def map(self, state: Any) -> Any:
+        return _mapped(self, self._values, state)
+
+    def map_jacobian(self, state: Any) -> np.ndarray:
+        array = np.asarray(self._checked(state), dtype=np.float64)
+        rows = array.reshape(-1, self.dim)
+        found = derivatives(self._values, rows, np.zeros(len(rows)))[..., :-1]
+        return found.reshape(*array.shape, self.dim)
+
+    def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
+        return None
+
+
+def _mapped(system: System, values: Values, state: Any) -> Any:
+    array = np.asarray(state.detach().cpu()) if is_tensor(state) else as_array(state)
+    if not array.shape or array.shape[-1] != system.dim:
+        raise InputError(
+            f"a state of {system.name} has {system.dim} components in its last dimension, but the "
+            f"array given has shape {array.shape}"
+        )
+    rows = array.reshape(-1, system.dim).astype(np.float64)
+    found = values(rows, np.zeros(len(rows))) if len(rows) else rows
+    found = found.reshape(array.shape)
+    return state.new_tensor(found) if is_tensor(state) else found
+
+
+@dataclass(frozen=True)
+class MapRequest:
+    """The arguments of :meth:`vpintegrator.Map.from_function`, to make the map again."""
+
+    turn: Callable[..., Any]
+    components: list[str]
+    claims: Claims
+    sample: Any
+    parameters: Mapping[str, Any] | None
+    name: str | None
+    inverse: Callable[..., Any] | None
+    structure: str | None
+
+    def made(self, changes: Mapping[str, Any]) -> Map:
+        """The map, with other values of some parameters."""
+        own = dict(self.parameters or {})
+        for name in changes:
+            if name not in own:
+                known = ", ".join(own) or "none"
+                raise InputError(f"the function has no parameter '{name}' (it has: {known})")
+        request = replace(self, parameters={**own, **changes})
+        given = GivenMap(
+            request.turn,
+            request.components,
+            request.claims,
+            request.sample,
+            None,
+            request.parameters,
+            request.name,
+        )
+        found = _made(given, request)
+        found._remade = partial(MapRequest.made, self)
+        return found
+
+
+class GivenMap(GivenFunction):
+    """A map with all that was said of it."""
+
+    key = "map"
+
+    def read(self, function: Callable[..., Any]) -> FunctionCall:
+        return read_call(function, "turn", self.parameters, components=len(self.components))
+
+
+def _made(given: GivenMap, request: MapRequest) -> Map:
+    states, _ = sampled(given)
+    assert given.call is not None
+    values = Values(given.call, states.shape[1], given.parameters, states, np.zeros(len(states)))
+    text, reason = _recorded(given, values, states)
+    if text is None:
+        slopes, tolerance = sound_derivatives(values, states, np.zeros(len(states)))
+        slopes = slopes[..., :-1]
+    else:
+        slopes, tolerance = _without_claims(given, text).map_jacobian(states), _EXACT
+    claims = MapClaims(
+        values(states, np.zeros(len(states))),
+        slopes,
+        states,
+        tolerance,
+        given.components,
+        given.source,
+    )
+    kept = {
+        "symplectic": claims.symplectic(request.structure == "symplectic"),
+        "divergence_free": claims.volume_preserving(request.structure == "volume-preserving"),
+    }
+    inverse = _check_inverse(given, request, claims)
+    scalars = {
+        name: Values(call, 0, given.parameters, states, np.zeros(len(states)))
+        for name, call in given.invariants.items()
+    }
+    for name, scalar in scalars.items():
+        times = np.zeros(len(claims.states))
+        claims.invariant(name, scalar(claims.states, times), scalar(claims.images, times))
+    if text is not None:
+        found = _of_formulas(given, text, kept)
+    else:
+        found = _called(given, values, scalars, kept, reason)
+        _check_symmetries(found, claims)
+    found._inverse = inverse
+    return found
+
+
+def _recorded(given: GivenMap, values: Values, states: np.ndarray) -> tuple[str | None, str]:
+    """The text of the formulas of a map, or None and why there are none."""
+    whole = [name for name, value in given.parameters.items() if isinstance(value, int)]
+    reason = ""
+    for fixed in [(), whole] if whole else [()]:
+        try:
+            text = given.recorded_text(fixed)
+            require_readable(given, text)
+        except NotTraceable as error:
+            reason = reason or str(error)
+            continue
+        found = _without_claims(given, text).map(states)
+        expected = values(states, np.zeros(len(states)))
+        scale = 1 + np.abs(np.nan_to_num(expected)).max()
+        if np.allclose(found, expected, rtol=0, atol=_AGREEMENT * scale, equal_nan=True):
+            return text, ""
+        reason = "two calls with one state do not give the same"
+    return None, reason
+
+
+def _without_claims(given: GivenMap, text: str) -> Map:
+    """The map of a text without what is claimed of it, which nothing has checked yet."""
+    table = {key: entry for key, entry in tomllib.loads(text).items() if key not in CLAIMS}
+    tables = {key: entry for key, entry in table.items() if isinstance(entry, Mapping)}
+    values = {key: entry for key, entry in table.items() if key not in tables}
+    return Map(toml_text(values, tables), given.name, source=given.source)
+
+
+def _of_formulas(given: GivenMap, text: str, kept: Mapping[str, bool]) -> Map:
+    """The map of recorded formulas with the structure that was found, to rounding if need be."""
+    claimed = next((f"{key} = true\n" for key, holds in kept.items() if holds), "")
+    try:
+        return Map(f"{claimed}{text}", given.name, source=given.source)
+    except InputError:
+        return Map(f"rounded = true\n{claimed}{text}", given.name, source=given.source)
+
+
+def _called(
+    given: GivenMap,
+    values: Values,
+    scalars: Mapping[str, Values],
+    kept: Mapping[str, bool],
+    reason: str,
+) -> FunctionMap:
+    formulas: dict[str, Any] = {
+        "measured": True,
+        "derivatives": AUTOGRAD if values.library == "torch" else DIFFERENCES,
+        "divergence_free": kept["divergence_free"],
+    }
+    if kept["symplectic"]:
+        formulas["symplectic"] = True
+    if (reference := reference_of(given)) is not None:
+        formulas["function"] = reference
+    known = {name: given.recorded_scalar(scalar.call) for name, scalar in scalars.items()}
+    formulas["invariants"] = {name: text for name, text in known.items() if text is not None}
+    given.tables["defaults"] = {"step": 1.0}
+    found = FunctionMap(given.text(formulas, timed=False), given.name, source=given.source)
+    found._values, found.reason = values, reason
+    for name, scalar in scalars.items():
+        if known[name] is None:
+            found.invariants[name] = ScalarOfStates(scalar, found.dim, False, name)
+    return found
+
+
+def _check_inverse(given: GivenMap, request: MapRequest, claims: MapClaims) -> Values | None:
+    if request.inverse is None:
+        return None
+    dim, times = claims.states.shape[1], np.zeros(len(claims.states))
+    call = read_call(request.inverse, "inverse", given.parameters, components=dim)
+    inverse = Values(call, dim, given.parameters, claims.images, times)
+    claims.inverse(inverse(claims.images, times))
+    return inverse
+
+
+def _check_symmetries(map: FunctionMap, claims: MapClaims) -> None:
+    for number, rho in enumerate(map.reversing_symmetries, start=1):
+        claims.symmetry(number, map.map(claims.images @ rho.T) @ rho.T)
+    if map.periods:
+        periods = np.array([map.periods.get(i, 0.0) for i in range(map.dim)])
+        claims.periods(map.map(claims.states + periods), periods)
