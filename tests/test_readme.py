@@ -1,5 +1,6 @@
-"""What the README and the documents show works as it stands there."""
+"""Commands and Python of the README and of the documents."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -49,6 +50,24 @@ def test_the_commands_exist():
         r"^(vp-[a-z]+) ", block("sh", README[README.index("## Four commands") :]), re.M
     )
     assert commands == ["vp-gen", "vp-train", "vp-rollout", "vp-plot"]
+
+
+def options(command):
+    parameters = command.params
+    return {name for each in parameters for name in (*each.opts, *each.secondary_opts)}
+
+
+def test_the_options_named_exist():
+    """Those of our commands, else those of scripts, or of programs that are called beside ours."""
+    known = {"--rm", "--constraint", "--nthreads", "--nproc-per-node"}
+    for name in ("gen", "train", "rollout", "plot", "export"):
+        known |= options(importlib.import_module(f"vpintegrator.cli.{name}").main)
+    scripts = [path for path in ROOT.glob("scripts/**/*") if path.suffix in (".py", "")]
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in scripts if path.is_file())
+    for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md")):
+        named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", path.read_text(encoding="utf-8")))
+        unknown = {name for name in named - known if f'"{name}' not in sources}
+        assert not unknown - {"--help", "--version"}, path
 
 
 def test_every_public_name_is_there():
