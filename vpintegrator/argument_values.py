@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Collection, Iterable
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from vpintegrator.errors import InputError
 
+_OF_A_MODEL = ("dim", "window", "prediction_window", "arguments", "metadata", "conditions")
+_LONGEST_SHOWN = 60  # characters of a value in a message
 _WORDS = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text"}
 
 
@@ -48,6 +52,13 @@ def positive(argument: str, value: Any) -> float:
     """``value`` as a float if it is a finite number greater than 0, else InputError."""
     if not _is_finite(value) or value <= 0:
         raise InputError(f"{argument} = {value!r} must be positive")
+    return float(value)
+
+
+def finite(argument: str, value: Any) -> float:
+    """``value`` as a float if it is a finite number, else InputError."""
+    if not _is_finite(value):
+        raise InputError(f"{argument} must be a finite number, not {shown(value)}")
     return float(value)
 
 
@@ -106,3 +117,63 @@ def _is_finite(value: Any) -> bool:
         return math.isfinite(value)
     except OverflowError:  # a whole number beyond all floats
         return False
+
+
+def of_kind(argument: str, value: Any, kinds: type | tuple[type, ...], words: str) -> Any:
+    """``value`` if it is an object of these classes, else InputError that says what it must be."""
+    if not isinstance(value, kinds):
+        raise InputError(f"{argument} must be {words}, not {shown(value)}")
+    return value
+
+
+def called(argument: str, value: Any, words: str = "a function") -> Any:
+    """``value`` if it can be called and is no class, else InputError."""
+    if not callable(value) or isinstance(value, type):
+        raise InputError(f"{argument} must be {words}, not {shown(value)}")
+    return value
+
+
+def check_integrator(model: Any) -> None:
+    """Raise InputError for what is no model of this package, known by what all of them have."""
+    if not all(hasattr(model, name) for name in _OF_A_MODEL):
+        words = "a model of this package; vp.wrap makes one of a module or function"
+        raise InputError(f"model must be {words}, not {shown(model)}")
+
+
+def as_path(argument: str, value: Any) -> Path:
+    """``value`` as a path if it is a text or a path, else InputError."""
+    return Path(of_kind(argument, value, (str, os.PathLike), "the path of a file"))
+
+
+def real_array(argument: str, value: Any, axes: Collection[str] | None) -> Any:
+    """``value`` as an array of float64 with these axes, none of them empty, else InputError.
+
+    Without ``axes`` any number of axes is right.
+    """
+    import numpy as np
+
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind not in "fiu":
+            raise TypeError
+        found = found.astype(np.float64, copy=False)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{argument} must be an array of numbers, not {shown(value)}") from None
+    if axes is None:
+        return found
+    if found.ndim != len(axes) or 0 in found.shape:
+        wanted = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
+        raise InputError(f"{argument} has shape {found.shape}, but {wanted} is expected")
+    return found
+
+
+def shown(value: Any) -> str:
+    """A value in a message: as Python writes it where that is short, else its class."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = type(value).__name__
+    if not isinstance(value, bool | int | float | str | bytes | os.PathLike | None):
+        article = "an" if kind[0] in "aeiouAEIOU" else "a"
+        return f"{article} {kind}"
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from vpintegrator.argument_values import as_path
 from vpintegrator.errors import InputError
 
 _UMASK = threading.Lock()
@@ -53,7 +54,7 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> Path:
         If the file exists and ``overwrite`` is false, if it is no ordinary file, if its folder does
         not exist or may not be written to, or if its name cannot be one.
     """
-    path = Path(path)
+    path = as_path("path", path)
     with disk_errors(path):
         if "\0" in str(path):
             raise InputError(f"cannot write {str(path)!r}: a name holds no zero character")
@@ -99,7 +100,7 @@ def check_output_last(
 
 def check_input(path: str | os.PathLike[str], expected: str) -> Path:
     """Raise InputError unless this is a file that may be read; ``expected`` says what of."""
-    path = Path(path)
+    path = as_path("path", path)
     if not path.exists():
         raise InputError(f"there is no file {path}")
     if not path.is_file():
@@ -210,7 +211,7 @@ def filling(folder: str | os.PathLike[str], overwrite: bool = False) -> Iterator
     OSError
         If there is no room on the disk.
     """
-    folder = Path(folder)
+    folder = as_path("folder", folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"cannot write to {folder}: it is a file; name a folder")
     if not folder.parent.is_dir():

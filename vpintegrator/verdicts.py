@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from vpintegrator.argument_values import check_integrator
 from vpintegrator.data import Dataset
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
@@ -129,6 +130,7 @@ def verdict(
     >>> found.model.error < found.methods[0].error
     True
     """
+    check_integrator(model)
     data = TrainingData.of(dataset)
     system = data.dataset.system
     if system.is_measured or system.is_discrete or not data.tested:

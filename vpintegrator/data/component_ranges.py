@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.data.dataset import Dataset
 
 _MOST_BYTES = 1 << 24  # of states that are read
@@ -57,6 +58,7 @@ def ranges(dataset: Dataset, most_bytes: int = _MOST_BYTES) -> Ranges:
     >>> found.low.shape, found.looked, found.are_all
     ((2,), 60, True)
     """
+    of_kind("dataset", dataset, Dataset, "a dataset, as vp.open_dataset gives it")
     low, high = np.full(dataset.dim, np.inf), np.full(dataset.dim, -np.inf)
     states = {name: shape[0] * shape[1] for name, shape in dataset.shapes.items()}
     total, looked = sum(states.values()), 0

@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.argument_values import as_path, whole_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.values import is_number
@@ -71,7 +70,7 @@ class Dataset(RichDisplay, by="dataset"):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = path = Path(path)
+        self.path = path = as_path("path", path)
         with open_hdf5(path, FORMAT, FORMAT_VERSION) as f:
             self.attributes: dict[str, Any] = f.attributes
             self._step = f.number("step", positive=True)

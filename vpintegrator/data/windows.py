@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.argument_values import real_array, whole_number
 from vpintegrator.errors import InputError
 
 
@@ -46,6 +46,7 @@ def windows(
     >>> inputs[0, :, 0], targets[0, :, 0]
     (array([0., 1., 2.]), array([1., 2., 3.]))
     """
+    states = real_array("states", states, ("trajectory", "time", "dim"))
     shift = window if prediction_window is None else prediction_window
     trajectories, length, dim = states.shape
     starts = count_starts(length, window, shift, horizon)

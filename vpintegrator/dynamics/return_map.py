@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.dynamics.load import load_system
 from vpintegrator.dynamics.system import ENERGY, System
 from vpintegrator.errors import InputError
@@ -55,6 +56,7 @@ def return_map(
     >>> vp.solve(poincare, np.array([[0.1, 0.0]]), np.arange(4)).shape
     (1, 4, 2)
     """
+    of_kind("section", section, str, "an equation such as 'q = 0'")
     flow = system if isinstance(system, System) else load_system(system)
     if flow.is_discrete or flow.is_measured or flow.family is not None:
         raise InputError(f"{flow.name} is no flow whose solutions could return to a section")

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.dynamics.evaluation import as_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
@@ -76,6 +77,7 @@ def solve(
     >>> vp.solve(pendulum, np.array([[1.0, 0.0]]), np.linspace(0, 1, 6)).shape
     (1, 6, 2)
     """
+    of_kind("system", system, System, "a system, as vp.load_system gives it")
     initial, times = as_array(initial), as_array(times)
     if np.iscomplexobj(initial) or np.iscomplexobj(times):
         raise InputError("initial states and times are real numbers, not complex ones")

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vpintegrator.argument_values import one_of
+from vpintegrator.argument_values import check_integrator, one_of
 from vpintegrator.errors import InputError
 from vpintegrator.export.exported import Exported
 from vpintegrator.files import check_output, replacing
@@ -126,6 +126,7 @@ def _prepared(model: Integrator | str | os.PathLike[str], dtype: str | None) -> 
         from vpintegrator.models import load
 
         model = load(model)
+    check_integrator(model)
     if model.conditions:
         raise InputError(_of_a_family(model))
     model = copy.deepcopy(model).cpu().eval()

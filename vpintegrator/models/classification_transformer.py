@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import divisible
+from vpintegrator.argument_values import divisible, of_kind
+from vpintegrator.errors import InputError
 from vpintegrator.models.declaration import Arguments as _Arguments
 from vpintegrator.models.declaration import argument, show_arguments
 from vpintegrator.nn.composition import Composition
@@ -43,6 +44,9 @@ def image_patches(images: torch.Tensor, patch: int) -> torch.Tensor:
     >>> vp.models.image_patches(torch.zeros(5, 8, 8), 4).shape
     torch.Size([5, 4, 16])
     """
+    of_kind("images", images, torch.Tensor, "a tensor (..., height, width)")
+    if images.ndim < 2:
+        raise InputError(f"images have shape {tuple(images.shape)}, not (..., height, width)")
     rows = divisible("height", images.shape[-2], "patch", patch)
     columns = divisible("width", images.shape[-1], "patch", patch)
     cut = images.unflatten(-1, (columns, patch)).unflatten(-3, (rows, patch))

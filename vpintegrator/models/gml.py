@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import as_path
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
@@ -78,7 +78,7 @@ def load_gml(
     Traceback (most recent call last):
     vpintegrator.errors.InputError: there is no file network.h5
     """
-    path = Path(path)
+    path = as_path("path", path)
     options: dict[str, Any] = {"activation": activation, "prediction_window": prediction_window}
     try:
         layers = read_layers(path)

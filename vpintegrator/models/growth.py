@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from vpintegrator.argument_values import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.basis_coupling import BasisCoupling
@@ -47,6 +48,7 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
     >>> bool(torch.allclose(model(window), larger(window), rtol=0, atol=1e-14))
     True
     """
+    check_integrator(model)
     sizes: dict[str, Any] = {}
     for name, size in (("depth", depth), ("degree", degree)):
         if size is None:

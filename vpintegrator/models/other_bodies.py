@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from vpintegrator.argument_values import whole
+from vpintegrator.argument_values import check_integrator, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.clusters import moved_bodies
@@ -43,6 +43,7 @@ def with_bodies(model: Model, bodies: int) -> Model:
     >>> larger.dim, larger(torch.rand(1, 128, dtype=torch.float64)).shape
     (128, torch.Size([1, 128]))
     """
+    check_integrator(model)
     had = model.bodies
     if not had:
         raise InputError(

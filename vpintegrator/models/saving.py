@@ -16,6 +16,7 @@ from pathlib import Path
 import safetensors
 import torch
 
+from vpintegrator.argument_values import as_path
 from vpintegrator.devices import check_device
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
@@ -126,7 +127,7 @@ def load(
     'resnet'
     """
     check_device(str(device), auto=False)
-    path = Path(path)
+    path = as_path("path", path)
     header, tensors = _read(path)
     check_version(path, header.get("version"), VERSION)
     name = header.get("architecture", "")

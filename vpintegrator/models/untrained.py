@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import ReversibleArguments
 from vpintegrator.models.base import Integrator
@@ -57,6 +58,12 @@ def suited(
     given = arguments or {}
     chosen = _chart(system, "auto", chart, given)
     return _suited(system if chosen is None else chosen.system, given)[0]
+
+
+def _check_system(system: Any) -> None:
+    from vpintegrator.dynamics import System
+
+    of_kind("system", system, System, "a system, as vp.load_system gives it")
 
 
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
@@ -235,6 +242,7 @@ def _in_context(system: System, arguments: dict[str, Any], **options: Any) -> In
     """A model that reads constants from a context; its stepper has the system's symmetries."""
     from vpintegrator.models.in_context import InContextIntegrator
 
+    _check_system(system)
     if system.family is not None:
         raise InputError("learning in context finds constants itself; give the system, no family")
     usual = "sgf" if _is_canonical(system) else "vpgf"
@@ -278,6 +286,7 @@ def _chart(
         raise InputError(
             f"a model is built for a System, such as load_system({name!r}), not {name!r}"
         )
+    _check_system(system)
     chart, reason = system.chart, ""
     if wanted is False:
         return None

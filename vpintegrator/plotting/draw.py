@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.argument_values import as_path, of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.files import check_output, filling
 from vpintegrator.plotting.captions import caption, latex_environments, markdown_paragraphs
@@ -49,6 +50,9 @@ _OPENED: dict[str, Callable[..., Any]] = {
 }
 
 Source = Report | Survey | EnsembleStatistics | str | os.PathLike[str]
+
+
+_DRAWN = "a report, a survey, statistics of an ensemble, or the path of one of their files"
 
 
 def draw(
@@ -127,7 +131,7 @@ def draw(
     look = find_style(style, width)
     engine = find_engine() if "pgf" in formats else None
     scenes, figures, tables = _opened(report, look, beside, columns, orbits)
-    folder = Path(folder)
+    folder = as_path("folder", folder)
     names = [f"{figure}.{suffix}" for figure in figures for suffix in formats]
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
@@ -184,7 +188,7 @@ def _opened(
         subject = SurveyScene(survey, style)
         tables = {"table.csv": csv_rows(survey.table(), columns)}
         return lambda latex: replace(subject, latex=latex), {"survey": SURVEY}, tables
-    report = source
+    report = of_kind("report", source, Report, _DRAWN)
     scenes = cache(lambda latex: Scene(report, style, latex, orbits))
     scenes(False)  # which refuses orbits that are not there
     return scenes, FIGURES, {name: render(report, columns) for name, render in _TABLES.items()}
@@ -192,6 +196,7 @@ def _opened(
 
 def open_drawn(path: str | os.PathLike[str]) -> Report | Survey | EnsembleStatistics | Path:
     """Open a file that :func:`draw` takes; of a model, return its path."""
+    path = as_path("report", path)
     check_kind(path, *_OPENED)
     opened: Report | Survey | EnsembleStatistics | Path = _OPENED[kind_of(path) or "rollout"](path)
     return opened

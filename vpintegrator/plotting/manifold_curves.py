@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.plotting.own_axes import drawn_into
 from vpintegrator.rollout import InvariantManifolds
 
@@ -63,4 +64,5 @@ def manifolds(
     >>> found = vp.rollout.invariant_manifolds(flow, np.array([0.1, 0.1]), length=2.0)
     >>> axes = vp.plotting.manifolds(found, periods=flow.system.periods)
     """
+    of_kind("found", found, InvariantManifolds, "what vp.rollout.invariant_manifolds gives")
     return drawn_into(ax, _draw, found, periods or {})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.names import plain
@@ -161,6 +162,7 @@ def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
         from vpintegrator.models import load
 
         return ModelScene(load(source), os.fspath(source), style)
+    check_integrator(source)
     return ModelScene(source, style=style)
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import matplotlib
 from matplotlib.colors import to_hex
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER, Style
@@ -44,7 +45,9 @@ def own_scene(report: Rollout, ax: Any) -> Scene:
     InputError
         If the file is no rollout.
     """
-    report = report if isinstance(report, Report) else open_rollout(report)
+    if not isinstance(report, Report):
+        kinds, words = (str, os.PathLike), "a report, or the path of a rollout file"
+        report = open_rollout(of_kind("report", report, kinds, words))
     return Scene(report, own_style(ax))
 
 

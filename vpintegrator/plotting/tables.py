@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.plotting.latex import escape, latex
 from vpintegrator.plotting.names import grouped, subject
@@ -94,6 +95,7 @@ def terminal_table(
     >>> import rich
     >>> rich.print(vp.plotting.terminal_table(report))  # doctest: +SKIP
     """
+    _check_report(report)
     from rich.console import Group
     from rich.table import Column, Table
     from rich.text import Text
@@ -140,7 +142,14 @@ def csv_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> vp.plotting.csv_table(report).splitlines()[0][:20]
     'method,kind,order,st'
     """
+    _check_report(report)
     return csv_rows(report.table(), columns and ["method", *columns])
+
+
+def _check_report(report: Any) -> None:
+    from vpintegrator.rollout import Report
+
+    of_kind("report", report, Report, "a report, as vp.compare or vp.open_rollout gives it")
 
 
 def csv_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> str:
@@ -200,6 +209,7 @@ def markdown_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> "RK4" in vp.plotting.markdown_table(report)
     True
     """
+    _check_report(report)
     titles, rows, left_out = printed(report, columns)
     lines = [
         "| " + " | ".join(map(markdown, titles)) + " |",
@@ -231,6 +241,7 @@ def latex_table(report: Report, columns: Sequence[str] | None = None) -> str:
     >>> "toprule" in vp.plotting.latex_table(report)
     True
     """
+    _check_report(report)
     layout = _layout(report, _WIDTH, columns)
     headers = zip(*(column.header for column in layout.columns), strict=True)
     # an empty group, lest a bracket or star be taken for an argument of the line's end before it

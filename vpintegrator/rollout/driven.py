@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import check_integrator, of_kind, real_array, shown
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.neural import advanced, compile_for, evaluating
 
@@ -57,6 +58,9 @@ def rollout_driven(
     ...     model, initial, {"step": np.diff(times), "torque": torque[:-1]}
     ... )
     """
+    check_integrator(model)
+    of_kind("conditions", conditions, Mapping, "a dictionary of values for each step")
+    initial = real_array("initial", initial, None)
     import torch
 
     if model.window != 1:
@@ -64,7 +68,7 @@ def rollout_driven(
             f"the model {model.name} reads {model.window} states a step apart; conditions change "
             "for models that read one"
         )
-    values = {name: np.asarray(value, dtype=float) for name, value in conditions.items()}
+    values = {name: _values(name, value) for name, value in conditions.items()}
     lengths = {value.shape[-1] for value in values.values() if value.ndim}
     if len(lengths) != 1:
         raise InputError(
@@ -105,3 +109,8 @@ def rollout_driven(
                 new = model(window)
             states[:, i + 1] = new[:, 0, :n]
     return states.double().cpu().numpy()
+
+
+def _values(name: Any, value: Any) -> np.ndarray:
+    """Values of a condition; a single number may stand for all steps."""
+    return real_array(f"conditions, {shown(name)}", value, None)

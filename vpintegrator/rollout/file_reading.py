@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.argument_values import as_path
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
 from vpintegrator.reading import StoredGroup, open_hdf5
@@ -50,7 +51,7 @@ def open_rollout(path: str | os.PathLike[str]) -> Report:
     >>> vp.open_rollout("pendulum-rollout.h5").runs.keys()
     dict_keys(['rk4'])
     """
-    path = Path(path)
+    path = as_path("path", path)
     with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root:
         system = System(
             root.text("system"),

@@ -158,7 +158,7 @@ class ClassicalFlow(NumericalFlow):
         step: float,
         compiled: CompiledMethod | None = None,
     ) -> None:
-        self.method = find_method(method) if isinstance(method, str) else method
+        self.method = method if isinstance(method, ClassicalMethod) else find_method(method)
         self.method.require(system)
         self.name = self.method_name = self.method.name
         self.title, self.description = self.method.title, self.method.source

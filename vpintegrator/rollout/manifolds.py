@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.argument_values import of_kind, whole_number
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
@@ -99,6 +99,7 @@ def invariant_manifolds(
     >>> found.multipliers[0] > 1, len(found.unstable)
     (np.True_, 2)
     """
+    of_kind("flow", flow, NumericalFlow, "a flow, as vp.rollout.as_flow gives it")
     period = whole_number("period", period, 1)
     if flow.dim != 2 or flow.window != 1:
         raise InputError(f"{flow.name} is no map of single states of two components")

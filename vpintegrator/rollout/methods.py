@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Start
@@ -69,10 +70,10 @@ def named_models(
 
     Modules and functions of one's own are left as they are, see :func:`as_models`.
     """
+    if model is None or (isinstance(model, Mapping) and not model):
+        return {}
     from vpintegrator.models.wrapped import check_model, is_own, name_of
 
-    if model is None:
-        return {}
     if isinstance(model, Mapping):
         for name in model:
             # the name becomes that of a group in the file
@@ -206,6 +207,7 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
     >>> "implicit-midpoint" in methods, others["stoermer-verlet"]
     (True, 'stoermer-verlet needs a Hamiltonian H(q, p) = T(p) + V(q), ...')
     """
+    of_kind("system", system, System, "a system, as vp.load_system gives it")
     methods: dict[str, ClassicalMethod] = {}
     reasons = {}
     system = period_flow_of(system) or system

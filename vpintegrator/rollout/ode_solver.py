@@ -11,6 +11,7 @@ import numpy as np
 import scipy.integrate
 from scipy.interpolate import KroghInterpolator
 
+from vpintegrator.argument_values import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.family_solver import family_solver
 from vpintegrator.rollout.flow import trained_step
@@ -81,6 +82,7 @@ def as_ode_solver(
     >>> solution = solve_ivp(lambda t, z: system.vector_field(z), (0, 50), z0, method)
     ...                                                                       # doctest: +SKIP
     """
+    check_integrator(model)
     if "step" in model.conditions and step is None:
         return family_solver(model, parameters)
     if model.conditions:

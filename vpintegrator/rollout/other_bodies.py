@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import check_integrator
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.body_identities import reach
 from vpintegrator.dynamics.region import Range, Region
@@ -52,6 +53,7 @@ def with_parameters(model: Integrator, /, **parameters: Any) -> Integrator:
     >>> vp.rollout.with_parameters(model, n=64).dim
     128
     """
+    check_integrator(model)
     from vpintegrator.models import with_bodies
 
     system = find_system({"of this training": model}, None)

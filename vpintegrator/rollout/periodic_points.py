@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vpintegrator.argument_values import of_kind, real_array
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.flow import NumericalFlow
 
@@ -48,9 +49,12 @@ def periodic_point(flow: NumericalFlow, guess: np.ndarray, period: int = 1) -> n
     >>> vp.rollout.periodic_point(flow, np.array([0.2, 0.1])).round(10) + 0.0
     array([0., 0.])
     """
+    of_kind("flow", flow, NumericalFlow, "a flow, as vp.rollout.as_flow gives it")
     if not flow.differentiable:
         raise NoPeriodicPoint(f"{flow.name} has no derivative, which Newton's method needs")
-    point = np.array(guess, dtype=np.float64)
+    point = real_array("guess", guess, ("dim",)).copy()
+    if len(point) != flow.dim:
+        raise InputError(f"guess has {len(point)} components, and states of {flow.name} {flow.dim}")
     gap, slope = displacement(flow, point, period)
     for _ in range(_ITERATIONS):
         size = np.linalg.norm(gap)

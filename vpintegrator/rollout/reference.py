@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vpintegrator.argument_values import of_kind, real_array
 from vpintegrator.dynamics import System, solve
+from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.recording import RECORD_SECONDS, Recording
 
 METHOD = "DOP853"
@@ -80,6 +82,9 @@ def solve_reference(
     >>> bool(exact.error.max() < 1e-11)
     True
     """
+    of_kind("system", system, System, "a system, as vp.load_system gives it")
+    initial = check_initial(system, initial)
+    times = real_array("times", times, ("time",))
     if system.is_exact:  # exact, as far as rounding and chaos let it be
         return Reference(solve(system, initial, np.rint(times)), np.zeros(len(initial)))
     recording = recording or Recording()

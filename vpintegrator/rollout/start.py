@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.argument_values import check_integrator, of_kind, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.reading import read_json
@@ -253,9 +253,11 @@ def recorded_dataset(models: Mapping[str, Integrator]) -> Path:
     """
     from vpintegrator.data import open_dataset
 
+    of_kind("models", models, Mapping, "a dictionary of models by name")
     if not models:
         raise InputError("without a model, give the dataset to compare with by --dataset")
     name, model = next(iter(models.items()))
+    check_integrator(model)
     recorded = model.metadata.get("dataset")
     # the model may be a stranger's: no device or pipe, which never ends, and no other machine,
     # which would be told who asks

@@ -8,12 +8,11 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.argument_values import as_path, check_integrator, of_kind, whole_number
 from vpintegrator.errors import InputError, printable
 from vpintegrator.hdf5 import create_hdf5
 from vpintegrator.reading import open_hdf5
@@ -170,6 +169,8 @@ def survey(
     ...     model, "rk4", conditions={"step": [0.1, 0.2, 0.4]}, time=120.0
     ... )
     """
+    check_integrator(model)
+    of_kind("conditions", conditions, Mapping, "a dictionary of values by name")
     options = {"time": time, "trajectories": trajectories, "seed": seed}
     combinations = check_survey(model, against, conditions, **options)
     columns: list[np.ndarray] = []
@@ -263,7 +264,7 @@ def open_survey(path: str | os.PathLike[str]) -> Survey:
     --------
     >>> survey = vp.rollout.open_survey("rigid-body-survey.h5")  # doctest: +SKIP
     """
-    path = Path(path)
+    path = as_path("path", path)
     with open_hdf5(path, FORMAT, FORMAT_VERSION) as root:
         methods, learned = root.json("methods"), root.json("learned", list)
         names = root.json("conditions", list)

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from vpintegrator.argument_values import positive
+from vpintegrator.argument_values import of_kind, positive
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
-from vpintegrator.models import Integrator
 from vpintegrator.training.cheapest import compare_costs
 from vpintegrator.training.degree_selection import FIRST, find_generating_function
 from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget
+from vpintegrator.training.making import Make, making
 from vpintegrator.training.search import find_functions
 from vpintegrator.training.stage_selection import find_splitting
 from vpintegrator.training.training_data import TrainingData
@@ -50,8 +50,6 @@ _ATTEMPTS = [
     ),
     _Attempt("with functions of the system:", {"functions": "system"}, None, GOOD),
 ]
-
-Make = Callable[[dict[str, Any]], Integrator]
 
 
 def find_model(
@@ -120,6 +118,10 @@ def find_model(
     >>> vp.training.find_model(solved, trained, dataset, budget).error < 1e-6
     True
     """
+    trained = making(trained)
+    solved, composed = (None if make is None else making(make) for make in (solved, composed))
+    of_kind("dataset", dataset, Dataset, "a dataset, as vp.open_dataset gives it")
+    of_kind("budget", budget, Budget, "a vp.training.Budget")
     if composed is not None and not _is_made(composed, {"stages": 1}):
         composed = None
     if fastest is not None:

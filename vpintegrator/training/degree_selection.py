@@ -23,6 +23,7 @@ from vpintegrator.training.linear import (
     enough_pairs,
     layer_pairs,
 )
+from vpintegrator.training.making import Make, making
 from vpintegrator.training.refinement import best_refined, is_noisy
 from vpintegrator.training.residuals import relative_error
 from vpintegrator.training.sizes import count
@@ -34,8 +35,6 @@ _PATIENCE = 2  # degrees beyond the one that is chosen after which the search en
 _FEW = 200  # coefficients up to which a solve takes a tenth of a second, and the search goes on,
 _LONG = 5  # but not for more degrees: a product of even polynomials gains at every second one
 _EXACT = 1e-15  # leave-one-out error at rounding: no higher degree can be told to be better
-
-Make = Callable[[dict[str, Any]], Integrator]
 
 
 def find_generating_function(
@@ -99,6 +98,7 @@ def find_generating_function(
     >>> found.error < 1e-10
     True
     """
+    make = making(make)
     data = TrainingData.of(dataset)
     selection = _Selection(make, data, budget or Budget(), seed, refine, tell, progress)
     return selection.run(sizes or {}, most)

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch.func import functional_call, jacfwd, vmap
 
-from vpintegrator.argument_values import whole
+from vpintegrator.argument_values import check_integrator, whole
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
@@ -116,6 +116,7 @@ def fit_orbits(
     >>> len(fit.training) <= 3
     True
     """
+    check_integrator(model)
     data = TrainingData.of(dataset)
     whole("length", length, 1)
     if model.window != 1:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
+from vpintegrator.argument_values import check_integrator, of_kind
 from vpintegrator.data.pairs import Pair
+from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.nn.tensor_arguments import last_size
 from vpintegrator.training.deadline import check_time
 from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
@@ -162,6 +165,12 @@ def relative_error(
     >>> 0 < vp.training.relative_error(model, inputs, targets) < 1
     True
     """
+    check_integrator(model)
+    for name, tensor in (("inputs", inputs), ("targets", targets)):
+        of_kind(name, tensor, torch.Tensor, "a tensor (pair, time, dim)")
+        last_size(name, tensor, {"dim": model.dim})
+        if tensor.ndim != 3:
+            raise InputError(f"{name} has shape {tuple(tensor.shape)}, not (pair, time, dim)")
     new_states = Objective().new_states(model, targets)
     scale = scale or _scale_of(model, new_states)
     if compiled is not None and compiled.ready and _keeps_others(model, scale):

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.interrupts import held_back
@@ -32,10 +33,10 @@ from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
 from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History, NothingLearned
 from vpintegrator.training.judgement import doubt
+from vpintegrator.training.making import Make, making
 from vpintegrator.training.sizes import (
     DEPTHS,
     MOST,
-    Make,
     affordable,
     count,
     describe,
@@ -123,6 +124,9 @@ def find_functions(
     >>> found.model.arguments["functions"]
     'polynomial'
     """
+    of_kind("dataset", dataset, Dataset, "a dataset, as vp.open_dataset gives it")
+    of_kind("budget", budget, Budget, "a vp.training.Budget")
+    make = making(make)
     return _Search(make, dataset, budget, sizes or {}, tell, options).run()
 
 

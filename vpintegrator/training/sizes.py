@@ -12,6 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator, grown
 from vpintegrator.models.growth import refined, rest_attention
 from vpintegrator.nn.symmetry import symmetry_group
+from vpintegrator.training.making import Make
 from vpintegrator.training.separable import separable_blocks
 from vpintegrator.training.splitting_start import begin_as_splitting
 from vpintegrator.training.training_data import TrainingData
@@ -37,8 +38,6 @@ _SECONDS = 4e-10  # of an iteration, times the cube of the number of parameters
 # resnets err by 2.8e-8 and 6.0e-7, with half as many by 1.3e-7 and 2.8e-6; transformers of 447 and
 # of 755 parameters err by 2.4e-6 and 2.0e-6 after 40 s
 _ITERATIONS = 900
-
-Make = Callable[[dict[str, Any]], Integrator]
 
 
 def smallest(

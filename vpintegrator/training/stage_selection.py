@@ -16,14 +16,13 @@ from vpintegrator.models import Integrator
 from vpintegrator.nn.learned_splitting import LearnedSplitting
 from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History, NothingLearned
+from vpintegrator.training.making import Make, making
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
 _EPOCHS = 300  # a second or two; 1,000 gain a factor of two at most
 _EXACT = 1e-14  # error that no further stage improves
 _GAIN = 2.0  # that a trial must bring, or the search ends
-
-Make = Callable[[dict[str, Any]], Integrator]
 
 
 class _Trial(NamedTuple):
@@ -98,6 +97,7 @@ def find_splitting(
     >>> vp.training.find_splitting(make, dataset, sizes={"stages": 10}).error < 1e-8
     True
     """
+    make = making(make)
     search = _StageSearch(make, TrainingData.of(dataset), budget or Budget(), seed, tell, progress)
     return search.run(sizes or {})
 

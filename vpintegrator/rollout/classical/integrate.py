@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.argument_values import of_kind, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
@@ -71,9 +72,10 @@ def integrate(
     """
     if not isinstance(system, System):
         system = load_system(system)
-    if isinstance(method, str):
+    if not isinstance(method, ClassicalMethod):
         method = find_method(method)
     initial = check_initial(system, initial)
+    of_kind("step", step, Real, "a number")
     if not (math.isfinite(step) and step != 0):
         raise InputError(f"step = {step!r} must be a finite number other than zero")
     steps = whole_number("steps", steps)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from vpintegrator.argument_values import of_kind
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.rollout.classical import (
     adaptive,
@@ -65,6 +66,7 @@ def find_method(name: str) -> ClassicalMethod:
     >>> vp.rollout.find_method("dop853-1e-10").rtol
     1e-10
     """
+    of_kind("method", name, str, "the name of a classical method")
     if name in METHODS:
         return METHODS[name]
     parts = _WITH_TOLERANCE.fullmatch(name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import of_kind, real_array
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.magnitude import VANISHING, ensemble_size, terms_of
 from vpintegrator.errors import printable
@@ -100,6 +101,8 @@ def invariant_errors(
     >>> bool(errors["energy"].largest.max() < 3e-3)
     True
     """
+    of_kind("system", system, System, "a system, as vp.load_system gives it")
+    states = real_array("states", states, ("trajectory", "time", "dim"))
     result = {}
     for name, invariant in system.invariants.items():
         with np.errstate(all="ignore"):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import real_array
 from vpintegrator.dynamics import System
+from vpintegrator.errors import InputError
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import (
     SERIES,
@@ -43,6 +45,7 @@ def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
     >>> vp.rollout.trajectory_error(np.full((1, 2, 2), [3.0, 4.0]), np.zeros((1, 2, 2)))
     array([[5., 5.]])
     """
+    states, reference = _beside(states, reference)
     known = np.isfinite(reference).all(axis=-1)
     with np.errstate(all="ignore"):
         error = infinite_where_nan(np.linalg.norm(states - reference, axis=-1))
@@ -70,9 +73,24 @@ def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndar
     >>> vp.rollout.root_mean_square_error(np.ones((1, 4, 2)), np.zeros((1, 4, 2)))
     array([1.])
     """
+    states, reference = _beside(states, reference)
     with np.errstate(all="ignore"):
         error = np.sqrt(np.mean((states - reference) ** 2, axis=(-2, -1)))
     return infinite_where_nan(error)
+
+
+def _beside(states: Any, reference: Any) -> tuple[np.ndarray, np.ndarray]:
+    """States and the reference as arrays (..., time, dim) that go together."""
+    found = real_array("states", states, None), real_array("reference", reference, None)
+    try:
+        np.broadcast_shapes(*(array.shape for array in found))
+    except ValueError:
+        raise InputError(
+            f"states have shape {found[0].shape} and reference {found[1].shape}, which do not fit"
+        ) from None
+    if min(array.ndim for array in found) < 2 or 0 in found[0].shape:
+        raise InputError(f"states have shape {found[0].shape}, not (..., time, dim)")
+    return found
 
 
 def infinite_where_nan(values: np.ndarray) -> np.ndarray:

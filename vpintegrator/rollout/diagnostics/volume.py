@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vpintegrator.argument_values import check_integrator, finite, of_kind, real_array
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.reading import StoredGroup
@@ -180,7 +181,9 @@ def step_log_determinant(
     >>> bool(abs(value[0]) < 1e-6)
     True
     """
-    states = np.asarray(states, dtype=np.float64)
+    of_kind("system", system, System, "a system, as vp.load_system gives it")
+    states = _states(states, system.dim)
+    step = finite("step", step)
     return log_determinant(ClassicalFlow(method, system, step), states[..., None, :])
 
 
@@ -212,7 +215,22 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
     >>> bool(np.abs(vp.rollout.window_log_determinant(model, windows)).max() < 1e-12)
     True
     """
+    check_integrator(model)
+    windows = _states(windows, model.dim)
+    if windows.shape[-2:] != (model.window, model.dim):
+        raise InputError(
+            f"windows have shape {windows.shape}, but {model.name} reads (..., {model.window}, "
+            f"{model.dim})"
+        )
     return log_determinant(as_flow(model, step=1.0), windows)  # of any step: a map is a map
+
+
+def _states(states: Any, dim: int) -> np.ndarray:
+    """States (..., dim) as an array."""
+    found = real_array("states", states, None)
+    if found.shape[-1:] != (dim,):
+        raise InputError(f"states have shape {found.shape}, but (..., {dim}) is expected")
+    return found
 
 
 def _log_determinant(matrices: np.ndarray) -> np.ndarray:

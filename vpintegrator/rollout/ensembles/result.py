@@ -11,6 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from vpintegrator.argument_values import as_path
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.region import Region
 from vpintegrator.dynamics.state_file import write_header
@@ -247,7 +248,7 @@ def open_ensemble(path: str | os.PathLike[str]) -> EnsembleStatistics:
     --------
     >>> found = vp.rollout.open_ensemble("pendulum-ensemble.h5")  # doctest: +SKIP
     """
-    path = Path(path)
+    path = as_path("path", path)
     with open_hdf5(path, FORMAT, FORMAT_VERSION) as root:
         system = System(
             root.text("system"),
