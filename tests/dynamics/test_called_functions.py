@@ -72,7 +72,8 @@ def test_claims_stay_with_the_text(tmp_path):
     assert system.structure == "Hamiltonian"
     assert system.hamiltonian([1.0, 1.0]) == 2.5
     data = vp.generate(system, tmp_path / "spring.h5", count=20, steps=10)
-    stored = data.system
+    assert data.system is system
+    stored = vp.open_dataset(data.path).system
     assert stored.is_measured
     assert stored.structure == "measured, symplectic"
     assert stored.derivatives == "finite differences"

@@ -106,7 +106,7 @@ def test_a_map_with_decisions_is_called(tmp_path):
     tensor = map.map(torch.from_numpy(states))
     np.testing.assert_array_equal(tensor.numpy(), kicked(states))
     data = vp.generate(map, tmp_path / "kicked.h5", count=20, steps=6)
-    assert data.system.structure == "measured, symplectic"
+    assert vp.open_dataset(data.path).system.structure == "measured, symplectic"
     np.testing.assert_allclose(data.states("train")[:, 1], kicked(data.states("train")[:, 0]))
     model = vp.models.build(data.system, "spff", depth=1, width=4)
     vp.train(model, data, epochs=2, compiled=False)

@@ -25,7 +25,7 @@ from vpintegrator.errors import InputError
 @click.argument(
     "source",
     required=False,
-    metavar="[DATASET|SYSTEM|FILE.toml]",
+    metavar="[DATASET|SYSTEM|FILE.toml|MODULE:NAME]",
     shell_complete=offer(systems, datasets, files(".toml")),
 )
 @click.option(
@@ -78,7 +78,8 @@ def main(
     """Generate trajectories of a system with SciPy and write them to an HDF5 file.
 
     The argument names a dataset of the catalogue (vp-gen --list), a system of the catalogue, or a
-    TOML file of your own that describes either. With --from, trajectories that were measured or
+    TOML file of your own that describes either, or MODULE:NAME, a system or a function f(t, y) of
+    your own, which is imported. With --from, trajectories that were measured or
     computed elsewhere become a dataset; with --pairs, states before and after a map.
 
     \b
@@ -86,6 +87,7 @@ def main(
       vp-gen rigid-body -o rigid-body.h5
       vp-gen pendulum --count 500 --step 0.1 -p g=9.81
       vp-gen my-system.toml --steps 50
+      vp-gen my_module:pendulum --step 0.1
       vp-gen rigid-body --vary step=0.05:0.4 --vary I1=1.5:2.5
       vp-gen forced-duffing --step period
       vp-gen henon-heiles --section "q[0] = 0" -p energy=0.1

@@ -157,7 +157,7 @@ def generate_dataset(
 
     as_text = not source.endswith(".toml") and ("\n" in source or "=" in source)
     returns = "section" in options or isinstance(options.get("step"), str)
-    name = "dataset" if as_text else Path(source).stem
+    name = "dataset" if as_text else Path(source.rpartition(":")[2]).stem
     path = output or Path(f"{name}-map.h5" if returns else f"{name}.h5")
     recipe = _recipe(source, parameters, options)
     check_output(path, overwrite or run["resume"])
@@ -167,8 +167,9 @@ def generate_dataset(
 def _recipe(source: str, parameters: Mapping[str, Any], options: Mapping[str, Any]) -> Recipe:
     """The recipe that is asked for: of a flow, of its return map, or of a file."""
     from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
+    from vpintegrator.cli.own_code import is_reference, load_system_asked, system_of
     from vpintegrator.data import load_recipe
-    from vpintegrator.dynamics import load_system, return_map
+    from vpintegrator.dynamics import return_map
 
     recipe_options = _recipe_options(options)
     step, vary = recipe_options.get("step"), recipe_options.get("vary", {})
@@ -177,6 +178,8 @@ def _recipe(source: str, parameters: Mapping[str, Any], options: Mapping[str, An
     if plane["section"] is None and not isinstance(step, str):
         if plane["direction"] is not None:
             raise InputError("--direction is that of crossings of a --section")
+        if is_reference(source):
+            return load_recipe(system_of(source, parameters), **recipe_options)
         return load_recipe(source, parameters=parameters, **recipe_options)
     if "step" in recipe_options:
         del recipe_options["step"]
@@ -188,7 +191,7 @@ def _recipe(source: str, parameters: Mapping[str, Any], options: Mapping[str, An
     if source in catalogue(DATASETS) and source not in catalogue(SYSTEMS):
         flow = load_recipe(source, parameters=given).system
     else:
-        flow = load_system(source, **given)
+        flow = load_system_asked(source, given)
     if isinstance(step, str):
         if plane["section"] is not None:
             raise InputError(f"--step {step} goes with equations in time; leave out --section")

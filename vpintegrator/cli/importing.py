@@ -21,7 +21,7 @@ OPTIONS = Options(
     click.option("--variable", metavar="NAME,...", help="With --from: array or columns to take."),
     click.option(
         "--system",
-        metavar="SYSTEM|FILE.toml",
+        metavar="SYSTEM|FILE.toml|MODULE:NAME",
         shell_complete=offer(systems, files(".toml")),
         help="With --from: the system behind them.",
     ),
@@ -98,11 +98,15 @@ def import_file(
             raise InputError(f"--{key.replace('_', '-')} is not for --from, which computes nothing")
     if isinstance(options.get("step"), str):
         raise InputError(f"--step {options['step']} is not for --from; give the step as a number")
+    from vpintegrator.cli.own_code import is_reference, system_of
     from vpintegrator.cli.reporting import report_imported
     from vpintegrator.data import import_dataset
 
     if "fractions" in options:
         options = {**options, "fractions": read_fractions(options["fractions"])}
+    if is_reference(str(options.get("system", ""))):
+        options = {**options, "system": system_of(options["system"], parameters)}
+        parameters = {}
     if "noise" in options:
         if "system" not in options:
             raise InputError("--noise is not for --from without --system: states stay as they are")

@@ -141,9 +141,10 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 )
 @click.option(
     "--system",
-    metavar="SYSTEM|FILE.toml",
-    shell_complete=offer(systems, files(".toml")),
-    help="The system to integrate.  [default: the one that the models hold]",
+    metavar="SYSTEM|FILE.toml|MODULE:NAME",
+    shell_complete=offer(systems, files(".toml", ".py")),
+    help="The system to integrate; MODULE:NAME imports a system or function of your own.  "
+    "[default: the one that the models hold]",
 )
 @click.option(
     "--step",
@@ -445,7 +446,13 @@ def _remarks(report: Report, against: str | None) -> None:
             "the reference ends (--reference-time)",
             soft_wrap=True,
         )
-    if report.system.is_measured:
+    if report.system.is_measured and report.system.derivatives:
+        out.print(
+            f"{report.system.name} is a Python function, which the model does not hold: with "
+            f"--system {report.system.function or 'MODULE:NAME'} classical methods run beside it",
+            soft_wrap=True,
+        )
+    elif report.system.is_measured:
         out.print(
             f"the equations of {report.system.name} are not known; left out: an accurate solution, "
             "classical methods, and the phase-space volume of models that read several states",
@@ -456,9 +463,9 @@ def _remarks(report: Report, against: str | None) -> None:
 
 
 def _load_system(name: str, parameters: tuple[str, ...]) -> System:
-    from vpintegrator.dynamics import load_system
+    from vpintegrator.cli.own_code import load_system_asked
 
-    return load_system(name, **read_parameters(parameters))
+    return load_system_asked(name, read_parameters(parameters))
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def list_catalogue() -> None:
 
 def show_system(name: str, parameters: dict[str, Any]) -> None:
     """Print a system's equations, parameters, invariants, symmetries and divergence."""
-    from vpintegrator.dynamics import load_system
+    from vpintegrator.cli.own_code import load_system_asked
     from vpintegrator.dynamics.typeset import (
         divergence_unicode,
         equations_unicode,
@@ -77,7 +77,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
         symmetries_unicode,
     )
 
-    system = load_system(name, **parameters)
+    system = load_system_asked(name, parameters)
     out = console()
 
     def section(title: str, *lines: str) -> None:

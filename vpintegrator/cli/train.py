@@ -95,6 +95,12 @@ class _Command(click.Command):
 )
 @overwrite_option
 @click.option(
+    "--system",
+    metavar="MODULE:NAME",
+    shell_complete=offer(files(".py")),
+    help="The Python function that the trajectories are of, which is imported; it must give them.",
+)
+@click.option(
     "--model",
     default="auto",
     show_default=True,
@@ -270,6 +276,7 @@ def main(
     dataset: Path | None,
     output: Path | None,
     overwrite: bool,
+    system: str | None,
     start: Path | None,
     adaptive: int | None,
     orbits: int | None,
@@ -304,7 +311,6 @@ def main(
     if dataset is None:
         raise InputError("name the dataset to train on; vp-gen makes one")
     from vpintegrator.cli.results import model_results
-    from vpintegrator.data import ExtendedDataset, open_dataset
     from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.training import processes
     from vpintegrator.training.progress import training_bar
@@ -312,8 +318,7 @@ def main(
     terminate_as_interrupt()
     given = [n for n in context.params if context.get_parameter_source(n) is not _DEFAULT]
     _check_arguments(start, given, options)
-    data = open_dataset(dataset)
-    data = ExtendedDataset(data) if data.is_family and options["model"] != "ict" else data
+    data = _opened(dataset, system, options)
     if adaptive is not None:
         from vpintegrator.training import AdaptiveData
 
@@ -360,6 +365,15 @@ def main(
         _leave_interrupted("not an epoch was done, so nothing is written")
 
 
+def _opened(path: Path, system: str | None, options: dict[str, Any]) -> Dataset:
+    """The dataset, with the Python function that is asked for beside it."""
+    from vpintegrator.cli.own_code import load_system_asked
+    from vpintegrator.data import ExtendedDataset, open_dataset
+
+    data = open_dataset(path, load_system_asked(system, {}) if system else None)
+    return ExtendedDataset(data) if data.is_family and options["model"] != "ict" else data
+
+
 def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
     """The architecture that is asked for; the options about it are taken out of all."""
     from vpintegrator.models.untrained import build, suited
@@ -384,7 +398,7 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
     if name == "auto" and not {*given} - {"functions"} and _is_plain(data, options, dtype):
         if 2 <= _moving(data) <= _most(data.system, chart):
             candidate.solved = _generating_function(data, fixed)
-        if not (data.system.is_measured or data.system.is_discrete or data.is_family):
+        if data.system.has_formulas and not (data.system.is_discrete or data.is_family):
             candidate.composed = lambda more: build(data.system, "split", **fixed, **more)
     return candidate
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 
 from vpintegrator.argument_values import as_path, whole_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
+from vpintegrator.data.reattached import check_reproduces
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.values import is_number
 from vpintegrator.data.variation import STEP
@@ -204,6 +206,39 @@ class Dataset(RichDisplay, by="dataset"):
                 f"{system.dim}"
             )
         return system
+
+    def with_system(self, system: System) -> Dataset:
+        """The same dataset with a system in the place of that of the file.
+
+        Files hold no code: a system of a Python function is put beside its trajectories by this.
+
+        Parameters
+        ----------
+        system
+            The system, which must give the first steps of some trajectories.
+
+        Raises
+        ------
+        InputError
+            If it has other components, or gives other states; the message says by how much.
+        """
+        if not isinstance(system, System):
+            raise InputError(f"system must be a System, not {type(system).__name__}")
+        check_reproduces(self, system)
+        return self.attached(system)
+
+    def attached(self, system: System) -> Dataset:
+        """The same with a system that made these trajectories; nothing is checked."""
+        found = copy.copy(self)
+        found.__dict__["system"] = system
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a function may be of this process alone; the file tells the others what is known of it
+        state = dict(self.__dict__)
+        if "system" in state and not state["system"].has_formulas:
+            del state["system"]
+        return state
 
     @property
     def dim(self) -> int:
@@ -417,18 +452,21 @@ def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
     return {name: (float(low), float(high)) for name, (low, high) in table.items()}
 
 
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+def open_dataset(path: str | os.PathLike[str], system: System | None = None) -> Dataset:
     """Open a dataset file. Only its attributes are read at once.
 
     Parameters
     ----------
     path
         The HDF5 file.
+    system
+        What gives its trajectories, where that is a Python function; see
+        :meth:`~vpintegrator.data.Dataset.with_system`.
 
     Raises
     ------
     InputError
-        If there is no such file, or it is not a dataset.
+        If there is no such file, it is not a dataset, or the system gives other states.
 
     Examples
     --------
@@ -436,4 +474,5 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     >>> for inputs, targets in dataset.loader(window=3, batch=512, workers=2):  # doctest: +SKIP
     ...     ...
     """
-    return Dataset(path)
+    dataset = Dataset(path)
+    return dataset if system is None else dataset.with_system(system)

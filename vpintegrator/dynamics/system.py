@@ -465,6 +465,12 @@ class System(RichDisplay, by="system"):
 
     def require_equations(self, what: str) -> None:
         """Raise InputError where ``what`` needs the equations and they are not known."""
+        if self.is_measured and self.derivatives:
+            given = self.function or "module:name"
+            raise InputError(
+                f"{what} needs the Python function of {self.name}, which files do not hold; give "
+                f"it with --system {given}, in Python with system= or dataset.with_system"
+            )
         if self.is_measured:
             raise InputError(
                 f"{what} needs the equations of {self.name}, which are not known: its states were "

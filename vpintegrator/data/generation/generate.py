@@ -114,7 +114,7 @@ def generate(
         check_output(path, overwrite)
     if found == "file":
         remove_shards(path)  # if it was stopped just before that
-        return Dataset(path)
+        return _opened(path, recipe)
     size = 8 * recipe.count * (recipe.steps + 1) * recipe.system.dim
     there = sum(file.stat().st_size for file in folder_of(path).glob("*.h5"))
     check_space(path, size + _ROOM - there)  # before as much as the initial states is made
@@ -135,7 +135,7 @@ def generate(
         groups = {group: seen[part] for group, part in recipe.parts().items()}
         accuracy = measure_accuracy(recipe, states, plan.conditions).summary()  # of exact states
         save_dataset(path, recipe, groups, accuracy, noise, overwrite, conditions=plan.conditions)
-        return Dataset(path)
+        return _opened(path, recipe)
     if single_file is None:
         single_file = found != "view" and size <= _LARGEST_SINGLE
     shards = Shards(path, recipe, plan)
@@ -148,7 +148,13 @@ def generate(
                 if scheduler is not None or workers > 1 or shard.reused:
                     advance(shard.trajectories * (recipe.steps + 1))
         shards.bind(made, noise, single=single_file, overwrite=overwrite or found == "view")
-    return Dataset(path)
+    return _opened(path, recipe)
+
+
+def _opened(path: Path, recipe: Recipe) -> Dataset:
+    """The dataset, with a system that no file holds beside it."""
+    dataset = Dataset(path)
+    return dataset if recipe.system.has_formulas else dataset.attached(recipe.system)
 
 
 def _run(

@@ -1,0 +1,170 @@
+"""Commands with MODULE:NAME in the place of a system."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import vpintegrator as vp
+from tests.cli.conftest import refused
+from vpintegrator.cli import gen, rollout, train
+from vpintegrator.cli.own_code import is_reference
+
+MODULE = """
+import numpy as np
+import vpintegrator as vp
+
+def pendulum(t, y, g=1.0):
+    return [y[1], -g * np.sin(y[0])]
+
+pendulum.dim = 2
+pendulum.step = 0.1
+pendulum.components = ["q", "p"]
+pendulum.parameters = {"g": 2.0}
+
+def spring(t, y):
+    q, p = y[..., 0], y[..., 1]
+    return np.stack([p, -np.where(q > 0, 4.0, 1.0) * q], axis=-1)
+
+system = vp.System.from_function(spring, 2, step=0.1)
+other = vp.System.from_function(lambda t, y: [y[1], -np.where(y[0] > 0, 2.0, 1.0)], 2, step=0.1)
+
+def make():
+    return system
+
+def turn(z):
+    return [z[0] + z[1], z[1]]
+
+turn.dim = 2
+turn.structure = "symplectic"
+
+def bare(t, y):
+    return y
+
+number = 3
+"""
+
+
+@pytest.fixture
+def folder(run, tmp_path):
+    (tmp_path / "my_physics.py").write_text(MODULE)
+    (tmp_path / "broken.py").write_text("1/0")
+    (tmp_path / "lacking.py").write_text("import no_such_library")
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name in ("my_physics", "broken", "lacking"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("my_physics:pendulum", True),
+        ("package.module:name", True),
+        ("folder/file.py:name", True),
+        ("rigid-body", False),
+        ("rigid-body.toml", False),
+        ("C:name.toml", False),
+        ("title = 'a:b'", False),
+    ],
+)
+def test_references_are_told_from_names_and_texts(text, expected):
+    assert is_reference(text) is expected
+
+
+def test_a_function_from_data_to_a_rollout(run, folder):
+    result = run(gen.main, "my_physics:spring_system", "--count", "20")
+    assert refused(result, "my_physics has no 'spring_system'")
+    options = ["--count", "20", "--steps", "8"]
+    result = run(gen.main, "my_physics:system", *options, "-o", "spring.h5")
+    assert result.exit_code == 0, result.output
+    stored = vp.open_dataset(folder / "spring.h5")
+    assert stored.system.function == "my_physics:spring"
+    options = ["--model", "vpff", "--epochs", "2", "--compiled", "no", "-o", "m.safetensors"]
+    result = run(train.main, "spring.h5", "--system", "my_physics:system", *options)
+    assert result.exit_code == 0, result.output
+    asked = ["--against", "rk4", "--steps", "5", "--compiled", "no", "-o", "r.h5"]
+    result = run(rollout.main, "m.safetensors", "--system", "my_physics:system", *asked)
+    assert result.exit_code == 0, result.output
+    assert "RK4" in result.output
+    assert "finite differences" in result.output
+    report = vp.open_rollout(folder / "r.h5")
+    assert report.system.derivatives == "finite differences"
+
+
+def test_a_function_with_attributes_is_a_system(run, folder):
+    result = run(gen.main, "my_physics:pendulum", "--count", "10", "--steps", "3", "-p", "g=3")
+    assert result.exit_code == 0, result.output
+    data = vp.open_dataset(folder / "pendulum.h5")
+    assert data.system.parameters == {"g": 3}
+    assert not data.system.is_measured
+    result = run(gen.main, "--show", "my_physics.py:pendulum")
+    assert result.exit_code == 0, result.output
+    assert "sin(q)" in result.output
+    result = run(gen.main, "--show", "my_physics:make")
+    assert "a Python function, my_physics:spring" in result.output
+    result = run(gen.main, "my_physics:turn", "--count", "10", "--steps", "3")
+    assert vp.open_dataset(folder / "turn.h5").system.structure == "symplectic map"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("my_physic:pendulum", "there is no module 'my_physic' in this folder"),
+        ("my_physics:pendulam", "my_physics has no 'pendulam'; did you mean 'pendulum'?"),
+        ("my_physics:number", "my_physics:number is of type int: neither a system nor a function"),
+        ("my_physics:bare", "is a function without the number of its components: set bare.dim"),
+        ("broken:system", "broken cannot be imported: ZeroDivisionError: division by zero"),
+        ("lacking:system", "lacking needs the module 'no_such_library', which is missing"),
+        ("none.py:system", "there is no file none.py"),
+    ],
+)
+def test_what_cannot_be_imported_is_said_in_a_sentence(run, folder, text, message):
+    assert refused(run(gen.main, text), message)
+    assert not list(folder.glob("*.h5"))
+
+
+def test_another_system_is_refused(run, folder):
+    run(gen.main, "my_physics:system", "--count", "10", "--steps", "4", "-o", "spring.h5")
+    result = run(train.main, "spring.h5", "--system", "my_physics:other")
+    assert refused(result, "does not give the trajectories of spring.h5: after 3 steps")
+    result = run(train.main, "spring.h5", "--system", "my_physics:pendulum")
+    assert refused(result, "pendulum has the components q, p, but states of spring.h5 have y1, y2")
+
+
+def test_a_name_in_a_file_is_not_imported(run, folder):
+    text = """
+    state = ["q", "p"]
+    measured = true
+    function = "trap:system"
+    derivatives = "autograd"
+    """
+    (folder / "trap.py").write_text("open('sprung', 'w').close()")
+    (folder / "trap.toml").write_text(text)
+    result = run(gen.main, "--show", "trap.toml")
+    assert "a Python function, trap:system" in result.output
+    message = "integrating needs the Python function of trap, which files do not hold"
+    assert refused(run(gen.main, "trap.toml", "--step", "1"), message)
+    assert refused(run(rollout.main, "--system", "trap.toml", "--against", "rk4"), "--dataset")
+    assert not (folder / "sprung").exists()
+
+
+def test_a_dataset_takes_its_function_back(folder):
+    def kicked(t, y):
+        return [y[1], -np.where(y[0] > 0, 4.0, 1.0) * y[0]]
+
+    system = vp.System.from_function(kicked, 2, step=0.1)
+    made = vp.generate(system, folder / "data.h5", count=10, steps=5)
+    assert made.system is system
+    assert vp.open_dataset(folder / "data.h5").system.is_measured
+    again = vp.open_dataset(folder / "data.h5", system=system)
+    assert again.system is system
+    np.testing.assert_array_equal(again.states("train"), made.states("train"))
+    file = vp.load_system("harmonic-oscillator")
+    with pytest.raises(vp.InputError, match="has the components"):
+        made.with_system(file)
+    with pytest.raises(vp.InputError, match="must be a System, not function"):
+        made.with_system(kicked)
+    with pytest.raises(vp.InputError, match="equations of kicked are not known"):
+        made.with_system(vp.open_dataset(folder / "data.h5").system)
