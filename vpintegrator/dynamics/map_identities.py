@@ -7,6 +7,7 @@ tried of the stages once through: what holds of that holds of any number of iter
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.trial import (
     FEWEST,
     LARGEST_COST,
+    OF_ROUNDED,
     OPERATIONS,
     POINTS,
     Formula,
@@ -29,6 +31,7 @@ from vpintegrator.dynamics.trial import (
 )
 from vpintegrator.errors import InputError
 
+_KEPT = {"divergence_free": "the determinant is 1", "symplectic": "the form dq dp is kept"}
 _LARGEST = 64  # components of a map whose determinant is computed with a hundred digits
 
 
@@ -199,28 +202,50 @@ def _check_structure(trial: _MapTrial, source: str) -> MapStructure:
                 f"{_LARGEST} components, not {dim}"
             )
         return MapStructure(False, False)
-    volume = form = True
-    judged = 0
+    judged, worst = 0, {key: HIGH.mpf(0) for key in _KEPT}
+    if dim % 2:
+        worst["symplectic"] = HIGH.inf
     for point, _ in trial.points:
         slopes = trial.derivative(point)
         if slopes is None:
             continue
         judged += 1
         scale = 1 + max(abs(entry) for entry in slopes)
-        defect = abs(HIGH.det(slopes) - 1)
-        if defect > trial.tolerance * scale**dim:
-            volume = _refused(e, "divergence_free", "the determinant is 1", defect, point, source)
-        defect = _form_defect(slopes) if dim % 2 == 0 else HIGH.inf
-        if defect > trial.tolerance * scale**2:
-            what = "the form dq dp is kept"
-            form = _refused(e, "symplectic", what, defect, point, source)
+        defects = {"divergence_free": abs(HIGH.det(slopes) - 1) / scale**dim}
+        if dim % 2 == 0:
+            defects["symplectic"] = _form_defect(slopes) / scale**2
+        for key, defect in defects.items():
+            if defect > OF_ROUNDED and getattr(e, key):
+                raise InputError(
+                    f"{source}, {key}: that {_KEPT[key]} fails by {shown(defect)}, relative to the "
+                    f"derivatives, at {place(e, point)}"
+                )
+            worst[key] = max(worst[key], defect)
     trial.require(judged, f"{source}, [map]")
-    for key, claim, holds in zip(
-        ("divergence_free", "symplectic"), claims, (volume, form), strict=True
-    ):
-        if claim is False and holds:
+    # what a file claims may fail by the rounding of its decimals
+    found = {
+        key: defect <= (OF_ROUNDED if getattr(e, key) else trial.tolerance)
+        for key, defect in worst.items()
+    }
+    for key, claim in zip(("divergence_free", "symplectic"), claims, strict=True):
+        if claim is False and found[key]:
             raise InputError(f"{source}, {key}: the file says false, but the map keeps it")
-    return MapStructure(volume, form)
+    if claims == (None, None) and not any(found.values()):
+        _propose(worst, source)
+    # symplectic maps keep the volume, too
+    return MapStructure(found["divergence_free"] or found["symplectic"], found["symplectic"])
+
+
+def _propose(worst: Mapping[str, Any], source: str) -> None:
+    """Warn that a map keeps something to rounding, which its file does not say."""
+    words = {"symplectic": "the symplectic form", "divergence_free": "volume"}
+    for key, what in words.items():
+        if worst[key] <= OF_ROUNDED:
+            warnings.warn(
+                f"{source}: the map preserves {what} to {shown(worst[key])}; say {key} = true",
+                stacklevel=2,
+            )
+            return
 
 
 def _form_defect(slopes: Any) -> Any:
@@ -233,12 +258,3 @@ def _form_defect(slopes: Any) -> Any:
         form[i, half + i] -= 1
         form[half + i, i] += 1
     return max(abs(entry) for entry in form)
-
-
-def _refused(e: Equations, key: str, what: str, defect: Any, point: Point, source: str) -> bool:
-    """False; raises InputError where the file claims the opposite."""
-    if getattr(e, key):
-        raise InputError(
-            f"{source}, {key}: that {what} fails by {shown(defect)} at {place(e, point)}"
-        )
-    return False

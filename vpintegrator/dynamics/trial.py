@@ -34,7 +34,7 @@ _FUNCTION = 10  # additions that a function or a power takes as long as
 LARGEST_COST = 500_000  # operations at one point
 OPERATIONS = 100_000  # at all points together, beyond which fewer points are taken
 TOLERANCE = HIGH.mpf(10) ** -30
-_OF_ROUNDED = HIGH.mpf(10) ** -12  # where constants are rounded to doubles
+OF_ROUNDED = HIGH.mpf(10) ** -12  # where constants are rounded to doubles
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
 
 Point = list[Any]
@@ -42,7 +42,7 @@ Point = list[Any]
 
 def tolerance_of(equations: Equations) -> Any:
     """How far a claim may fail: by what rounds the constants of the equations."""
-    return _OF_ROUNDED if equations.rounded else TOLERANCE
+    return OF_ROUNDED if equations.rounded else TOLERANCE
 
 
 def random_points(dim: int, count: int = POINTS) -> Iterator[Point]:
