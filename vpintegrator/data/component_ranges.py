@@ -1,4 +1,4 @@
-"""Ranges of a dataset's components, of so many of its states as are read in a moment."""
+"""Ranges of a dataset's components, over as many states as can be read quickly."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PART_BYTES = 1 << 20  # of those read together, which lie side by side in the f
 
 @dataclass(frozen=True)
 class Ranges:
-    """What was found.
+    """Ranges of the components of a dataset.
 
     Attributes
     ----------
     low, high
         Range of each component over the finite states looked at, (dim,); NaN if there are none.
     looked, states
-        How many states were looked at, of how many.
+        Numbers of states that were read, and of all states.
     """
 
     low: np.ndarray

@@ -138,16 +138,16 @@ class Dataset(RichDisplay, by="dataset"):
     def conditions(
         self, group: str, trajectories: slice | int | np.ndarray = slice(None)
     ) -> np.ndarray:
-        """What varies, of trajectories of a group: (trajectory, what varies), float64.
+        """Return step and parameters that vary, for trajectories of a group: (trajectory, name).
 
-        The columns are in the order of ``varied``; there are none where nothing varies.
+        The columns are float64 in the order of ``varied``. If nothing varies, there are no columns.
 
         Parameters
         ----------
         group
             ``train``, ``validation`` or ``test``.
         trajectories
-            Which of them, as for :meth:`states`.
+            Numbers of trajectories, as for :meth:`states`.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class Dataset(RichDisplay, by="dataset"):
         return values[trajectories]
 
     def origins(self, group: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """Of imported pairs of neighbours, which of them follow one another.
+        """Return the trajectory and time from which each imported pair of neighbours was taken.
 
         Returns
         -------
@@ -247,7 +247,7 @@ class Dataset(RichDisplay, by="dataset"):
 
     @property
     def description(self) -> str:
-        """How many trajectories there are, and how they are shared out."""
+        """Numbers of trajectories and steps in each group, in words."""
         lengths = {shape[1] for shape in self.shapes.values() if shape[0] and shape[1]}
         count = max(lengths) - 1
         steps = f"{count:,} steps of {self.step_text} each{self._varied_text}"
@@ -436,7 +436,7 @@ class Dataset(RichDisplay, by="dataset"):
 
 
 def _read_varied(file: StoredGroup) -> dict[str, tuple[float, float]]:
-    """What varies, by name, and between which values."""
+    """Read the names of the quantities that vary, and their ranges."""
     table = file.json("varied", default={})
     for name, bounds in table.items():
         if name != STEP:

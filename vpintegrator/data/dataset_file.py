@@ -32,17 +32,17 @@ _PLAIN = 1  # version of files in which nothing varies
 
 @dataclass(frozen=True)
 class Conditions:
-    """What varies from trajectory to trajectory.
+    """Step and parameters that vary from trajectory to trajectory.
 
     Attributes
     ----------
     varied
-        Names, ``step`` first where it varies, and between which values.
+        Range of each quantity by name; ``step`` comes first if it varies.
     values
-        (trajectory, what varies) for each group.
+        Values (trajectory, name) for each group.
     origins
-        Where trajectories are pairs of neighbours: the number of the trajectory that each comes
-        from, and the time of its first state, (trajectory,) both, for each group.
+        For pairs of neighbours: the number of the original trajectory of each pair and the time of
+        its first state, both (trajectory,), for each group. None for other trajectories.
     """
 
     varied: Mapping[str, tuple[float, float]]
@@ -214,7 +214,7 @@ def _write_conditions(
 def _write_origins(
     group: h5py.Group, origin: np.ndarray, start: np.ndarray, time_unit: str
 ) -> None:
-    """Of pairs of neighbours, where each comes from."""
+    """Write the trajectory and time from which each pair of neighbours was taken."""
     for name, values, unit, title in (
         ("origin", origin.astype(np.int64), "1", "number of the trajectory that the pair is of"),
         ("start", start.astype(np.float64), time_unit, "time of the pair's first state"),

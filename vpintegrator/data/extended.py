@@ -1,4 +1,4 @@
-"""Datasets of many steps and parameters as ones of extended states, whose step is one."""
+"""Datasets of many steps and parameters as datasets of extended states with step one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ExtendedDataset(Dataset):
 
     @property
     def step(self) -> float:
-        """One: the map of the extended system over a time of one is that over the step."""
+        """Step of the extended system, 1.0."""
         return 1.0
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Looking through a dataset: ranges, missing and infinite values, how well invariants are kept.
+"""Inspection of a dataset: ranges, missing and infinite values, changes of invariants.
 
 Everything is computed from the states as they stand in the file, a part at a time.
 """
@@ -23,24 +23,24 @@ _SERIES = 4096  # times at which the change of an invariant is kept
 
 @dataclass(frozen=True)
 class Group:
-    """What was found in one group of a dataset.
+    """Statistics of one group of a dataset.
 
     Attributes
     ----------
     shape
         (trajectory, time, dim).
     times
-        First and last time, counted in steps where every trajectory has its own.
+        First and last time; the unit is one step if steps vary.
     low, high
         Range of each component over the states observed, (dim,); NaN if there are none.
     missing, infinite
-        Numbers of states that were not observed (NaN), and that are infinite.
+        Numbers of states that were not observed (NaN), and of infinite states.
     conditions
-        What varies from trajectory to trajectory: least and largest value in the group, by name;
-        empty where there are no trajectories.
+        Smallest and largest value in the group of each quantity that varies, by name; empty for a
+        group without trajectories.
     changes
-        For each invariant its largest change along a trajectory since the first state observed,
-        divided by the largest value of the invariant in the group.
+        Largest change of each invariant along a trajectory since the first observed state, divided
+        by the largest value of the invariant in the group.
     change_in_time
         The same up to each of the times ``change_times``.
     """
@@ -130,7 +130,7 @@ def _look_through(dataset: Dataset, name: str) -> Group:
 
 
 def accuracy_text(error: str, accuracy: Mapping[str, Any]) -> str:
-    """How large the errors of generated states are, and how that is known, in words."""
+    """Return the error of generated states, and the way it was measured, in words."""
     again = f"{accuracy.get('sample', '?')} trajectories integrated again"
     if accuracy.get("extended"):
         return f"error at most {error} on {again} in extended precision"

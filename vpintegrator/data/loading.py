@@ -23,7 +23,7 @@ _BUFFER_BYTES = 1 << 25  # of blocks that are shuffled together, or searched for
 
 
 class StatesOnDisk(Protocol):
-    """What is asked of a :class:`vpintegrator.data.Dataset`."""
+    """Interface of :class:`vpintegrator.data.Dataset` that the loader uses."""
 
     path: Path
     is_complete: bool
@@ -34,7 +34,7 @@ class StatesOnDisk(Protocol):
         ...
 
     def open_states(self, group: str) -> AbstractContextManager[Any]:
-        """What is indexed by trajectories and times, and reads."""
+        """Open the states of a group for reading, indexed by trajectories and times."""
         ...
 
 
@@ -167,14 +167,14 @@ class WindowDataset(Pairs):
         return (self.buffer(*part) for part in self.parts(generator))
 
     def parts(self, generator: torch.Generator | None = None) -> list[tuple[np.ndarray, int]]:
-        """What :meth:`buffer` reads, part by part: random blocks and a seed, or all in order."""
+        """Return the parts that :meth:`buffer` reads: random blocks and a seed, or all in order."""
         rows, length, dim = self._states().shape
         chunk = (self._states().chunks or (1, length))[:2]
         bytes_of_row = 8 * dim * length
         if bytes_of_row * chunk[0] <= _BUFFER_BYTES:  # whole trajectories
             block = chunk[0] * max(1, _BLOCK_BYTES // (bytes_of_row * chunk[0])), self._starts
         else:
-            # longer, for every block reads the chunk after its last, too
+            # longer blocks, because every block also reads the chunk after its last
             block = 1, chunk[1] * max(1, 8 * _BLOCK_BYTES // (8 * dim * chunk[1]))
         first, start = np.mgrid[0 : rows : block[0], 0 : self._starts : block[1]].reshape(2, -1)
         ends = np.minimum(first + block[0], rows), np.minimum(start + block[1], self._starts)
@@ -210,7 +210,7 @@ class _Buffers(TorchDataset[HeldPairs]):
 
 
 class _Order:
-    """Which parts a ``DataLoader`` asks for in an epoch."""
+    """Order of the parts in an epoch of a ``DataLoader``."""
 
     def __init__(self, pairs: WindowDataset, generator: torch.Generator | None) -> None:
         self.pairs, self.generator = pairs, generator

@@ -1,4 +1,4 @@
-"""What is seen of trajectories: noise on the states, and times at which nothing was observed.
+"""Observation of trajectories: noise on the states, and times without observation.
 
     [observation]
     noise = 0.01            # standard deviation: a number, or a list with one for each component
@@ -7,10 +7,10 @@
     stretch = [20, 100]     # each trajectory is seen over a random stretch of so many steps
     groups = ["train", "validation"]
 
-Where nothing is observed the state is NaN, and no window that touches it is ever drawn. Each
-trajectory has random numbers of its own, made from the recipe's seed and its number, so that the
-result does not depend on how the work is shared out; and the states before are those of the same
-recipe without this table.
+A state that is not observed is NaN. Training draws only windows without NaN. The random numbers of
+each trajectory follow from the recipe's seed and the trajectory's number. The result therefore does
+not depend on the number of workers. The exact states equal the states of the recipe without this
+table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _USUAL_GROUPS = ("train", "validation")  # what is tested is compared with the t
 
 @dataclass(frozen=True)
 class Observation:
-    """How states are observed.
+    """Noise and missing states of observed trajectories.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Observation:
     stretch
         Least and largest number of steps over which a trajectory is observed, or None for all.
     groups
-        Those whose states are observed so; the others are exact.
+        Groups whose states are observed; the states of other groups are exact.
 
     Raises
     ------
@@ -124,7 +124,14 @@ class Observation:
         return self.complete and not self.noisy
 
     def standard_deviation(self, dim: int, spread: np.ndarray | None = None) -> np.ndarray:
-        """Of the noise in each component, (dim,); the spread (dim,) is that of the states.
+        """Return the standard deviation of the noise in each component, (dim,).
+
+        Parameters
+        ----------
+        dim
+            Number of components.
+        spread
+            Spread of each component of the states, (dim,); with it the noise is relative.
 
         Raises
         ------
@@ -142,23 +149,23 @@ class Observation:
     def observe(
         self, states: np.ndarray, first: int, seed: int, standard_deviation: np.ndarray
     ) -> np.ndarray:
-        """What is seen of exact states (trajectory, time, dim), all of them, as a new array.
+        """Return the observation of exact states (trajectory, time, dim) as a new array.
 
         Parameters
         ----------
         states
             Whole trajectories.
         first
-            Number of the first of them in the dataset.
+            Number of the first trajectory in the dataset.
         seed
-            That of the recipe.
+            Seed of the recipe.
         standard_deviation
-            (dim,).
+            Standard deviation of the noise, (dim,).
         """
         seen = np.array(states, dtype=np.float64)
         times = states.shape[1]
         for row in range(len(seen)):
-            # a stream of its own for each trajectory; 1 tells it from that of the initial states
+            # one stream for each trajectory; 1 separates it from the stream of the initial states
             generator = np.random.Generator(np.random.PCG64([seed, 1, first + row]))
             if self.noisy:
                 seen[row] += standard_deviation * generator.standard_normal(seen[row].shape)

@@ -1,4 +1,4 @@
-"""A recipe: which trajectories of which system a dataset holds, and how they are computed."""
+"""Recipes: the trajectories of a dataset, their system, and their integration."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _SPREAD_SAMPLE = 256  # trajectories from which the spread of the components is 
 
 @dataclass(frozen=True)
 class Recipe(RichDisplay, by="recipe"):
-    """What it takes to make a dataset again.
+    """Description from which a dataset can be generated again.
 
     Attributes
     ----------
     system
         The system, with its parameters.
     step
-        Time between the states of a trajectory, where that is the same for all.
+        Time between the states of a trajectory, if the step does not vary.
     steps
         Number of steps; a trajectory has ``steps + 1`` states.
     trajectories
@@ -52,19 +52,19 @@ class Recipe(RichDisplay, by="recipe"):
     initial_conditions
         Table of the distribution; empty for the system's own.
     stratified
-        How initial states are spread over an invariant; None to take them as they are drawn.
+        Stratification of the initial states over an invariant; None for plain random states.
     split
-        Whether every trajectory belongs to one group, or is cut in time.
+        Assignment of trajectories, or of parts of them in time, to the groups.
     observation
-        What is seen of the states: noise, and times without observation.
+        Noise on the states, and times without observation.
     vary
-        What differs from trajectory to trajectory, the step or parameters; None for nothing.
+        Step and parameters that vary from trajectory to trajectory; None for nothing.
     method, rtol, atol
         Solver and tolerances, see :func:`vpintegrator.dynamics.solve`.
     seed
-        Of the random initial states.
+        Seed of the random initial states.
     title, reference
-        For the reader.
+        Title and reference, for readers.
     source
         The file's name, for messages.
 
@@ -145,7 +145,7 @@ class Recipe(RichDisplay, by="recipe"):
         return VariedEquations(self.system, self.vary.parameters)
 
     def conditions(self) -> np.ndarray:
-        """What varies, for all trajectories: (trajectory, what varies), in the order of its names.
+        """Step and parameters that vary, for all trajectories: (trajectory, name).
 
         The values of each group cover the ranges evenly.
         """
@@ -187,7 +187,7 @@ class Recipe(RichDisplay, by="recipe"):
         return solve_varied(self.varied, initial, steps, parameters, counts, *options)
 
     def flow(self, conditions: np.ndarray) -> System:
-        """What is integrated for all of these trajectories together."""
+        """Return the system whose integration gives all of these trajectories together."""
         if self.varied is None or self.vary is None:
             return self.system
         return ScaledFlow(self.varied, *self.vary.split(conditions, self.step))
@@ -199,12 +199,12 @@ class Recipe(RichDisplay, by="recipe"):
 
     @property
     def duration(self) -> float:
-        """How long a trajectory is in the time of :meth:`flow`, in steps where something varies."""
+        """Duration of a trajectory in the time of :meth:`flow`; in steps if something varies."""
         return self.steps if self.vary is not None else self.step * self.steps
 
     @property
     def times(self) -> np.ndarray:
-        """Of the states of a trajectory, (time,); counted in steps where every one has its own."""
+        """Times of the states of a trajectory, (time,); in steps if steps vary."""
         own = self.vary is not None and self.vary.of_step is not None
         return (1.0 if own else self.step) * np.arange(self.steps + 1)
 
@@ -267,7 +267,7 @@ class Recipe(RichDisplay, by="recipe"):
         return self.stratified.sample(conditions, self.count, generator)
 
     def parts(self) -> dict[str, tuple[slice, slice]]:
-        """Which of all trajectories, and which of their times, belong to each group."""
+        """Return, for each group, the slices of its trajectories and of their times."""
         if self.split.by == "time":
             whole = slice(0, self.count)
             cut = consecutive(self.split.counts(self.steps + 1, fewest=2))
@@ -292,14 +292,14 @@ class Recipe(RichDisplay, by="recipe"):
         return noise
 
     def observe(self, states: np.ndarray, first: int, noise: np.ndarray) -> np.ndarray:
-        """What is seen of whole trajectories (trajectory, time, dim), exact where that is wanted.
+        """Return the observation of whole trajectories (trajectory, time, dim).
 
         Parameters
         ----------
         states
             Exact states of consecutive trajectories.
         first
-            Number of the first of them among all trajectories.
+            Number of the first trajectory in the dataset.
         noise
             The standard deviation that :meth:`noise` gives.
         """

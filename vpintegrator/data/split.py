@@ -1,4 +1,4 @@
-"""How trajectories are shared out among training, validation and test: whole, or cut in time."""
+"""Assignment of trajectories, or of their parts in time, to training, validation and test."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Split:
         return {"by": self.by, **dict(zip(GROUPS, self.fractions or USUAL_FRACTIONS, strict=True))}
 
     def counts(self, total: int, fewest: int = 1) -> tuple[int, ...]:
-        """How many of ``total`` trajectories, or times, each group gets.
+        """Return the number of trajectories, or times, of each group out of ``total``.
 
         A group whose fraction is not 0 gets at least ``fewest``.
 

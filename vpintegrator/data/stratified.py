@@ -35,18 +35,18 @@ _FRUITLESS = 4_000_000  # proposals in a row of which none is of use
 
 @dataclass(frozen=True)
 class Stratification:
-    """How initial states are spread over an invariant.
+    """Stratification of initial states over an invariant.
 
     Attributes
     ----------
     invariant
-        Its name; None for the first of the system.
+        Name of the invariant; None for the first of the system.
     strata
         Number of intervals.
     range
-        Least and largest value; None for the quantiles.
+        Smallest and largest value; None to use the quantiles.
     quantiles
-        The same as parts of the distribution of initial states.
+        Quantiles of the distribution of initial states that bound the range.
 
     Raises
     ------

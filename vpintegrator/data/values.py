@@ -1,4 +1,4 @@
-"""What counts as a number in a recipe, and tables of it that have a class of their own."""
+"""Numbers in recipes, and tables of recipes that have classes of their own."""
 
 from __future__ import annotations
 

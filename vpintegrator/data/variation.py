@@ -1,12 +1,12 @@
-"""What differs from one trajectory of a dataset to another: the step, and parameters of the system.
+"""Step and parameters that vary from one trajectory of a dataset to another.
 
     [vary]
     step = [0.05, 0.4]                              # uniform between the two
     I1 = { low = 1.5, high = 2.5, log = true }      # the logarithm is uniform
 
 The values of a group are a Latin hypercube: each range is cut into as many intervals of equal
-probability as there are trajectories, and every interval has one of them. They are drawn with the
-recipe's seed, apart from the initial states.
+probability as there are trajectories, and every interval has one value. The recipe's seed gives the
+values; the initial states do not depend on them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STREAM = 2  # of random numbers, beside those of the initial states and of the 
 
 @dataclass(frozen=True)
 class Range:
-    """Between which values something varies.
+    """Range of the step or a parameter.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Range:
 
     @property
     def table(self) -> Any:
-        """As a recipe writes it."""
+        """Return the range as a recipe writes it."""
         if self.log:
             return {"low": self.low, "high": self.high, "log": True}
         return [self.low, self.high]
@@ -69,19 +69,19 @@ class Range:
 
 @dataclass(frozen=True)
 class Variation:
-    """What varies from trajectory to trajectory, and between which values.
+    """Ranges of the step and parameters that vary from trajectory to trajectory.
 
     Attributes
     ----------
     ranges
-        By name, ``step`` first where it varies, then parameters of the system in their order.
+        Ranges by name: ``step`` first if it varies, then parameters in the order of the system.
 
     Examples
     --------
     >>> variation = vp.data.Variation.from_table({"I1": [1.5, 2.5], "step": [0.1, 0.4]}, "recipe")
     >>> variation.bounds
     {'step': (0.1, 0.4), 'I1': (1.5, 2.5)}
-    >>> variation.draw([4], seed=0).shape  # (trajectory, what varies)
+    >>> variation.draw([4], seed=0).shape  # (trajectory, name)
     (4, 2)
     """
 
@@ -129,7 +129,7 @@ class Variation:
         return conditions[:, 0], conditions[:, 1:]
 
     def draw(self, counts: Iterable[int], seed: int) -> np.ndarray:
-        """Values (trajectory, what varies) for groups of so many trajectories, one after another.
+        """Values (trajectory, name) for groups of so many trajectories, one after another.
 
         They depend on the seed and the counts alone.
         """

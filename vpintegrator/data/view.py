@@ -32,22 +32,22 @@ def shard_name(number: int) -> str:
 
 @dataclass(frozen=True)
 class ShardLayout:
-    """Which shards hold the trajectories of a group.
+    """Distribution of the trajectories of a group over shards.
 
     Attributes
     ----------
     path
-        Of the dataset.
+        Path of the dataset.
     folder
-        Of the shards.
+        Folder of the shards.
     group
         Name of the group.
     shape
-        (trajectory, time, dim) of all together.
+        Shape (trajectory, time, dim) of the group.
     numbers
-        Of the shards that hold some, in the order of their trajectories.
+        Numbers of the shards with trajectories of the group, in order.
     ends
-        For each of them, how many trajectories it and those before hold.
+        Cumulative number of trajectories after each of these shards.
     """
 
     path: Path
@@ -88,12 +88,12 @@ def find_shards(path: Path, root: StoredGroup) -> Path | None:
 
 
 def read_layout(path: Path, root: StoredGroup, group: str, folder: Path) -> ShardLayout:
-    """Where the states of a group lie, as the file's virtual dataset says it.
+    """Read the layout of a group's states from the virtual dataset of the file.
 
     Raises
     ------
     InputError
-        If it is not one of whole shards of the folder, one after the other.
+        If the virtual dataset does not consist of whole shards of the folder in order.
     """
     where = f"{path}, {group}/state"
     with reading(where):

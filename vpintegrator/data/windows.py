@@ -1,4 +1,4 @@
-"""Windows: what a model reads, and the window it should give back, cut from trajectories."""
+"""Windows cut from trajectories: input of a model, and the window it should return."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def windows(
 
 
 def count_starts(length: int, window: int, shift: int, horizon: int) -> int:
-    """How many pairs of windows a trajectory of ``length`` states holds.
+    """Return the number of pairs of windows in a trajectory of ``length`` states.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def count_starts(length: int, window: int, shift: int, horizon: int) -> int:
 
 
 def observed_starts(states: np.ndarray, size: int) -> np.ndarray:
-    """Where ``size`` consecutive states are all observed: numbers of the pairs among all."""
+    """Return the numbers of the runs of ``size`` consecutive observed states."""
     seen = ~np.isnan(states).any(axis=-1)
     runs = np.lib.stride_tricks.sliding_window_view(seen, size, axis=1).all(axis=-1)
     return np.flatnonzero(runs)

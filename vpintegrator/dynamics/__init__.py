@@ -1,4 +1,4 @@
-"""What is integrated or iterated: systems and maps described by small TOML files."""
+"""Systems and maps: the equations of small TOML files, their solution and their iteration."""
 
 from vpintegrator.catalogue import list_systems
 from vpintegrator.dynamics.bodies import Bodies

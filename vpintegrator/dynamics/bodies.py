@@ -105,7 +105,7 @@ class _Entry:
 
 
 def read_bodies(equations: Equations, source: str) -> Bodies | None:
-    """What the tables ``[[symmetry]]`` of a system file say; None where there are none.
+    """Read the tables ``[[symmetry]]`` of a system file; return None if there are none.
 
     Raises
     ------

@@ -1,9 +1,10 @@
-"""What a system file claims of its bodies is checked when it is loaded.
+"""Checks of the symmetries ``[[symmetry]]`` that a system file declares, at loading.
 
-Translations, rotations and permutations are tried at random points. Of bodies in a row it is asked
-how far they see, and then whether those that do not see an end move as their neighbour does with
-the same pattern of states one place on; and those that see a wall, as they do inside where a
-pattern is odd. A row too short for that is checked at a larger length, if a parameter sets that.
+Translations, rotations and permutations are checked at random points. In a row each body depends on
+neighbours up to a certain distance, the reach. Bodies farther than the reach from both ends must
+have the same equations. Near a wall bodies must move as bodies inside do if the pattern of states
+is odd about a body at rest. A row shorter than the reach requires is checked at a larger length, if
+a parameter sets the length.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SEED = 20231219
 
 
 def images_of(bodies: Bodies | None) -> int:
-    """How many values of the vector field the checks take at each point."""
+    """Return the number of evaluations of the vector field that the checks take at each point."""
     if bodies is None:
         return 0
     return bodies.translations + bodies.rotations + _IMAGES.get(bodies.layout, 0)
@@ -145,7 +146,7 @@ def _check_row(trial: Trial, bodies: Bodies, where: str) -> None:
 
 
 def reach(equations: Equations, bodies: Bodies) -> int:
-    """How many places along a row, or round a ring, the farthest body is that one sees."""
+    """Return the largest distance, in places of a row or ring, at which bodies interact."""
     half = bodies.count * bodies.dimension
     farthest = 0
     for i, component in enumerate(equations.vector_field):
@@ -158,7 +159,7 @@ def reach(equations: Equations, bodies: Bodies) -> int:
 
 
 def _farthest(seen: int, own: int, bodies: Bodies) -> int:
-    """How far from a body the farthest is of which a component is among the bits ``seen``."""
+    """Return the largest distance from body ``own`` to the bodies of the bits ``seen``."""
     if not seen:
         return 0
     d, n = bodies.dimension, bodies.count
@@ -202,7 +203,7 @@ def _check_shift(trial: Trial, bodies: Bodies, far: int, where: str) -> None:
 
 
 def _check_wall(trial: Trial, bodies: Bodies, far: int, right: bool, where: str) -> None:
-    """Those who see a wall move as those do inside where a pattern is odd about a body at rest."""
+    """Check that a wall acts as an odd reflection of the states about a body at rest."""
     count, centre = bodies.count, far
     # seen from the wall: the k-th body of the pattern stands at 1 + k beyond the centre
     order = list(range(count))[::-1] if right else list(range(count))

@@ -189,7 +189,7 @@ def _check_inverse(trial: Trial, chart: ChartEquations, where: str) -> None:
 
 
 def _modulo(value: Any, period: Any) -> Any:
-    """What is left of a difference of angles beyond full turns."""
+    """Reduce a difference of angles to half a period or less."""
     return value if period is None else value - period * HIGH.nint(HIGH.re(value) / period)
 
 

@@ -1,4 +1,4 @@
-"""What is said of a system that is given as a Python function."""
+"""Declared properties of a system that is given as a Python function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Claims:
     periodic
         Angles: periods by the name of the component, or a list of names for periods of 2 pi.
     period
-        Of a function that depends on time, its period; None for none.
+        Period in time of a function that depends on time; None if there is no period.
     """
 
     hamiltonian: Callable[..., Any] | None = None

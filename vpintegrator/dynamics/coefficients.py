@@ -1,6 +1,8 @@
-"""What of formulas is the same for all states: computed once for each trajectory, not every time.
+"""Hoisting of subexpressions that do not depend on the state.
 
-h*(1/I3 - 1/I2)*z2*z3   ->   c1*z2*z3   with   c1 = h*(1/I3 - 1/I2)
+Each such coefficient is computed once for each trajectory::
+
+    h*(1/I3 - 1/I2)*z2*z3   ->   c1*z2*z3   with   c1 = h*(1/I3 - 1/I2)
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ def read_components(
     components: tuple[str, ...],
     arrays: Mapping[str, tuple[int, ...]],
 ) -> dict[int, Value]:
-    """One expression a component: ``z1 = "..."``; for arrays ``q = "...i..."`` or a list.
+    """Read one expression for each component.
+
+    A scalar is given as ``z1 = "..."``, an array as ``q = "...i..."`` or as a list of expressions.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Where solutions come back to a section, or are after a given time: many at once.
+"""Crossings of a section, or states after a given time, for many trajectories at once.
 
-A crossing lies in a step of DOP853 over which the component passes its value. From the beginning
-of that step one step of the same formulas leads to any time in it, with an error no larger than
-that of the whole step; the time at which it ends on the section is found by Newton's method. So a
-crossing is as accurate as the solution itself: nothing is interpolated.
+A crossing lies in a step of DOP853 over which the component passes its value. One step of the same
+formulas leads from the beginning of that step to any time in it. Its error is no larger than the
+error of the whole step. Newton's method finds the time at which the step ends on the section. A
+crossing is therefore as accurate as the solution itself; nothing is interpolated.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _HALVINGS = 45  # of the step, for the root of the cubic
 
 @dataclass(frozen=True)
 class Goal:
-    """Where a solution ends.
+    """Crossing of a section, or time, at which a solution ends.
 
     Attributes
     ----------
     component
-        The one that passes a value; None for a given time.
+        Number of the component that passes a value; None for a given time.
     value, period
-        That value, and the period where the component is an angle (else infinity), (trajectory,);
-        without a component, the time.
+        Value of the component at the section, (trajectory,), or the time without a component; and
+        the period of the component if it is an angle, else infinity.
     sign
         1 for passages upwards, -1 downwards.
     count
-        Which passage is the end.
+        Number of the passage at which the solution ends.
     """
 
     component: int | None
@@ -44,11 +44,11 @@ class Goal:
     count: int = 1
 
     def of(self, rows: np.ndarray) -> Goal:
-        """That of some trajectories."""
+        """Return the goal restricted to the trajectories ``rows``."""
         return Goal(self.component, self.value[rows], self.period, self.sign, self.count)
 
     def height(self, state: np.ndarray) -> np.ndarray:
-        """How far above the section states (dim, trajectory) are, in the direction of passage."""
+        """Return the signed distance of states (dim, trajectory) beyond the section."""
         assert self.component is not None
         return self.sign * (state[self.component] - self.value)
 
@@ -192,7 +192,7 @@ class _Cubic:
 
     @property
     def turn(self) -> np.ndarray:
-        """Where the slope vanishes, between slopes of different signs at the ends."""
+        """Zero of the slope, between slopes of opposite signs at the ends."""
         low, high = np.zeros_like(self._c0), np.ones_like(self._c0)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -202,7 +202,7 @@ class _Cubic:
         return (low + high) / 2
 
     def root(self) -> np.ndarray:
-        """Where the value passes 0 upwards; beyond the turn where both ends are above."""
+        """Upward zero of the cubic; the zero beyond the turn if both ends are above."""
         low, high = np.zeros_like(self._c0), np.ones_like(self._c0)
         above, below = (self._first > 0) & (self._last > 0), (self._first < 0) & (self._last < 0)
         if (above | below).any():

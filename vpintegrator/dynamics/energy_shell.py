@@ -51,7 +51,7 @@ class EnergyShell:
     def draw_each(
         self, count: int, generator: np.random.Generator, parameters: np.ndarray | None
     ) -> np.ndarray:
-        """Those of its own parameters for every state."""
+        """Draw one state for each row of parameters, (state, parameter)."""
         assert parameters is not None
         box, limits = self.box(parameters), self.limits(parameters)
         low, high = halves(np.broadcast_to(box, (count, box.shape[-1])))

@@ -143,7 +143,7 @@ class Equations:
 
     @property
     def algebra(self) -> Algebra:
-        """What makes the formulas."""
+        """Algebra that builds the formulas."""
         return self.scope.algebra
 
     @cached_property
@@ -187,7 +187,7 @@ class Equations:
 
     @cached_property
     def stage_slopes(self) -> tuple[dict[tuple[int, int], Value], ...]:
-        """Of each stage of a map, the derivatives of new values by components that are not zero."""
+        """Nonzero derivatives of each stage of a map, by (row, column)."""
         index = {symbol: j for j, symbol in enumerate(self.symbols)}
         self.algebra.allow_derivatives()
         return tuple(

@@ -1,8 +1,8 @@
-"""From formulas to vectorised functions of NumPy arrays or torch tensors.
+"""Vectorised functions of NumPy arrays or torch tensors, compiled from formulas.
 
-A function takes the components of the state one by one, each an array of any shape, and returns
-its values one by one; an entry that is constant comes back as a plain number. What occurs at
-several places is computed once.
+A function takes the components of the state one by one, each an array of any shape. It returns its
+values one by one. A constant entry comes back as a plain number. Subexpressions that occur several
+times are computed once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _numpy_functions() -> dict[str, Any]:
 
 
 def torch_functions() -> dict[str, Any]:
-    """What the names of functions mean for tensors."""
+    """Return the torch function for each function name of the expression language."""
     import torch
 
     def angle(y: Any, x: Any) -> torch.Tensor:

@@ -96,7 +96,7 @@ def readable(text: str, where: str, longest: int = _LONGEST_NAME, lines: bool = 
 
 @dataclass
 class Scope:
-    """What names mean in an expression.
+    """Meaning of the names in an expression.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Scope:
     integers
         Names that may also stand in an index or a range: loop indices and integer parameters.
     algebra
-        What makes the formulas, and counts their operations.
+        Algebra that builds the formulas and counts their operations.
     """
 
     values: Mapping[str, Value | tuple[Value, ...]] = field(default_factory=dict)

@@ -102,7 +102,7 @@ class Family:
 
     @property
     def words(self) -> str:
-        """What stands for the conditions, in a sentence."""
+        """Description of the family in a sentence: conditions and coefficients."""
         names = {symbol: symbol.name for symbol in self._symbols}
         pairs = zip(self.extended.components[self.system.dim :], self._made[1], strict=True)
         parts = [
@@ -145,7 +145,7 @@ class Family:
 
     @cached_property
     def _symbols(self) -> list[Symbol]:
-        """Of the conditions."""
+        """Symbols of the conditions."""
         own = dict(zip((n for n in self.conditions if n != STEP), self._open, strict=True))
         return [self._step if name == STEP else own[name] for name in self.conditions]  # type: ignore[misc]
 
@@ -196,7 +196,7 @@ def _plain_equations(family: Family) -> _Made:
 
 
 def _hamiltonian(equations: Equations) -> Value | None:
-    """That of states (q, p); of those with a clock there is none."""
+    """Return the Hamiltonian of equations without explicit time, else None."""
     return equations.hamiltonian if equations.clock is None else None
 
 
@@ -306,7 +306,7 @@ class _ExtendedSystem(System):
         return image
 
     def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
-        """As :meth:`System.partway`; what varies stays as it is."""
+        """Return :meth:`System.partway` with constant conditions."""
         varied, n = self._varied, self._varied.system.dim
         if varied.equations.returns is None:
             return super().partway(states, parts)

@@ -1,4 +1,4 @@
-"""What a system file claims of invariants, time reversal, angles and volume is checked."""
+"""Checks of the invariants, time reversal, angles and volume that a system file declares."""
 
 from __future__ import annotations
 

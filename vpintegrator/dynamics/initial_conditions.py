@@ -1,4 +1,4 @@
-"""Where trajectories start: the distributions that a system or a recipe can name.
+"""Distributions of initial states that a system or a recipe can name.
 
     distribution = "points"         points = [[...], ...]
     distribution = "curves"         parameter = "a", start, stop, step,
@@ -17,11 +17,11 @@ entry each, or a table of them by component or array, ``{ q = "i", p = 0 }``; ev
 expression of the system's parameters, such as ``"-pi"``. A formula computes the state from
 independent random numbers, uniform between two bounds or normal, single or arrays.
 
-Where the equations depend on time t these are distributions of the other components. The time at
-which a trajectory starts is ``t = 0`` or any other number, or uniform in ``t = [0, "2*pi"]``; by
-default uniform over a period, 0 where there is none.
+If the equations depend on time t, these are distributions of the other components. The initial time
+is a number, ``t = 0``, or uniform in a range, ``t = [0, "2*pi"]``. By default the initial time is
+uniform over a period, or 0 for equations without period.
 
-Where parameters vary, each state is drawn from the distribution that its own parameters make.
+If parameters vary, each state is drawn from the distribution at its own parameters.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ _OPTIONAL: dict[str, set[str]] = {
 
 
 class StateSpace(Protocol):
-    """What a distribution has to know of a system."""
+    """Properties of a system that a distribution uses."""
 
     equations: Equations
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name for messages."""
 
     @property
     def invariants(self) -> Mapping[str, Callable[..., Any]]:

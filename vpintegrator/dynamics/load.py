@@ -1,4 +1,4 @@
-"""How a system is found: by its name in the catalogue, a path, or its text."""
+"""Loading of systems by name in the catalogue, path, or text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Description(NamedTuple):
 def find_description(
     source: str | os.PathLike[str], known: Mapping[str, Any], what: str
 ) -> Description:
-    """What the user means: a name in the catalogue, the path of a file, or TOML itself.
+    """Find a description by name in the catalogue, path of a file, or TOML text.
 
     A name of the catalogue comes first; then text of several lines is TOML, and a file that exists
     is read, whatever its name; of the rest, what looks like a path is one, and what holds ``=`` is
@@ -57,11 +57,11 @@ def find_description(
     Parameters
     ----------
     source
-        What was given.
+        Name, path or text.
     known
         The files of the catalogue by name.
     what
-        What they describe, for messages: ``"system"``.
+        Noun for messages: ``"system"``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How large an invariant is, and when it is zero but for rounding."""
+"""Magnitude of an invariant, and the test whether it is zero up to rounding."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a system file claims of a map is checked: invariants, reversal, angles, volume and form.
+"""Checks of the invariants, symmetries, angles, volume and form that a file declares for a map.
 
-As for flows, identities are tried at random points with a hundred digits (:mod:`trial`). All are
-tried of the stages once through: what holds of that holds of any number of iterations.
+Identities are checked at random points with a hundred digits, as for flows (:mod:`trial`). Checks
+apply to one pass through the stages. An identity of one pass holds for any number of iterations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LARGEST = 64  # components of a map whose determinant is computed with a hundre
 
 
 class MapStructure(NamedTuple):
-    """What a map was found to keep: the volume, and the form of states (q, p)."""
+    """Structure that a map preserves: volume, and the symplectic form of states (q, p)."""
 
     volume_preserving: bool
     symplectic: bool

@@ -1,15 +1,15 @@
-"""What a system file says of pictures: planes, a sphere, a section (its table ``[plot]``).
+"""Table ``[plot]`` of a system file: planes, a sphere and a section for figures.
 
     [plot]
     planes = [["R", "z"], ["x", "y"]]    # pairs of components, or of the coordinates below
     equal = true                         # one scale on both axes of a plane
-    sphere = ["g1", "g2", "g3"]          # three components that orbits of a sphere are drawn of
+    sphere = ["g1", "g2", "g3"]          # three components of orbits on a sphere
     section = "y = 0"                    # Poincare section; "-y = 0" is passed downwards
 
     [plot.coordinates]
     R = "sqrt(x**2 + y**2)"
 
-All of it is optional. Only the expressions are computed with; they obey the limits of all others.
+All keys are optional. The expressions obey the same limits as other expressions of the file.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ SectionPlane = tuple[str, float, int]
 
 @dataclass(frozen=True)
 class Plot:
-    """How pictures of a system are best drawn.
+    """Options of the figures of a system.
 
     Attributes
     ----------
     planes
-        Pairs of names, of components or coordinates, the most telling one first; may be empty.
+        Pairs of names of components or coordinates, the main plane first; may be empty.
     equal
         Whether both axes of a plane have one scale.
     sphere
-        Names of three components whose sphere is drawn, or None.
+        Names of three components of states on a sphere, or None.
     section
-        Component, value and direction of the Poincare section that means something, or None.
+        Component, value and direction of the Poincare section, or None.
     coordinates
         Formulas of further coordinates by name.
     """

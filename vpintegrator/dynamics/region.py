@@ -1,4 +1,7 @@
-"""The states that a model was trained on, and rollouts that leave them.
+"""Domain of the training states, and rollouts that leave the domain.
+
+The accuracy of a learned map is known only on states like those of its training. The domain is the
+range of each component and of each invariant over the training states.
 
 A learned map is known to be right where it was trained. That is described by the least and the
 largest value of each component, and of each invariant, on the training states.
@@ -21,9 +24,9 @@ if TYPE_CHECKING:
     from vpintegrator.dynamics import System
 
 TOLERANCE = 0.1  # units beyond a bound that still count as inside
-_LEAST = 0.01  # of the largest value: the unit of what hardly varies
-_ROUNDING = 1e-9  # of the largest component: what is smaller vanishes
-_NAMED = 3  # orbits
+_LEAST = 0.01  # smallest unit, relative to the largest value
+_ROUNDING = 1e-9  # smaller values, relative to the largest component, count as zero
+_NAMED = 3  # orbits named in a warning
 _KINDS = ("components", "invariants")
 
 Range = tuple[float, float]
@@ -33,7 +36,7 @@ Range = tuple[float, float]
 class Region:
     """The least and the largest value of components and invariants on some states.
 
-    Angles have no bounds, and what vanishes but for rounding is left out.
+    Angles have no bounds. Invariants that are zero up to rounding are left out.
 
     Attributes
     ----------
@@ -46,12 +49,12 @@ class Region:
 
     @classmethod
     def of_states(cls, states: np.ndarray, system: System) -> Region:
-        """That of states (..., dim), some of which may be NaN."""
+        """Return the domain of states (..., dim), which may contain NaN."""
         return cls.of_parts([states], system)
 
     @classmethod
     def of_parts(cls, parts: Iterable[np.ndarray], system: System) -> Region:
-        """That of states (..., dim) that come part by part."""
+        """Return the domain of states (..., dim) from an iterable of parts."""
         functions = _functions(system)
         found: tuple[dict[str, Range], ...] = ({}, {})
         largest = 0.0
@@ -78,7 +81,7 @@ class Region:
 
     @classmethod
     def from_text(cls, text: str, where: str) -> Region:
-        """What ``text`` wrote.
+        """Read a domain from the text that :attr:`text` returns.
 
         Raises
         ------
@@ -96,12 +99,12 @@ class Region:
 
     @property
     def text(self) -> str:
-        """As a model keeps it."""
+        """JSON text of the domain, stored in model files."""
         return json.dumps({"components": self.components, "invariants": self.invariants})
 
     @property
     def names(self) -> list[str]:
-        """Of components, then of invariants."""
+        """Names of the components, then of the invariants."""
         return [*self.components, *self.invariants]
 
     @property
@@ -117,7 +120,7 @@ class Region:
         return np.maximum(high - low, _LEAST * np.maximum(np.abs(low), np.abs(high)))
 
     def within(self, system: System) -> Region:
-        """What of it a system has."""
+        """Return the domain restricted to the components and invariants of a system."""
         kept = [
             {name: value for name, value in ranges.items() if name in functions}
             for ranges, functions in zip(
@@ -168,17 +171,17 @@ def recorded_region(text: str, system: str, name: str, parameters: str) -> tuple
 
 @dataclass(frozen=True)
 class Departure:
-    """How trajectories left a region.
+    """Times and distances at which trajectories leave the training domain.
 
     Attributes
     ----------
     region
-        The region.
+        The training domain.
     time
         First time at which a trajectory is outside by more than ``TOLERANCE``, NaN if it never is,
         (trajectory,).
     excess
-        How far it gets beyond the bounds of each quantity at most, in units of ``Region.units``,
+        Largest distance beyond the bounds of each quantity, in units of ``Region.units``,
         (trajectory, quantity); infinite where a state is not finite.
     """
 
@@ -188,12 +191,12 @@ class Departure:
 
     @property
     def count(self) -> int:
-        """How many trajectories left."""
+        """Number of trajectories that left."""
         return int(np.isfinite(self.time).sum())
 
     @property
     def first(self) -> float:
-        """When the first of them did, NaN if none."""
+        """Earliest time at which a trajectory left; NaN if none left."""
         return float(np.fmin.reduce(self.time, initial=np.nan))
 
     @property

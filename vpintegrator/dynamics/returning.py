@@ -92,7 +92,10 @@ class ReturnMap:
         return OwnSteps(self._rates, rtol, atol)
 
     def goal(self, begin: np.ndarray, parameters: np.ndarray) -> Goal:
-        """Where solutions from states of the flow (component, n) end; parameters are (name, n)."""
+        """Return the goal of solutions from states ``begin`` (component, n) of the flow.
+
+        ``parameters`` are (name, n).
+        """
         s = self.section
         if s.period is not None:
             period = np.broadcast_to(self._period(*parameters)[0], begin.shape[1])

@@ -1,4 +1,4 @@
-"""Where a return map lives: the table ``[return_map]`` of a system file.
+"""Sections of return maps: the table ``[return_map]`` of a system file.
 
     [return_map]
     section = "q[0] = 0"        # or "t = 0": stroboscopic, of equations with a period in time
@@ -7,10 +7,10 @@
     energy = 0.1                # of a Hamiltonian flow
     return_times = false        # true: a further component, the time since the start
 
-The states of the map are what is left of those of the flow. Of a Hamiltonian flow these are
-canonical: a stroboscopic map leaves the time out, and a section q[i] = c at an energy leaves out
-q[i] and p[i], which follows from H = energy and the direction. In these coordinates a return map
-keeps the form dq dp exactly.
+The states of the map are the remaining components of the flow. A stroboscopic map leaves out the
+time. A section q[i] = c at an energy leaves out q[i], and p[i], which follows from H = energy and
+the direction. For a Hamiltonian flow these coordinates are canonical: the return map preserves the
+form dq dp exactly.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ _SAMPLED = 6  # points at which a mirror symmetry is tried
 
 @dataclass(frozen=True)
 class ReturnSection:
-    """What a return map is of, in formulas of the flow's symbols.
+    """Section of a return map, in formulas of the flow's symbols.
 
     Attributes
     ----------
     flow
         The equations of the flow.
     component
-        Number of the component that is fixed; that of the time for a stroboscopic map.
+        Number of the fixed component; for a stroboscopic map, of the time.
     value
-        Its value there.
+        Value of the fixed component on the section.
     sign
         1 for crossings upwards, -1 downwards.
     crossings
-        How many make one step.
+        Number of crossings in one step.
     energy
-        Of a Hamiltonian flow without time, else None.
+        Energy on the section of a Hamiltonian flow without explicit time, else None.
     return_times
         Whether the time since the start is a further component.
     where
         The file and the table, for messages.
     period
-        Of the equations in time, for a stroboscopic map.
+        Period of the equations in time, for a stroboscopic map.
     """
 
     flow: Equations
@@ -183,7 +183,7 @@ def constant(flow: Equations, text: Any, where: str) -> Value:
 def read_section(
     flow: Equations, table: Mapping[str, Any], source: str, energy: Value | None
 ) -> ReturnSection:
-    """What a table ``[return_map]`` asks for.
+    """Read the table ``[return_map]``.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def read_section(
     source
         The file's name, for messages.
     energy
-        A number or a symbol, as it may vary; None where none is given.
+        A number, a symbol if the energy varies, or None.
 
     Raises
     ------
@@ -316,7 +316,7 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
 
 
 def _invariants(section: ReturnSection, like: Equations | None) -> dict[str, Value]:
-    """Those of the flow as functions of the map's states; the energy is the same for all."""
+    """Return the invariants of the flow as functions of the map's states, without the energy."""
     e, algebra = section.flow, section.flow.algebra
     fixed: dict[Symbol, Value] = {e.symbols[section.component]: section.value}
     if section.momentum is not None and section.conjugate is not None:
@@ -349,13 +349,13 @@ def _is_periodic(section: ReturnSection, value: Value) -> bool:
 def section_symmetry(
     section: ReturnSection, rho: tuple[dict[int, Number], ...]
 ) -> tuple[dict[int, Number], ...] | None:
-    """What a reversing symmetry of the flow is on the section, None where it is none there.
+    """Return the restriction of a reversing symmetry to the section, or None if there is none.
 
-    A stroboscopic map inherits those that turn time about its phase. Through a section, a symmetry
-    takes crossings upwards to crossings upwards where it turns the section's component round; one
-    that keeps it does so together with the mirror image in the section, where that is a symmetry.
+    A stroboscopic map inherits symmetries that reverse time about its phase. A symmetry that
+    changes the sign of the section's component maps upward crossings to upward crossings. A
+    symmetry that keeps the component does so together with the reflection in the section, if that
+    is a symmetry.
     """
-
     e, i, kept = section.flow, section.component, section.kept
     place = {old: new for new, old in enumerate(kept)}
     if len(rho[i]) != 1 or i not in rho[i] or isinstance(section.value, Expression):

@@ -1,9 +1,9 @@
-"""Where the trajectories of a return map start.
+"""Initial states of return maps.
 
 A table ``[return_map.initial_conditions]``, or that of a recipe, is a distribution of the map's own
-states. Without one, a stroboscopic map starts where the file of the flow says, but for the time; a
-section, anywhere in the box that the states of that distribution fill. On a section of an energy
-only states count at which there is a momentum for it.
+states. Without such a table, a stroboscopic map starts at initial states of the flow, without the
+time. A section starts anywhere in the box of the flow's initial states. On a section with an energy
+only states count at which H = energy has a solution for the momentum.
 """
 
 from __future__ import annotations

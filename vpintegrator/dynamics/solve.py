@@ -202,7 +202,7 @@ def stacked_field(system: System, count: int) -> Callable[[float, np.ndarray], n
 
 
 def batch_size(method: str, rtol: float) -> int:
-    """How many trajectories are stacked: no more than the smallest tolerance allows."""
+    """Return the number of trajectories in one solver call that the smallest tolerance allows."""
     if method in _IMPLICIT:
         return 1
     return int(np.clip((rtol / SMALLEST_TOLERANCE) ** 2, 1, LARGEST_BATCH))

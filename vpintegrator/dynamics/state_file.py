@@ -1,4 +1,4 @@
-"""How a system and states of it stand in an HDF5 file: what datasets and rollouts share.
+"""Storage of a system and its states in HDF5, shared by datasets and rollouts.
 
 ``state (trajectory, time, component)`` in float64, chunked and checksummed, with dimension scales,
 and attributes that say what it is.

@@ -484,7 +484,7 @@ class System(RichDisplay, by="system"):
 
     @property
     def derivatives(self) -> str:
-        """Where derivatives come from: formulas, autograd, finite differences, or nowhere (empty).
+        """Source of derivatives: formulas, autograd, finite differences, or none (empty).
 
         Only functions of Python that were not recorded have autograd or finite differences.
         """
@@ -530,7 +530,7 @@ class System(RichDisplay, by="system"):
 
     @cached_property
     def hamiltonian_functions(self) -> list[str]:
-        """Those in the Hamiltonian: what potentials are made of, of which forces are gradients."""
+        """Names of the given functions in the Hamiltonian, whose gradients are the forces."""
         hamiltonian = self.equations.hamiltonian
         return [] if hamiltonian is None else self._functions_in([hamiltonian])
 
@@ -655,7 +655,7 @@ class System(RichDisplay, by="system"):
 
     @cached_property
     def flow_back(self) -> ReturnMap:
-        """Of a return map, what integrates from the section back to it."""
+        """Integrator of a return map: from the section back to the section."""
         if self.equations.returns is None:
             raise InputError(f"{self.name} is no return map")
         return ReturnMap(self.equations.returns)
@@ -803,7 +803,7 @@ class _Transported(System):
 
 
 class _Flow(System):
-    """What a return map is of, from the same file."""
+    """Flow of a return map, read from the same file."""
 
     def __init__(self, parent: System, table: Mapping[str, Any], given: dict[str, Any]) -> None:
         self._parent = parent

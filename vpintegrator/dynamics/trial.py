@@ -41,7 +41,7 @@ Point = list[Any]
 
 
 def tolerance_of(equations: Equations) -> Any:
-    """How far a claim may fail: by what rounds the constants of the equations."""
+    """Return the tolerance of a check, larger if constants of the equations are rounded."""
     return OF_ROUNDED if equations.rounded else TOLERANCE
 
 
@@ -82,7 +82,7 @@ class Formula:
 
 
 def cost_of(expressions: Sequence[Value]) -> int:
-    """How long 100 digits take, in additions."""
+    """Return the cost of an evaluation with 100 digits, in additions."""
     nodes = below(expressions)
     slow = sum(
         isinstance(node, Angle | Call | Power)

@@ -224,7 +224,7 @@ class _Written:
 
     @property
     def stages(self) -> list[list[tuple[str, sympy.Expr]]]:
-        """Of a map, primed names and new values of the components that each stage changes."""
+        """Return primed names and new values of the components that each stage of a map changes."""
         return [
             [(_marked(self.components[i], "prime"), self._sympy(v)) for i, v in stage.items()]
             for stage in self._exact.stages
@@ -348,7 +348,7 @@ def _all_texts(table: Mapping[str, Any]) -> Iterator[str | float]:
 
 
 def _texts(system: System) -> Iterator[tuple[str, str | float]]:
-    """What the file gives: H, or the right-hand sides, by array or component."""
+    """Yield the texts of the file: H, or the right-hand sides by array or component."""
     table, _ = _file(system)
     if system.is_hamiltonian:
         yield "H", table["hamiltonian"]

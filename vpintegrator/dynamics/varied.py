@@ -144,7 +144,7 @@ class VariedEquations:
 
     @cached_property
     def flow_back(self) -> ReturnMap:
-        """Of a return map, what integrates from the section back to it."""
+        """Integrator of a return map: from the section back to the section."""
         assert self.equations.returns is not None
         return ReturnMap(self.equations.returns, self.symbols)
 
@@ -253,7 +253,7 @@ class VariedEquations:
             raise InputError(f"{self._shown} are named twice")
 
     def _read_section(self) -> tuple[Equations, tuple[Symbol, ...]]:
-        """Of a return map, from the flow's equations and perhaps an energy left open."""
+        """Return the equations of a return map, and symbols of the parameters left open."""
         system = self.system
         assert system.flow is not None
         self._flow = flow = VariedEquations(system.flow, [n for n in self.names if n != ENERGY])

@@ -1,4 +1,4 @@
-"""How accurate generated states are, measured part by part."""
+"""Measurement of the accuracy of generated states, part by part."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _ROWS = 1024  # trajectories whose invariants are computed at a time
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What was measured on some of a dataset's trajectories.
+    """Accuracy measured on a sample of the trajectories of a dataset.
 
     Attributes
     ----------
     change, largest
-        For each invariant, its largest change along a trajectory, and its largest value (that of
-        its terms where these cancel).
+        Largest change of each invariant along a trajectory, and largest value of the invariant, or
+        of its terms if the terms cancel.
     difference
         Largest difference in any component from the second integration; None for maps by formula.
     sample
         Number of trajectories that were integrated a second time.
     extended
-        Whether that was in extended precision, so that the difference is the largest error of these
-        trajectories; else it is an estimate.
+        Whether the second integration was in extended precision. If so, the difference is the
+        largest error of these trajectories, else an estimate.
     """
 
     change: dict[str, float]
@@ -44,7 +44,7 @@ class Accuracy:
     extended: bool = False
 
     def summary(self) -> dict[str, Any]:
-        """As a dataset's ``accuracy``, see :func:`vpintegrator.generate`."""
+        """Return the ``accuracy`` of a dataset, see :func:`vpintegrator.generate`."""
         drift = {name: change / (self.largest[name] or 1.0) for name, change in self.change.items()}
         if self.difference is None:
             return {"invariant_drift": drift}

@@ -1,9 +1,9 @@
-"""One shard: consecutive trajectories of a dataset, made anywhere, in a file of their own.
+"""Shards: files of consecutive trajectories of a dataset, each computed independently.
 
-A shard is an HDF5 file with the same groups as the dataset. Its attributes hold what it belongs to,
-a SHA-256 of the states of each group and the measured accuracy, so that whoever finds it can tell
-whether it is whole and need not compute it again. It is made in memory and written at once: HDF5
-takes a full disk badly.
+A shard is an HDF5 file with the same groups as the dataset. Its attributes hold the identity of the
+dataset, a SHA-256 of the states of each group and the measured accuracy. A reader can thus check
+that the shard is complete and need not compute it again. A shard is made in memory and written at
+once, because HDF5 does not recover from a full disk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vpintegrator.workers import require_versions
 
 @dataclass(frozen=True)
 class Task:
-    """What it takes to make one shard, on any machine that sees the folder.
+    """Data from which a worker computes one shard.
 
     Attributes
     ----------
@@ -39,21 +39,21 @@ class Task:
     path
         The file to write.
     identity
-        Hash of all that the numbers depend on; a shard of another identity is not used.
+        Hash of everything that determines the states; a shard of another identity is not used.
     number, first
-        Of the shard, and of its first trajectory.
+        Number of the shard, and of its first trajectory.
     initial
         Initial states, (trajectory, dim).
     conditions
-        What varies of each trajectory.
+        Step and parameters that vary, (trajectory, name).
     uneven
-        Whether to sort them by difficulty.
+        Whether to sort the trajectories by difficulty.
     noise
         Standard deviation of the observation's noise, (dim,).
     versions
-        Of the packages that compute.
+        Versions of the packages that compute.
     reuse
-        Whether to keep a whole shard that is there already.
+        Whether to keep a complete shard that already exists.
     """
 
     recipe: Recipe
@@ -71,18 +71,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Shard:
-    """What is known of a finished shard.
+    """Summary of a finished shard.
 
     Attributes
     ----------
     number, trajectories
-        Of the shard, and how many it holds.
+        Number of the shard, and of its trajectories.
     digests
-        SHA-256 of each trajectory, for each group that it has a part of.
+        SHA-256 of the trajectories of each group that has a part in the shard.
     accuracy
-        Of its exact states.
+        Accuracy of the exact states.
     reused
-        Whether it was there already.
+        Whether the shard already existed.
     """
 
     number: int
@@ -93,7 +93,10 @@ class Shard:
 
 
 def group_parts(recipe: Recipe, first: int, count: int) -> dict[str, tuple[slice, slice, slice]]:
-    """Where trajectories ``first``, ... go: rows of the shard, its times, and rows of the group."""
+    """Return, for each group, the slices of a shard's rows, of its times and of the group's rows.
+
+    The shard holds trajectories ``first``, ..., ``first + count - 1``.
+    """
     parts = {}
     for name, (which, times) in recipe.parts().items():
         start, stop = max(which.start, first), min(which.stop, first + count)

@@ -1,4 +1,4 @@
-"""The folder of shards beside a dataset: what is there already, and how it becomes one dataset.
+"""Folder of shards beside a dataset: reuse of complete shards, and assembly of the dataset.
 
 rigid-body.h5                   the dataset: a view of the shards, or a copy of all of them
 rigid-body.h5.shards/
@@ -124,7 +124,7 @@ class Shards(ShardFolder):
         return 8 * self.recipe.system.dim * (self.recipe.steps + 1) * len(self.plan.initial)
 
     def _layouts(self) -> dict[str, ShardLayout]:
-        """Where each group's states lie."""
+        """Return the layout of each group's states."""
         layouts = {}
         for name, (which, times) in self.recipe.parts().items():
             numbers, ends = [], []

@@ -1,4 +1,4 @@
-"""Integration in stacks, of like difficulty where that pays.
+"""Integration of trajectories in stacks, of similar difficulty if that saves time.
 
 All trajectories of a stack take the same steps, so that the hardest sets the pace. Where
 difficulties differ much (orbits of very different eccentricity), trajectories are sorted before
@@ -24,9 +24,9 @@ _WORTH_SORTING = 3.0  # times the median; systems that gain nothing lie below 1.
 
 
 def stack_size(recipe: Recipe) -> int:
-    """How many trajectories are integrated together."""
+    """Return the number of trajectories that are integrated together."""
     trajectory = 8 * recipe.system.dim * (recipe.steps + 1)
-    # of maps each trajectory is computed by itself, whatever the tolerance
+    # a map computes each trajectory by itself, whatever the tolerance
     largest = LARGEST_BATCH if recipe.system.is_discrete else batch_size(recipe.method, recipe.rtol)
     return min(largest, max(MEMORY // trajectory, 1))
 
@@ -82,11 +82,11 @@ def integrate(
 
 
 def rates(recipe: Recipe, initial: np.ndarray, conditions: np.ndarray) -> np.ndarray:
-    """How fast the direction and speed of each trajectory change at most, (trajectory,).
+    """Return the largest rate of change of each trajectory's velocity, (trajectory,).
 
-    In the time that they share, counted in steps where each has its own. A rough integration of all
-    together finds max |df/dt| / |f|: its inverse is the time scale that the steps of an accurate
-    integration have to follow.
+    A rough integration of all trajectories together finds max |df/dt| / |f|. The inverse is the
+    time scale that an accurate integration has to resolve. The unit of time is one step if steps
+    vary.
     """
     flow, time = recipe.flow(conditions), recipe.duration
     shape = (flow.dim, len(initial))

@@ -1,4 +1,4 @@
-"""What is said of trajectories that are imported: how to read, identify and share them out."""
+"""Options of an import: reading, identification and sharing out of trajectories."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _FEW = 5  # trajectories from which on whole ones are dealt out, and not cut in 
 
 @dataclass(frozen=True)
 class Reading:
-    """How states are read from a source.
+    """Options for reading states from a source.
 
     Attributes
     ----------
     step
-        Time between two states. By default as the file says it, by its times or as a number.
+        Time between two states. By default the step that the file gives, by times or as a number.
     times
-        (time,) or (trajectory, time), instead of a step, for arrays.
+        Times (time,) or (trajectory, time), instead of a step, for arrays.
     components
         Names of the components, for arrays.
     variable
-        Which array is meant, where a file holds several; or, with commas between, which arrays or
-        columns are the components.
+        Name of the array, if a file holds several; or, separated by commas, names of the arrays or
+        columns that are the components.
     decimal
-        The decimal mark of a text file, ``"."`` or ``","``; found out by default.
+        Decimal mark of a text file, ``"."`` or ``","``; detected by default.
     columns
         Names of the columns of a text file without a header, ``["time", "q", "p"]``; or new names
         of columns of a header, ``{"angle": "theta", "Versuch": "run"}``.
@@ -41,19 +41,19 @@ class Reading:
         Whether states may be missing: NaN, or times left out. No window that lacks a state is used.
         Trajectories of a table may differ in length in any case.
     irregular
-        What becomes of states at irregular times. ``"pairs"``: each pair of neighbours is a
-        trajectory of two states with its own step. ``"resample"``: they are brought to equal steps
-        by cubic splines; what that changes is estimated, and told in ``guessed`` of the recipe. By
-        default pairs where steps differ by more than a tenth, if neither ``step`` nor ``missing``
-        is given; times that are regular but for gaps or rounding are refused then. A single
-        component without equations is resampled by default, as it needs windows.
+        Treatment of states at irregular times. ``"pairs"``: each pair of neighbours is a trajectory
+        of two states with its own step. ``"resample"``: cubic splines give states at equal steps;
+        the error of resampling is estimated, and reported in ``guessed`` of the recipe. By default
+        pairs are taken if steps differ by more than a tenth and neither ``step`` nor ``missing`` is
+        given; times that are regular except for gaps or rounding are then refused. A single
+        component without equations is resampled by default, because the component needs windows.
     resample
         The same as ``irregular="resample"``.
     longest_step
         The longest step of a pair; longer ones are left out. By default 10 times the median.
     parameter_columns
-        Names of columns or arrays that are no components of the state but parameters, or inputs
-        held from one time to the next. Where one changes along a trajectory, pairs are taken.
+        Names of columns or arrays that are parameters, or inputs held from one time to the next,
+        instead of components. If a parameter changes along a trajectory, pairs are taken.
 
     Raises
     ------
@@ -134,16 +134,16 @@ class Identification:
 
 @dataclass(frozen=True)
 class Sharing:
-    """How trajectories are shared out among training, validation and test.
+    """Assignment of trajectories to training, validation and test.
 
     Attributes
     ----------
     split, fractions
-        By ``"trajectory"``, dealt out at random, or by ``"time"``, each cut into a first, a middle
-        and a last part; and the parts of train, validation and test. By default by trajectory if
-        there are at least five, and 0.7, 0.15, 0.15.
+        ``"trajectory"`` assigns trajectories at random; ``"time"`` cuts each trajectory into a
+        first, a middle and a last part. Fractions are the parts of train, validation and test. By
+        default by trajectory if there are at least five, and 0.7, 0.15, 0.15.
     seed
-        Of the dealing out.
+        Seed of the random assignment.
     """
 
     split: Split | str | None = None

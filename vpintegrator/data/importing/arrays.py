@@ -178,7 +178,7 @@ def padded(rows: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def with_step(found: Arrays, attributes: Mapping[str, Any]) -> Arrays:
-    """With the step that is an attribute of the file, if none was found before."""
+    """Return the arrays with the step that the file's attributes give, unless a step is known."""
     for key in STEPS:
         if found.step is None and key in attributes:
             return replace(found, step=float(attributes[key]))

@@ -1,4 +1,4 @@
-"""What stands in a cell of a table: numbers in the ways of the world, dates, names with units."""
+"""Cells of a table: numbers in international formats, dates, names with units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well equations describe trajectories that have their own steps and parameters."""
+"""Fit of equations to measured trajectories with their own steps and parameters."""
 
 from __future__ import annotations
 

@@ -106,10 +106,10 @@ class _Lazy:
 
 
 def _attributes(item: h5py.Group | h5py.Dataset) -> dict[str, Any]:
-    """Those attributes of use here that are single numbers."""
+    """Return those used attributes of an item that are single numbers."""
     found: dict[str, Any] = {}
     for key in (*STEPS, "_FillValue", "missing_value", "scale_factor", "add_offset"):
-        with contextlib.suppress(Exception):  # one that cannot be read says nothing
+        with contextlib.suppress(Exception):  # attributes that cannot be read are ignored
             if key in item.attrs and item.attrs.get_id(key).shape in ((), (1,)):
                 value = np.asarray(item.attrs[key]).reshape(())
                 if value.dtype.kind in "fiu":
@@ -118,14 +118,14 @@ def _attributes(item: h5py.Group | h5py.Dataset) -> dict[str, Any]:
 
 
 def _matlab_class(dataset: h5py.Dataset) -> str | None:
-    """What MATLAB says that an array is, ``double``, ``char``, ...; None where it did not write."""
+    """Return the MATLAB class of an array, ``double``, ``char``, ..., or None for other files."""
     kind = dataset.attrs.get("MATLAB_class")
     return kind.decode("ascii", "replace") if isinstance(kind, bytes) else kind
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """What netCDF and HDF5 tell of a dimension: its name, and an array that stands along it."""
+    """Dimension of a netCDF or HDF5 array: its name, and its coordinate array."""
 
     name: str = ""
     scale: h5py.Dataset | None = None

@@ -1,9 +1,10 @@
-"""How well equations describe measured states, and parameters estimated from them.
+"""Fit of equations to measured states, and estimates of their parameters.
 
-The check integrates every observed state for one step, and for ten, and compares with what was
-observed then, in units of what noise in both explains. Parameters are estimated by multiple
-shooting: least squares over short stretches whose first states are estimated too, so that noise in
-a first state does not bias a parameter (Bock 1983; Ljung, System Identification, 2nd ed., ch. 7).
+The check integrates every observed state for one step, and for ten steps. It compares the results
+with the later observations, relative to the differences that noise in both explains. Multiple
+shooting estimates parameters: least squares over short segments whose first states are estimated
+too, so that noise in a first state does not bias a parameter (Bock 1983; Ljung, System
+Identification, 2nd ed., ch. 7).
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _file_of(source: Any) -> str:
 
 
 def _record(source: Any, arrays: Arrays, parameter_columns: list[str]) -> dict[str, Any]:
-    """Where the states come from, as the recipe holds it."""
+    """Return the entry of the recipe that describes the source of the states."""
     return {
         "source": Path(_file_of(source)).name or "arrays",
         "variable": arrays.variable,
@@ -263,7 +263,7 @@ def _shaped(arrays: Arrays, missing: bool, where: str) -> Arrays:
 
 
 def _parameter_names(columns: Sequence[str], where: str) -> list[str]:
-    """What parameters are called that stand in these columns."""
+    """Return the names of the parameters in these columns."""
     names = [plain_name(column) for column in columns]
     for k, (name, column) in enumerate(zip(names, columns, strict=True)):
         if check_name(name, f"{where}, column {printable(column)}") in (STEP, *names[:k]):

@@ -1,4 +1,4 @@
-"""How a text file holds a table: comments, separator, header or none, units, kinds of columns."""
+"""Layout of a table in a text file: comments, separator, header, units, kinds of columns."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _CELL = r"[^\s\[(]+(?:\s*[\[(][^\])]*[\])])?"  # between blanks, with a unit tha
 
 @dataclass(frozen=True)
 class Layout:
-    """What was found.
+    """Layout found in a text file.
 
     Attributes
     ----------
     names, units
-        Of the columns; empty where there are none.
+        Names and units of the columns; empty strings for columns without.
     kinds
-        ``number``, ``date``, ``text`` or ``empty``, by the first rows.
+        Kind of each column by the first rows: ``number``, ``date``, ``text`` or ``empty``.
     first
         The first row.
     has_header
-        Whether the names stand in the file.
+        Whether the file has a header with names.
     separator
-        Between columns.
+        Separator between columns.
     rows
-        The number of the line, and the cells, of each row; read once.
+        Line number and cells of each row; the iterator can be read once.
     """
 
     names: list[str]

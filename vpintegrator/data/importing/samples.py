@@ -1,4 +1,4 @@
-"""What was read as a dataset holds it: trajectories at equal steps, or pairs of neighbours."""
+"""Samples of a dataset from imported arrays: trajectories at equal steps, or pairs of states."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Samples:
 
     @property
     def as_stored(self) -> Conditions | None:
-        """What varies, as a file holds it."""
+        """Return the conditions that a file stores, or None if nothing varies."""
         if not self.varied and self.origins is None:
             return None
         numbers = {name: which for name, (which, _) in self.groups.items()}
@@ -205,7 +205,7 @@ def times_of(arrays: Arrays, given: Reading, where: str) -> np.ndarray | None:
 
 
 def _change(parameters: np.ndarray, lengths: np.ndarray) -> list[int]:
-    """Which parameters change along a trajectory."""
+    """Return the numbers of the parameters that change along a trajectory."""
     known = np.arange(parameters.shape[1]) < lengths[:, None]
     same = (parameters == parameters[:, :1]) | ~known[..., None]
     return [k for k in range(parameters.shape[2]) if not same[..., k].all()]

@@ -70,7 +70,7 @@ def read_table(
 
 
 class _Roles:
-    """Which columns are components, which time and trajectory, and which are left out."""
+    """Roles of columns: components, time, trajectory, parameters, or left out."""
 
     def __init__(
         self, layout: Layout, variable: str | None, parameters: Sequence[str], where: str

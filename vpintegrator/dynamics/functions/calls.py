@@ -22,7 +22,7 @@ _TRIED = 5
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """How a function takes its arguments.
+    """Call of a Python function with the arguments that its signature names.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class FunctionCall:
         Names of the positional arguments in order: ``t``, ``y``, the halves ``q`` and ``p``, or
         numbers of components.
     name
-        For messages.
+        Name for messages.
     """
 
     function: Callable[..., Any]
@@ -301,7 +301,7 @@ class Values:
         return found if self.axis == -1 else found.T
 
     def _tensor(self, value: Any) -> Any:
-        """What the function returned as a tensor."""
+        """Return the function's result as a tensor."""
         import torch
 
         if isinstance(value, list | tuple):
@@ -329,7 +329,7 @@ class Values:
 
 
 def as_numbers(value: Any, name: str) -> np.ndarray:
-    """What a function returned, as an array of doubles.
+    """Convert the result of a function to an array of doubles.
 
     Raises
     ------

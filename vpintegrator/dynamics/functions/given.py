@@ -1,4 +1,4 @@
-"""A Python function with all that is said of it, and the system file of its formulas."""
+"""Python functions with their declared properties, and the system file of their formulas."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class GivenFunction:
         }
 
     def read(self, function: Callable[..., Any]) -> FunctionCall:
-        """How the function takes its arguments."""
+        """Return the call of a function, with the arguments of its signature."""
         return read_call(function, "f", self.parameters)
 
     @property
     def source(self) -> str:
-        """For messages."""
+        """Name of the function for messages."""
         return f"function {self.name}"
 
     def text(self, formulas: Mapping[str, Any], timed: bool, fixed: Sequence[str] = ()) -> str:
@@ -164,7 +164,7 @@ def _symbolic(tape: Tape, name: str, value: Any) -> Any:
 
 
 def _below(values: Sequence[Any]) -> list[Traced]:
-    """What recorded values are made of, themselves included."""
+    """Return the recorded values on which values depend, themselves included."""
     seen: dict[int, Traced] = {}
     stack = [value for value in values if isinstance(value, Traced)]
     while stack:

@@ -112,7 +112,7 @@ class _Module(types.ModuleType):
 
 
 def _replacements() -> dict[int, Any]:
-    """What takes the place of modules and functions, by their identity."""
+    """Return the replacements of modules and functions, by their identity."""
     of_math = {
         name: _of_math(name)
         for name, value in vars(math).items()
@@ -141,7 +141,7 @@ class _Copies:
         self._copied: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
-        """What takes the place of an object that a function names."""
+        """Return the replacement of an object that a function names."""
         if id(value) in self._replaced:
             return self._replaced[id(value)]
         if value is cmath:

@@ -58,7 +58,7 @@ def texts(
 
 
 def _used(values: Sequence[Any], tape: Tape) -> list[Traced]:
-    """What values are made of, parts first."""
+    """Return the recorded operations on which values depend, in order of computation."""
     wanted = {value.number for value in values if isinstance(value, Traced)}
     for node in reversed(tape.recorded):
         if node.number in wanted:

@@ -159,7 +159,7 @@ def operation(name: str, *operands: Any) -> Any:
 
 
 def _simplified(name: str, values: tuple[Any, ...]) -> Any:
-    """What an operation with 0, 1 or -1 leaves; None where it is no such."""
+    """Return the simplified result of an operation with 0, 1 or -1, or None if there is none."""
     x = values[0]
     if name == "neg":
         return x.operands[0] if x.operation == "neg" else None
