@@ -52,18 +52,18 @@ def list_recipes() -> list[str]:
 
 @dataclass(frozen=True)
 class SystemSummary:
-    """What the list says of a system.
+    """Summary of a system in the list of the catalogue.
 
     Attributes
     ----------
     name, title, subject
-        As in its file.
+        Entries of the same names in the system file.
     dim
-        Number of components, with the file's parameters.
+        Number of components, with the parameters of the file.
     size
-        Names of the parameters that set it.
+        Names of the parameters that set the number of components.
     structure
-        As :attr:`vpintegrator.dynamics.System.structure`.
+        Structure of the system, :attr:`vpintegrator.dynamics.System.structure`.
     """
 
     name: str
@@ -76,7 +76,15 @@ class SystemSummary:
 
 @dataclass(frozen=True)
 class RecipeSummary:
-    """What the list says of a dataset: as in its file, with ``count`` trajectories in all."""
+    """Summary of a dataset in the list of the catalogue.
+
+    Attributes
+    ----------
+    name, title, steps, step
+        Entries of the same names in the recipe file.
+    count
+        Number of trajectories of all groups together.
+    """
 
     name: str
     title: str

@@ -1,7 +1,7 @@
-"""One process at a time works towards a file, or in a folder.
+"""Locks on files and folders, so that only one process at a time writes to each.
 
-Locks end with their process, however it ends. File systems that know no locks, and Windows, go
-without.
+The operating system releases a lock when its process ends, for whatever reason. Windows, and file
+systems without locks, do without.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where models run: the CPU, a GPU, or whichever is faster at the work at hand."""
+"""Devices that models run on: the CPU, a GPU, or the faster of the two for a given task."""
 
 from __future__ import annotations
 

@@ -382,7 +382,7 @@ def _flush(path: Path) -> None:
 
 
 def _start(path: Path) -> str:
-    """How the names of temporary files for a path begin; the number of their process follows."""
+    """Return the prefix of temporary files for a path; the number of their process follows it."""
     return f".{_shortened(path.name)}.{_machine()}-"
 
 

@@ -91,7 +91,7 @@ class _Stream:
         return bytes(data)
 
     def _stored(self, page: int) -> bytearray:
-        """What the disk holds of a page, zeros behind its end."""
+        """Return the bytes of a page on the disk, with zeros beyond the end of the file."""
         data = bytearray(_PAGE_BYTES)
         try:
             self._file.seek(page * _PAGE_BYTES)
@@ -148,7 +148,7 @@ _writing = threading.local()  # what this thread writes to, and what it holds ba
 
 
 def _pause() -> None:
-    """Where HDF5 is not at work: raise what it must not see."""
+    """Raise signals and errors that were held back; call it only while HDF5 is not at work."""
     stream, held = getattr(_writing, "current", (None, None))
     if stream is not None and held is not None:
         held.let_through()

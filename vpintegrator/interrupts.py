@@ -13,7 +13,7 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class HeldBack:
-    """What came meanwhile."""
+    """Signal that arrived during the block, if any."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -23,11 +23,11 @@ class HeldBack:
         return self.number is not None
 
     def forget(self) -> None:
-        """It has been obeyed."""
+        """Discard the signal after it has been obeyed."""
         self.number = None
 
     def let_through(self) -> None:
-        """Obey it now, before the end of the block."""
+        """Obey the signal now, before the end of the block."""
         number, self.number = self.number, None
         if number is not None:
             self.handlers[number](number, None)

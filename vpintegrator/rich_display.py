@@ -9,17 +9,17 @@ from vpintegrator.errors import InputError
 
 
 class RichDisplay:
-    """What notebooks show as :mod:`vpintegrator.notebook` writes it; a terminal shows its repr.
+    """Rich display of an object in notebooks; a terminal shows its repr.
 
-    Jupyter, and all that understands its protocol, asks an object for ``_repr_html_`` and
-    ``_repr_markdown_``. The answers have figures in them, and a folder knows nothing of those above
-    it. So a class says only the name of the module that writes them, which is imported when a
-    notebook asks: nothing needs to be switched on, and importing the package stays instant.
+    Jupyter, and other programs that follow its protocol, ask an object for ``_repr_html_`` and
+    ``_repr_markdown_``. The answers contain figures, and the modules of data and models must not
+    import those of figures. So a class states only the name of the module that writes its answers.
+    This module is imported when a notebook asks, so that importing the package stays fast.
 
     Parameters
     ----------
     by
-        That module of ``vpintegrator.notebook``; derived classes have it too.
+        Name of a module of ``vpintegrator.notebook``; derived classes inherit it.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class RichDisplay:
             cls.displayed_by = by
 
     def in_format(self, name: str) -> str | None:
-        """It in a format, ``html`` or ``markdown``; None where its module does not write that."""
+        """Return the object as ``html`` or ``markdown``, or None for a format without a writer."""
         module = importlib.import_module(f"vpintegrator.notebook.{self.displayed_by}")
         write = getattr(module, name, None)
         return None if write is None else write(self)

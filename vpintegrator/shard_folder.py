@@ -117,7 +117,10 @@ class ShardFolder:
         return any(self.folder.glob("*.h5"))
 
     def _difference(self) -> str | None:
-        """What tells the folder's shards from these; None where nothing does."""
+        """Return the first difference between this task and that of the shards in the folder.
+
+        None if there is no difference.
+        """
         try:
             saved = json.loads(self._record.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -160,6 +163,6 @@ def write_shard(path: Path, image: bytes) -> None:
 
 
 def disk_full(folder: Path) -> OSError:
-    """What to say when there is no more room."""
+    """Return the error for a full disk."""
     text = "the disk is full; make room and go on with --resume (resume=True in Python)"
     return OSError(errno.ENOSPC, text, str(folder))

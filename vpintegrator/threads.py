@@ -45,7 +45,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def usable_threads() -> int:
-    """How many threads work is shared among: as many as torch uses, or would.
+    """Return the number of threads that parallel code uses: the setting of torch, if there is one.
 
     Examples
     --------

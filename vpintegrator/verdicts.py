@@ -77,7 +77,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """As a model keeps it."""
+        """JSON of the verdict for the metadata of a model."""
         methods = [each.row for each in self.methods]
         return json.dumps({"model": self.model.row, "methods": methods})
 
@@ -209,7 +209,7 @@ def _times(ratio: float) -> str:
 
 
 def _at(ratio: float) -> str:
-    """How a cost compares with another that is so many times as large; empty if it is not known."""
+    """Return words for a ratio of two costs; empty if the ratio is not known."""
     if not math.isfinite(ratio):
         return ""
     if 1 / _ALIKE < ratio < _ALIKE:

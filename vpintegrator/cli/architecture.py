@@ -140,7 +140,7 @@ def _value(name: str, text: str, kinds: Collection[Any]) -> Any:
 
 
 def model_options(architecture: type[Integrator]) -> list[tuple[str, str, Any]]:
-    """How each option of an architecture is given, what it is, and its default."""
+    """Return the option, the description and the default of each argument of an architecture."""
     kinds = kinds_of(architecture.Arguments)
     result = []
     for name, each in architecture.Arguments.declared().items():

@@ -1,4 +1,4 @@
-"""What the commands share: errors, parameters given as NAME=VALUE, progress bars.
+"""Code that all commands share: errors, parameters given as NAME=VALUE, progress bars.
 
 Nothing slow is imported here or at the top of a command, so that ``--help`` answers at once.
 """

@@ -1,7 +1,7 @@
-"""What the shell offers when a name or a file is completed: names from lists, files of a kind.
+"""Shell completion of names from lists and of files of a kind.
 
-An option takes ``shell_complete=offer(...)`` of one source or several. A source knows what there is
-without importing anything slow: a shell waits for the answer at every press of the key.
+An option takes ``shell_complete=offer(...)`` with one source or several. A source lists its names
+without a slow import, because the shell asks at every press of the key.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def folders(_: click.Context, __: click.Parameter, text: str) -> list[Completion
 
 
 def _entries(text: str, suffixes: tuple[str, ...]) -> list[str]:
-    """What begins with the text; a tilde is kept as it was typed."""
+    """Return the folders, and the files with a suffix, that begin with the text; keep a tilde."""
     folder, slash, start = text.rpartition("/")
     with os.scandir(Path(f"{folder}{slash}").expanduser() if slash else ".") as scanned:
         here = sorted(scanned, key=lambda entry: entry.name)
@@ -118,7 +118,7 @@ def _entries(text: str, suffixes: tuple[str, ...]) -> list[str]:
 
 
 def each_of(source: Source) -> Source:
-    """Several with commas between: the last one is completed, by one that is not there yet."""
+    """Return a source for lists with commas: complete the last entry, offer no entry twice."""
 
     def found(context: click.Context, text: str) -> Offered:
         before, comma, last = text.rpartition(",")
@@ -130,7 +130,7 @@ def each_of(source: Source) -> Source:
 
 
 def equated(source: Source) -> Source:
-    """The names of ``NAME=VALUE``, each with the sign behind it."""
+    """Return a source of names of ``NAME=VALUE``, each with the equals sign behind the name."""
     return lambda context, text: {f"{k}=": words for k, words in source(context, text).items()}
 
 
@@ -258,19 +258,19 @@ class WholeWordsInBash(BashComplete):
 
 
 class WholeOption(ShellComplete):
-    """Of shells that keep ``--model=vpff`` one word, and put what is offered in the place of it."""
+    """Completion for shells that treat ``--model=vpff`` as one word and replace the whole word."""
 
     _option = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the one to complete, and that one."""
+        """Return the words before the word to complete, and the word to complete."""
         words, last = super().get_completion_args()
         name, equals, _ = last.partition("=")
         self._option = f"{name}=" if equals and name.startswith("-") else ""
         return words, last
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Lines for the shell's function, of the whole word."""
+        """Return the lines for the function of the shell, with the whole word."""
         if item.type == "plain":
             item.value = f"{self._option}{item.value}"
         return super().format_completion(item)
@@ -278,7 +278,10 @@ class WholeOption(ShellComplete):
 
 @add_completion_class
 class WholeOptionInFish(WholeOption, FishComplete):
-    """Fish; what is offered may have commas. No space follows what ends in ``=``, or a folder."""
+    """Completion for fish, where offered words may contain commas.
+
+    No space follows a folder, or a word that ends in ``=``.
+    """
 
     source_template = FishComplete.source_template.replace(
         'string split ","', 'string split --max 1 ","'
@@ -287,7 +290,7 @@ class WholeOptionInFish(WholeOption, FishComplete):
 
 @add_completion_class
 class WholeOptionInZsh(WholeOption, ZshComplete):
-    """Zsh; no space follows a name that ends in ``=``, or a folder."""
+    """Completion for zsh, without a space after a folder or after a name that ends in ``=``."""
 
     source_template = ZshComplete.source_template.replace(
         'if [[ "$descr" == "_" ]]; then',

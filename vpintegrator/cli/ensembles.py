@@ -219,7 +219,7 @@ def _states(texts: tuple[str, ...], count: int, system: System) -> np.ndarray:
 
 
 def _say(found: EnsembleStatistics, rotation: str) -> None:
-    """What became of the trajectories, and their turns as they were asked for."""
+    """Print how many trajectories left, and the rotation numbers if they were asked for."""
     out, row = console(), found.table()[0]
     count, steps = row["trajectories"], row["steps"]
     out.print(

@@ -149,7 +149,7 @@ def _one_of(model: Integrator, step: float | None, parameters: dict[str, Any]) -
 
 
 def _say(written: Exported, model: Integrator, options: dict[str, Any]) -> None:
-    """What was made of the model, and how to go on."""
+    """Print the facts of the exported model, and the commands that use the file."""
     from vpintegrator.export.description import facts_of
 
     out, details = console(), written.details

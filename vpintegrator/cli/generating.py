@@ -228,7 +228,7 @@ def read_ranges(entries: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _check_given(table: Mapping[str, Any], parameters: Mapping[str, Any], step: Any) -> None:
-    """What varies has no value of its own."""
+    """Refuse a fixed value for a parameter, or for the step, that varies."""
     for name in table:
         if name in parameters or (name == "step" and step is not None):
             option = "--step" if name == "step" else f"-p {name}=..."

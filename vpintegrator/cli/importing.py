@@ -179,7 +179,7 @@ def _read_columns(text: str) -> list[str] | dict[str, str]:
 
 
 def _path(source: Path, output: Path | None) -> Path:
-    """Where the dataset goes: never to the file that is read."""
+    """Return the path of the dataset, which must differ from the file that is read."""
     stem = Path(source.stem).stem if source.suffix.lower() == ".gz" else source.stem
     path = output or Path(f"{stem}{'-dataset' if source.suffix == '.h5' else ''}.h5")
     if path.exists() and source.exists() and path.samefile(source):

@@ -81,7 +81,7 @@ def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
 
 
 def _varied(dataset: Dataset) -> None:
-    """What differs from trajectory to trajectory, beside the step."""
+    """Print the ranges of the parameters that differ between trajectories, except the step."""
     ranges = [(name, bounds) for name, bounds in dataset.varied.items() if name != "step"]
     for k, (name, (low, high)) in enumerate(ranges):
         say("varies" if k == 0 else "", f"{_plain(name)} from {low:.6g} to {high:.6g}")
@@ -102,7 +102,7 @@ def _system(system: Any) -> str:
 
 
 def _origin(dataset: Dataset) -> None:
-    """Where the states come from, and how accurate they are."""
+    """Print the source of the states and their accuracy."""
     from vpintegrator.data.inspection import accuracy_text
     from vpintegrator.toml import read_toml
 

@@ -1,4 +1,4 @@
-"""What is printed, and how: ``--quiet``, ``--json``, and plain lines where there is no terminal."""
+"""Output options of the commands: ``--quiet``, ``--json``, and plain lines without a terminal."""
 
 from __future__ import annotations
 

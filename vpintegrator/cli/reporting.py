@@ -1,4 +1,4 @@
-"""What vp-gen says about a dataset that it has written."""
+"""Reports of vp-gen on a dataset that it has written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def report_generated(dataset: Dataset) -> None:
-    """Of trajectories that were integrated."""
+    """Print a report on a dataset of integrated trajectories."""
     say_title(dataset.title)
     say("trajectories", dataset.description)
     error = dataset.accuracy.get("estimated_error")
@@ -40,7 +40,7 @@ def report_generated(dataset: Dataset) -> None:
 
 
 def report_imported(dataset: Dataset) -> None:
-    """Of trajectories that existed before."""
+    """Print a report on a dataset of imported trajectories."""
     say_title(dataset.title)
     recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
     states, *guessed = told_of_import(dataset.system.components, recipe)
@@ -73,7 +73,7 @@ def told_of_import(components: Sequence[str], recipe: Mapping[str, Any]) -> list
 
 
 def told_of_equations(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How well equations describe imported states, and what parameters were fitted."""
+    """Return lines on fitted parameters, and on how well equations describe imported states."""
     equations = recipe.get("equations")
     equations = equations if isinstance(equations, dict) else {}
     fitted = equations.get("fitted")

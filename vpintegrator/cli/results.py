@@ -1,4 +1,4 @@
-"""What the commands found, as --json writes it."""
+"""Results of the commands in the form that ``--json`` writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def system_results(system: System) -> dict[str, Any]:
-    """What a system is."""
+    """Return the properties of a system."""
     return {
         "name": system.name,
         "title": system.title,
@@ -36,7 +36,7 @@ def system_results(system: System) -> dict[str, Any]:
 
 
 def dataset_results(dataset: Dataset) -> dict[str, Any]:
-    """What is in a dataset, without its states."""
+    """Return the properties of a dataset, without its states."""
     return {
         "title": dataset.title,
         "system": dataset.system.name,
@@ -54,7 +54,7 @@ def dataset_results(dataset: Dataset) -> dict[str, Any]:
 
 
 def model_results(model: Integrator) -> dict[str, Any]:
-    """What a model is; numbers of its training are texts of its metadata."""
+    """Return the properties of a model; values of its training are the strings of its metadata."""
     from vpintegrator.reading import read_json
 
     return {

@@ -434,7 +434,7 @@ def _numbers(states: tuple[str, ...]) -> list[list[float]]:
 
 
 def _remarks(report: Report, against: str | None) -> None:
-    """What the table does not say."""
+    """Print remarks on the comparison that the table does not contain."""
     from vpintegrator.plotting.names import grouped
 
     out = console()

@@ -1,4 +1,4 @@
-"""What vp-train trains; with ``--functions auto`` it may search for functions, degree and depth."""
+"""Candidates for training in vp-train, and the search for functions, degree and depth."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ Show = Callable[["History"], None]
 
 @dataclass
 class Candidate:
-    """What is to be trained, as far as it is known.
+    """Architecture and arguments of the model to train, as far as they are known.
 
     Attributes
     ----------
     architecture
-        The class of the model.
+        Class of the model.
     make
-        The untrained model of some arguments.
+        Function that returns the untrained model with the arguments passed to it.
     arguments
-        Those that are given.
+        Arguments of the model that were given.
     dtype
-        Of its weights.
+        Data type of the weights.
     network
-        The model itself; None until its arguments are chosen, or found by a search.
+        The untrained model; None until its arguments are chosen, or found by a search.
     normalise
-        Whether training sets its normalisation.
+        Whether training sets the normalisation of the model.
     solved, composed
-        The untrained generating function of a degree, and the untrained splitting of some stages,
-        where they may be taken instead.
+        Functions that return an untrained generating function of a degree, and an untrained
+        splitting of a number of stages, where the search may take one of these instead.
     written
-        Where the model has been written, if that is another place than it was to go to.
+        Path of the written model, if it differs from :meth:`path`.
     reasons
         A sentence for each argument that was chosen by the budget.
     fastest
         Error below which the cheapest model is taken.
     cheapest
-        All models that were compared for that.
+        All models that the search for the cheapest model compared.
     refine
         Whether generating functions are refined by orbits where states have noise.
     reversible
@@ -93,7 +93,7 @@ class Candidate:
     reversible: bool | None = None
 
     def path(self, data: Dataset) -> Path:
-        """Where the model goes if no other place is given."""
+        """Return the default path of the model file."""
         return self._path_of(data, self.architecture.name)
 
     def check_other_paths(self, data: Dataset, overwrite: bool) -> None:
@@ -147,7 +147,7 @@ class Candidate:
                 _rest_as_before(self.network, checkpoint)
 
     def _choose_width(self, training: dict[str, Any], checkpoint: Path | None) -> None:
-        """As wide a network as the budget has time for, or that of the checkpoint."""
+        """Choose the greatest width that the budget allows, or take the width of the checkpoint."""
         from vpintegrator.training.history import DEFAULT_SECONDS
         from vpintegrator.training.sizes import widest
 
@@ -298,7 +298,7 @@ class Candidate:
         self.written = path
 
     def _found(self, data: Dataset, training: dict[str, Any], show: Show | None) -> Found:
-        """What a search ends with; its model remembers what was tried."""
+        """Search for a model and return the result; the model stores the candidates tried."""
         from vpintegrator.training import (
             find_functions,
             find_generating_function,
@@ -438,7 +438,7 @@ def _why_not(
 
 
 def _shown_from(used: float, show: Show | None) -> Show | None:
-    """What shows a training that is the rest of the whole, of which a share is used."""
+    """Return a display for the remaining training, after a share ``used`` of the whole."""
     if show is None:
         return None
 

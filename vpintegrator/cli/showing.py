@@ -1,4 +1,4 @@
-"""What vp-gen says about the catalogue: the list of it, and one system in full."""
+"""Output of vp-gen on the catalogue: the list of systems, and one system in full."""
 
 from __future__ import annotations
 

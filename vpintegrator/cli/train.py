@@ -594,7 +594,7 @@ def _leave_interrupted(what: str) -> NoReturn:
 
 
 def _mark(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another of its name."""
+    """Return the inode and modification time of a file; None if there is no file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What vp-train says: the models there are, what it trains, and how that went."""
+"""Output of vp-train: the list of models, the model to train, and the result of the training."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_models() -> None:
 
 
 def announce(model: Integrator, data: Dataset) -> None:
-    """What is trained, on what."""
+    """Print the model to train and the dataset."""
     count = sum(p.numel() for p in model.parameters())
     kept: Integrator = getattr(model, "stepper", model)
     traits = ["volume-preserving" if kept.volume_preserving else "not volume-preserving"]
@@ -60,7 +60,7 @@ def announce(model: Integrator, data: Dataset) -> None:
 
 
 def report(history: History, path: Path, checkpoint: Path) -> None:
-    """How a training went, and where its model is."""
+    """Print the result of a training and the path of the model."""
     out = console()
     goes_on = ", --resume goes on" if checkpoint.exists() else ""
     ending = {

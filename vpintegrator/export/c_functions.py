@@ -201,7 +201,7 @@ _UP = int((2 - math.sqrt(2)) * 2**52)  # what is above sqrt(2) goes to the next 
 
 
 def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = False) -> str:
-    """Those of some names, and what they need themselves.
+    """Return the C source of the functions named.
 
     Parameters
     ----------
@@ -210,9 +210,9 @@ def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = 
     real
         ``double`` or ``float``.
     prefix
-        What all names begin with.
+        Prefix of all names.
     widest
-        Whether others, too, are to be marked by ``PREFIX_WIDEST``.
+        Whether to define the macro ``PREFIX_WIDEST`` even if no function here needs it.
     """
     names = set(used)
     constants = _FORMATS[real]

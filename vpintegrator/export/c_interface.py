@@ -72,12 +72,12 @@ class Interface:
         return "\n".join([*lines, "}"])
 
     def declarations(self, jacobian: bool, many: bool) -> str:
-        """What a caller needs to know."""
+        """Return the C declarations for callers."""
         text = _DECLARED + _DECLARED_JACOBIAN * jacobian + _DECLARED_MANY * many
         return text.format(p=self._prefix, real=self.real)
 
     def usage(self, jacobian: bool, many: bool) -> list[str]:
-        """How the functions are called, a paragraph each."""
+        """Return instructions for calling the functions, a paragraph for each."""
         states = "the next state" if self._new == 1 else f"the next {self._new} states"
         past = "one" if self._window == 1 else f"last {self._window} in time"
         texts = [_STEPPED, _ITERATED]

@@ -110,7 +110,7 @@ def write_c(
 
 
 def _derivatives(graph: ScalarGraph, outputs: Sequence[int], inputs: Sequence[int]) -> list[int]:
-    """Those of each output by each input, row by row."""
+    """Return the derivatives of each output by each input, row by row."""
     one = graph.constant(1.0)
     return [entry for n in outputs for entry in adjoints(graph, [(n, one)], inputs)]
 

@@ -1,4 +1,4 @@
-"""What an exported file says of the model that it holds."""
+"""Description of a model in the file of its export."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def described(model: Integrator) -> list[str]:
 
 
 def facts_of(model: Integrator) -> dict[str, str]:
-    """What is known of a model, by what it is, as texts."""
+    """Return the facts known of a model, as texts by name."""
     metadata = model.metadata
     found = {"model": getattr(model, "name", "") or type(model).__name__}
     found["description"] = model.description
@@ -85,7 +85,7 @@ def _structure(model: Integrator) -> str:
 
 
 def _training(text: str, member: bool) -> str:
-    """How far the map, or that of the family it is of, is from the flow, by its training."""
+    """Return the relative error of the map, or of its family, as its training measured it."""
     try:
         told = read_json(text, "the training of the model")
     except InputError:

@@ -1,4 +1,4 @@
-"""What an export has written."""
+"""Result of an export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a model to a file that needs neither this package nor Python."""
+"""Export of a model to a file that needs neither this package nor Python."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _prepared(model: Integrator | str | os.PathLike[str], dtype: str | None) -> 
 
 
 def _of_a_family(model: Integrator) -> str:
-    """How one of its models is named."""
+    """Return the message that tells the user to name one model of the family."""
     ranges = {name: (f"{low:g}", f"{high:g}") for name, (low, high) in model.conditions.items()}
     told = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in ranges.items())
     flags = [

@@ -50,7 +50,7 @@ def write_program(model: Integrator, path: Path, verify: bool, overwrite: bool) 
 
 
 class Prediction(torch.nn.Module):
-    """What is exported of a model."""
+    """Module whose forward pass is the prediction of a model, for the export."""
 
     def __init__(self, model: Integrator) -> None:
         super().__init__()

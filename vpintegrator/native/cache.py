@@ -27,7 +27,7 @@ _WORKSHOP = re.compile(rf"({_PREFIX}|tmp)[a-z0-9_]{{8}}")
 
 
 def cache_folder() -> Path:
-    """Where compiled models are kept: ``$VPINTEGRATOR_CACHE``, or a folder in the user's cache."""
+    """Return the folder of compiled models, ``$VPINTEGRATOR_CACHE`` or one in the user's cache."""
     chosen = os.environ.get("VPINTEGRATOR_CACHE")
     if chosen:
         return Path(chosen)

@@ -222,7 +222,10 @@ def _version(compiler: tuple[str, ...]) -> str:
 
 @functools.cache
 def _processor() -> str:
-    """What ``-march=native`` depends on: a home folder may be shared by unlike machines."""
+    """Return the processor properties that ``-march=native`` depends on.
+
+    They belong to the key of the cache, because unlike machines may share a home folder.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

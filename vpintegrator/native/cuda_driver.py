@@ -16,7 +16,7 @@ _OUT_OF_MEMORY = 2
 
 
 class CudaError(InputError):
-    """What a GPU could not do."""
+    """Failure of a call of the CUDA driver."""
 
 
 class CudaModule:

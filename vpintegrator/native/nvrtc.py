@@ -220,7 +220,7 @@ def find_nvrtc(major: int | None = None) -> Nvrtc:
 
 
 def _candidates(major: int | None) -> Iterator[str]:
-    """Where NVRTC may be: beside PyTorch and its packages, and where the system looks."""
+    """Return paths where NVRTC may be: beside PyTorch and its packages, and in system folders."""
     found: list[Path] = []
     for entry in dict.fromkeys(sys.path):
         base = Path(entry or ".")

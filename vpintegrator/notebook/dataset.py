@@ -48,7 +48,7 @@ def about(system: System) -> str:
 
 
 def accuracy(dataset: Dataset) -> str:
-    """What is known of the states' errors, as far as the file says it by numbers."""
+    """Return the accuracy of the states in words; empty if the file has no number for it."""
     error = dataset.accuracy.get("estimated_error")
     if is_number(error):
         return accuracy_text(f"{error:.1e}", dataset.accuracy)

@@ -13,7 +13,7 @@ from vpintegrator.rollout import EnsembleStatistics
 
 
 def html(found: EnsembleStatistics) -> str:
-    """How many stayed, for how long, and what turns."""
+    """Return HTML of an ensemble: trajectories that stay, times of leaving, rotation numbers."""
     row = found.table()[0]
     count, states = row["trajectories"], row["states"]
     title = f"{found.title}: {count:,} trajectories of {row['steps']:,} steps"

@@ -9,7 +9,9 @@ from vpintegrator.rich_display import RichDisplay
 
 
 def html(thing: Any) -> str:
-    """What a notebook shows of a dataset, recipe, model, history, report, ensemble or survey.
+    """Return the HTML that a notebook shows.
+
+    Datasets, recipes, models, histories, reports, ensembles and parameter sweeps have it.
 
     Parameters
     ----------
@@ -19,12 +21,12 @@ def html(thing: Any) -> str:
     Returns
     -------
     str
-        A ``div`` with nothing outside of it: figures are in it as PNG. There are no scripts.
+        A ``div`` that contains the figures as PNG and no scripts.
 
     Raises
     ------
     InputError
-        If there is nothing of the kind, or its file is gone or damaged.
+        If objects of this kind have no HTML, or the file of the object is missing or damaged.
 
     Examples
     --------
@@ -36,7 +38,7 @@ def html(thing: Any) -> str:
 
 
 def markdown(thing: Any) -> str:
-    """What a notebook shows of a system: Markdown with LaTeX between dollars.
+    """Return the Markdown that a notebook shows of a system, with LaTeX between dollars.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ _SHOWN = 40  # layers
 
 
 def html(model: Integrator) -> str:
-    """What it is and keeps, a table of its layers, and the nesting of all modules folded below."""
+    """Return HTML of a model: properties, a table of its layers, and the nested modules, folded."""
     layers = list(layers_of(model.core))
     shown = [(str(n), *_row(layer)) for n, layer in enumerate(layers[:_SHOWN], start=1)]
     if len(layers) > _SHOWN:
@@ -97,7 +97,7 @@ def _numbers(model: Integrator) -> str:
 
 
 def _trained(model: Integrator) -> Iterator[tuple[str, Any]]:
-    """What its metadata say, where these come from a training."""
+    """Return rows on the training of a model, from its metadata."""
     metadata = model.metadata
     yield "trained for", metadata.get("system_name", "not trained")
     if "parameters" in metadata:

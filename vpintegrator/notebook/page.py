@@ -44,7 +44,7 @@ def paragraph(words: str) -> str:
 
 
 def facts(rows: Iterable[tuple[str, Any]]) -> str:
-    """What is called what, in two columns; without those of which nothing is known."""
+    """Return a table of names and values in two columns, without rows that have no value."""
     known = [(name, value) for name, value in rows if value is not None and value != ""]
     lines = "".join(
         f'<tr><th scope="row" style="{_CELL}white-space:nowrap;text-align:left">{text(name)}</th>'

@@ -81,13 +81,13 @@ def latex_environments(
 
 
 def caption(scene: Any, figure: FigureDeclaration[Any]) -> str:
-    """One paragraph about a figure of a rollout or a model."""
+    """Return the caption of a figure of a rollout or a model, one paragraph."""
     setting = [_setting(scene)] if isinstance(scene, Scene) else []
     return printable(" ".join([*setting, *figure.caption(scene)]))
 
 
 def _setting(scene: Scene) -> str:
-    """What was integrated: the system, the initial states, the time and the step."""
+    """Return a sentence on the system, the initial states, the time and the step."""
     report = scene.report
     count = len(report.reference)
     states = "an initial state" if count == 1 else "initial states"
@@ -103,7 +103,10 @@ def _setting(scene: Scene) -> str:
 
 
 def definitions(system: System, names: Iterable[str]) -> list[str]:
-    """Which formulas of the system's file some coordinates and invariants are, in a sentence."""
+    """Return a sentence with the formulas of the named coordinates and invariants.
+
+    Only names that the system file defines have a formula.
+    """
     table = system.equations.table
     written = {**table.get("plot", {}).get("coordinates", {}), **table.get("invariants", {})}
     formulas = [
@@ -130,7 +133,7 @@ def methods(scene: Scene) -> str:
 
 
 def reference(scene: Scene) -> str:
-    """How good the reference is, and where it ends."""
+    """Return a sentence on the accuracy and the end of the reference."""
     report = scene.report
     end = ""
     if report.reference_time == 0:
@@ -146,7 +149,10 @@ def reference(scene: Scene) -> str:
 
 
 def divergence(scene: Scene, mark: str = "") -> list[str]:
-    """Which methods diverged, with what marks it in the figure, and which left their region."""
+    """Return sentences on methods that diverged, and on models that left their training domain.
+
+    ``mark`` tells how the figure marks the divergence.
+    """
     report = scene.report
     failed = [name for name in scene.runs if report.diverged(name)]
     left = departures(scene.runs.values())
@@ -162,7 +168,7 @@ def divergence(scene: Scene, mark: str = "") -> list[str]:
 
 
 def size(value: float) -> str:
-    """Of an error."""
+    """Return an error in words."""
     return f"{value:.1e}" if np.isfinite(value) else "diverged"
 
 
@@ -185,7 +191,7 @@ def by_method(
 
 
 def long_steps(scene: Scene, comma: str = ";") -> str:
-    """What is drawn where there are few steps a turn."""
+    """Return words on what is drawn between states if there are few steps in a turn."""
     if scene.pieces == 1:
         return ""
     dots = " methods as dots, a step apart, and" if scene.coarse else ""
@@ -201,7 +207,6 @@ def closing(scene: Scene, *drawn: Iterator[np.ndarray], mark: str = " (crosses)"
 
 
 def capital(sentence: str) -> str:
-    """With a capital letter at its beginning."""
     return sentence[:1].upper() + sentence[1:]
 
 

@@ -1,4 +1,4 @@
-"""What a figure says of itself."""
+"""Declaration of a figure: its name, drawing, caption and condition."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Subject = TypeVar("Subject")
 
 @dataclass(frozen=True)
 class FigureDeclaration(Generic[Subject]):
-    """A figure of what a scene shows: of a rollout, or of a model.
+    """Figure of a scene, which shows a rollout, an ensemble or a model.
 
     Attributes
     ----------
     name
-        Of its files and its caption.
+        Name of the figure, its files and its caption.
     draw
-        Draws it.
+        Function that draws the figure.
     caption
-        Sentences: what is drawn, and the numbers that a reader will ask for, as plain text with
-        numbers like ``1.2e-05``.
+        Function that returns sentences in plain text, with numbers like ``1.2e-05``.
     applies
-        Whether there is something to show. Of a measurement that a file may lack, for all methods
-        or for some: ``lambda scene: bool(scene.measured(name))``, and what that gives is drawn.
+        Whether the scene has something to show. A measurement may be missing from a file, for some
+        methods or for all. Then ``lambda scene: bool(scene.measured(name))`` is the condition, and
+        the figure draws the values of ``scene.measured(name)``.
     """
 
     name: str

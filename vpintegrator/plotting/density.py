@@ -24,7 +24,7 @@ _DOT = 900.0  # square points of all dots together
 
 
 def scale_of_counts(style: Style, cut: float = _LEAST_SEEN) -> Colormap:
-    """From what stands out a little from the background to what stands out most."""
+    """Return a colour map for counts, from near the background to the strongest contrast."""
     whole = matplotlib.colormaps["magma" if style.dark else "magma_r"]
     return ListedColormap(whole(np.linspace(cut, 1, 256)))  # what is masked stays transparent
 

@@ -221,9 +221,9 @@ def _together(
 
 @dataclass
 class _Canvas:
-    """Where figures and texts go, and how.
+    """Folder and formats of the figures and captions to write.
 
-    ``paths`` and, by figure, ``sizes`` (width, height) in inches say what was written.
+    ``paths`` lists the files written. ``sizes`` holds (width, height) in inches by figure.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""What the figures of ensembles draw from."""
+"""Data and style for the figures of ensembles."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class EnsembleScene:
 
     @property
     def name(self) -> str:
-        """What it is about."""
+        """Name of the scene, with the name of the system."""
         return f"{self.first.system.name} ensemble"
 
     @property
     def titles(self) -> dict[str, str]:
-        """Of each map, as a label."""
+        """Labels of the maps."""
         return {n: self.text(shortened(each.title)) for n, each in self.ensembles.items()}
 
     @property
     def looks(self) -> dict[str, Look]:
-        """Of each map; the exact one has the colour of the letters."""
+        """Line styles of the maps; the exact map has the colour of the text."""
         found = looks(
             (n, "learned" if each.kind == "learned" else "classical", each.name)
             for n, each in self.ensembles.items()
@@ -69,7 +69,7 @@ class EnsembleScene:
 
     @property
     def domains(self) -> list[str]:
-        """Which ensembles leave the training domain of their model, in sentences."""
+        """Sentences on the ensembles that leave the training domain of their model."""
         several = len(self.ensembles) > 1
         return [
             f"{each.title}: {each.domain_words}" if several else each.domain_words
@@ -90,10 +90,11 @@ def strayed(found: EnsembleStatistics) -> np.ndarray:
 
 
 def coordinate(found: EnsembleStatistics) -> tuple[str, str, np.ndarray]:
-    """What tells initial states apart: its label, its name in words, and its values.
+    """Return a coordinate that distinguishes the initial states: label, name in words, values.
 
-    The one component in which they differ; else for turns of an angle the other component of the
-    plane, and for turns about a point the distance from it.
+    If the initial states differ in one component, the coordinate is that component. Otherwise the
+    choice depends on the rotation number. For turns of an angle, the coordinate is the other
+    component of the plane; for turns about a point, the distance from the point.
     """
     plan, initial = found.plan, found.initial
     names = plan.system.components

@@ -1,4 +1,7 @@
-"""What became of single orbits: the same of every method, the median and the worst of the first."""
+"""Phase portraits of single orbits, early and late, the same orbits for every method.
+
+The orbits shown are the median and the worst of the first method.
+"""
 
 from __future__ import annotations
 
@@ -68,10 +71,11 @@ def pale(colour: str, style: Style) -> tuple[float, ...]:
 
 
 def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str = "") -> None:
-    """One orbit of a method, early and late, over the reference's at the same times.
+    """Draw one orbit of a method, early and late, over the reference at the same times.
 
-    In the panel stands its number, and when it diverged or left the picture. Two marks show where
-    the method and the reference are at the last time: an error of the phase is nowhere else seen.
+    The panel states the number of the orbit, and when the orbit diverged or left the picture. Two
+    marks show the method and the reference at the last time, because only they show an error of the
+    phase.
     """
     style, look = scene.style, scene.looks[name]
     early, late = early_and_late(scene, name, orbit)
@@ -118,7 +122,7 @@ def draw_fate(axes: Any, scene: Scene, name: str, orbit: int, rank: str = "") ->
 
 
 def _ending(scene: Scene, name: str, orbit: int, inside: np.ndarray, late: slice) -> str:
-    """When an orbit diverged, or when the last of it was seen in the picture."""
+    """Return the time at which an orbit diverged or left the picture, in words."""
     failure = scene.report.divergence_time(name)[orbit]
     if np.isfinite(failure):
         return f"diverged at $t$ = {failure:.4g}"
@@ -151,6 +155,6 @@ def last_in_common(scene: Scene, name: str, orbit: int) -> int | None:
 
 
 def time_of_stretches(scene: Scene, name: str) -> str:
-    """How long the pale stretch of the first orbit is, for captions."""
+    """Return the end of the pale part of the first orbit, as text for captions."""
     early, _ = early_and_late(scene, name, next(iter(orbits_shown(scene))))
     return grouped(scene.report.times[max(early.stop - 1, 0)])

@@ -42,10 +42,10 @@ def turning(orbits: np.ndarray, share: float = 0.5) -> float:
 
 
 def refinement(system: System, orbits: np.ndarray, step: float) -> int:
-    """How many pieces a step of orbits (trajectory, time, dim) is cut into for a smooth curve.
+    """Return the number of pieces of each step of orbits (trajectory, time, dim) in a smooth curve.
 
-    1 where they are smooth as they are, or where nothing is known of what lies between the states:
-    the system is measured, or the steps are so long that the curve would not follow its field.
+    The number is 1 if the orbits are smooth already, or if no curve between the states is known. No
+    curve is known for a measured system, or for steps too long for a curve that follows the field.
     """
     # the sharpest turns: an orbit that is smooth for the most part has its corners at a pericentre
     angle = turning(orbits[..., : system.phase_dim], _SHARP)

@@ -19,7 +19,7 @@ PORTRAIT_COLUMNS, _MANY = 4, 12
 
 
 def columns_that_fit(scene: Scene | ModelScene, width: float, panel: float) -> int:
-    """How many panels of at least ``panel`` em stand side by side in ``width`` inches."""
+    """Return the number of panels, at least ``panel`` em wide, that fit in ``width`` inches."""
     return max(1, int(width / (panel * scene.style.em)))
 
 
@@ -64,7 +64,7 @@ def new_figure(
 
 
 def hide_inner_labels(axes: Axes, place: int, columns: int, rows: int) -> None:
-    """Of a grid of panels that share their limits only the left and lowest show the numbers."""
+    """Hide axis labels in a grid with shared limits, except in the left column and lowest row."""
     if place % columns:
         axes.set_ylabel("")
         axes.tick_params(labelleft=False)

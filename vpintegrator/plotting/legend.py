@@ -27,7 +27,7 @@ class LegendEntry(Line2D):
 
 
 def legend_lines(scene: Scene, marked: bool = True) -> list[LegendEntry]:
-    """One entry a method."""
+    """Return one legend entry for each method."""
     return [
         LegendEntry(
             scene.legend_title(name),

@@ -1,4 +1,4 @@
-"""What the figures of a model draw from: its training, and its attention in one window."""
+"""Data and style for the figures of a model: its training, and its attention in one window."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _CURVES = ("epoch", "seconds", "training_error", "validation_error")
 
 @dataclass(frozen=True)
 class TrainingCourse:
-    """What a model file or a history tells of a training.
+    """Course of a training, from a model file or a history.
 
     Attributes
     ----------
     name
-        Of the model; empty for a history.
+        Name of the model; empty for a history.
     optimizer, stopped_by, best_epoch, best_validation_error, test_error
-        As in :class:`vpintegrator.training.History`.
+        Attributes of the same names in :class:`vpintegrator.training.History`.
     epoch, seconds, training_error, validation_error
         The curves, (epoch,); those of a model file are thinned to some hundred epochs.
     """
@@ -79,12 +79,12 @@ class ModelScene:
 
     @cached_property
     def training(self) -> TrainingCourse | None:
-        """What the model says of its training, None if it says nothing.
+        """Course of the training by the metadata of the model, None if they have no training.
 
         Raises
         ------
         InputError
-            If that is damaged, or ended before the first epoch.
+            If the metadata are damaged, or the training ended before the first epoch.
         """
         text = self.model.metadata.get("training")
         if text is None:
@@ -151,7 +151,7 @@ def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
 
 
 def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
-    """Of a model, or of the path of its file.
+    """Return the scene of a model or of a model file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which orbits a phase portrait shows, which of their points, and in which colours."""
+"""Choice of the orbits and points in a phase portrait, and of their colours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def points_shown(count: int, dots: bool) -> int:
 
 
 def stroke(style: Style, dots: bool, width: float = 0.75, count: int = _DOTS) -> dict[str, Any]:
-    """How an orbit of ``count`` points is drawn: as a thin line, or as dots, larger if few."""
+    """Return the line style of an orbit: a thin line, or dots, larger for a small ``count``."""
     if dots:
         size = 1.2 if count > _FEW else 2.4
         return {"ls": "none", "marker": "o", "ms": size * width * style.line, "mew": 0}
@@ -78,6 +78,6 @@ def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:
 
 
 def within(points: np.ndarray, box: np.ndarray) -> np.ndarray:
-    """Which of the points (..., component) lie in a box (component, low or high)."""
+    """Return a mask of the points (..., component) in a box (component, low or high)."""
     with np.errstate(all="ignore"):
         return np.asarray(((points >= box[:, 0]) & (points <= box[:, 1])).all(axis=-1))

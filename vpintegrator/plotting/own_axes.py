@@ -1,7 +1,7 @@
-"""What the functions share that draw a single panel into Axes of one's own.
+"""Shared code of the functions that draw a single panel into Axes of the caller.
 
-Letters and colours follow the Axes and Matplotlib's settings; a method keeps its colour, line and
-marker. Every line has its method as its label, so ``ax.legend()`` names them.
+Fonts and colours follow the Axes and Matplotlib's settings; a method keeps its colour, line and
+marker. The label of every line is the method, so that ``ax.legend()`` names the methods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.rollout import Report, open_rollout
 
-_HEIGHT = 0.75  # of a panel of one's own, in its widths
+_HEIGHT = 0.75  # height of a single panel, relative to its width
 _WORDS = {
     "{report}": "report\n        A report, or the path of a rollout file.",
     "{ax}": "ax\n        Matplotlib's Axes; a new figure if None.\n\n"
@@ -38,7 +38,7 @@ def takes_axes(function: Function) -> Function:
 
 
 def own_scene(report: Rollout, ax: Any) -> Scene:
-    """A rollout in the style of Axes that somebody else has made, or of new ones if None.
+    """Return the scene of a rollout in the style of given Axes, or of new Axes if None.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def own_scene(report: Rollout, ax: Any) -> Scene:
 
 
 def own_style(ax: Any) -> Style:
-    """Letters and colours of Axes that somebody else has made, or of new ones if None."""
+    """Return a style with the font size and colours of given Axes, or of new Axes if None."""
     letters = float(matplotlib.rcParams["font.size"])
     background = matplotlib.rcParams["axes.facecolor"] if ax is None else ax.get_facecolor()
     return replace(

@@ -62,9 +62,9 @@ def pair_of_section(system: System, component: str) -> tuple[int, int]:
 
 
 def drawn_in_plane(states: np.ndarray, dim: int, dots: bool) -> np.ndarray:
-    """Of states (trajectory, time, dim) the orbits and times that a plane shows.
+    """Return the orbits and times of states (trajectory, time, dim) that a plane shows.
 
-    In more than two dimensions an orbit fills its projection: one is shown, and not for long.
+    In more than two dimensions an orbit fills its projection, so only a part of one orbit is shown.
     """
     if dim <= 2:
         return shown(states[:ORBITS], dots)
@@ -102,7 +102,7 @@ class Plane:
         return box
 
     def holds(self, states: np.ndarray) -> np.ndarray:
-        """Which of the states (..., dim) the axes show."""
+        """Return a mask of the states (..., dim) inside the axes."""
         return within(states[..., list(self.pair)], self.box)
 
     def draw(self, axes: Axes, states: np.ndarray, **strokes: Any) -> None:

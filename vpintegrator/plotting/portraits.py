@@ -21,9 +21,10 @@ View = Sphere | Space | Plane
 
 
 def sphere_of(scene: Scene) -> tuple[list[int], float] | None:
-    """The components whose sphere orbits are drawn on, and its radius; None if there is none.
+    """Return the components of the sphere that orbits are drawn on, and its radius.
 
-    Those that the system file names, or all three, if the reference stays on a sphere.
+    The components are those that the system file names, or all three if the reference stays on a
+    sphere. None if there is no sphere.
     """
     named = scene.system.plot.sphere
     indices = [scene.components.index(name) for name in named or scene.components]
@@ -34,7 +35,7 @@ def sphere_of(scene: Scene) -> tuple[list[int], float] | None:
 
 
 def portrait_kind(scene: Scene) -> str:
-    """``sphere``, ``space`` or ``plane``."""
+    """Return ``sphere``, ``space`` or ``plane``."""
     if sphere_of(scene):
         return "sphere"
     plane = scene.system.plot.planes or scene.system.clock is not None
@@ -54,9 +55,9 @@ def view_of(
     pair: tuple[int, int] | None = None,
     alone: bool = False,
 ) -> View:
-    """Where the orbits of a scene are drawn: in the plane of ``pair`` if that is given.
+    """Return the view for the orbits of a scene; ``pair``, if given, asks for that plane.
 
-    The axes hold the states ``scale`` (..., dim); ``alone`` as for a :class:`Sphere`.
+    The axes contain the states ``scale`` (..., dim); ``alone`` is passed to a :class:`Sphere`.
     """
     sphere = None if pair else sphere_of(scene)
     if sphere is not None:

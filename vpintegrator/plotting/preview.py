@@ -176,7 +176,7 @@ def reduced(states: np.ndarray, system: System) -> np.ndarray:
 
 
 def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Style) -> None:
-    """One component of the first trajectory of a group."""
+    """Draw one component of the first trajectory of a group."""
     times, states = _first(dataset, group)
     dots = dataset.is_observed or dataset.system.is_discrete
     if dataset.system.is_discrete:
@@ -219,7 +219,7 @@ def _first(dataset: Dataset, group: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conditions(figure: Any, place: Any, dataset: Dataset, groups: list[str], style: Style) -> None:
-    """What varies: how often each value occurs, or the first beside each of the others."""
+    """Draw a histogram of the one varied parameter, or the first over each of the others."""
     names = list(dataset.varied)
     if len(names) == 1:
         axes = figure.add_subplot(place)

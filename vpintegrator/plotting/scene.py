@@ -1,4 +1,4 @@
-"""What all figures of a rollout draw from: the report, its style, looks and names."""
+"""Data shared by all figures of a rollout: the report, its style, line styles and names."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Space:
         return np.array([limits(self.scale[..., k], 0.1) for k in range(3)])
 
     def holds(self, states: np.ndarray) -> np.ndarray:
-        """Which of the states, whose first three components count, lie in the box."""
+        """Return a mask of the states whose first three components lie in the box."""
         return within(states[..., :3], self.box)
 
     def draw(self, axes: Any, states: np.ndarray, **strokes: Any) -> None:

@@ -59,7 +59,7 @@ class Sphere:
     width, alpha = 0.75, 0.95  # of the lines of orbits among others
 
     def holds(self, states: np.ndarray) -> np.ndarray:
-        """Which of the states (..., dim) are so near to the sphere that they are drawn."""
+        """Return a mask of the states (..., dim) near enough to the sphere to be drawn."""
         with np.errstate(all="ignore"):
             distance = np.linalg.norm(states[..., list(self.components)], axis=-1)
             return np.asarray(distance < _NEAR * self.radius)

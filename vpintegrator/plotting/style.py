@@ -1,7 +1,7 @@
-"""How figures look on paper and on slides: widths, letters, lines, background.
+"""Style of figures on paper and on slides: widths, fonts, lines, background.
 
-Lengths inside a figure are measured in em, the size of its letters, so that one layout serves a
-column of a journal and a slide.
+Lengths inside a figure are measured in em, the font size, so that one layout serves a column of a
+journal and a slide.
 """
 
 from __future__ import annotations

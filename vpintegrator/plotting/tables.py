@@ -276,7 +276,7 @@ def printed(
 
 
 def title(report: Report) -> str:
-    """What the table is about, in a line."""
+    """Return the title of the table, one line."""
     count = len(report.reference)
     known = "no reference"
     if report.is_reference_given:
@@ -291,7 +291,7 @@ def title(report: Report) -> str:
 
 
 def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
-    """What a reader must know of the numbers, in sentences."""
+    """Return sentences that explain the numbers of the table."""
     windows = [
         f"{run.title}: of its map of windows of {run.window} states"
         for run in report.runs.values()
@@ -329,14 +329,17 @@ def notes(report: Report, left_out: Sequence[str] = ()) -> list[str]:
 
 
 def _without_given(report: Report) -> str:
-    """Which times the root mean square errors leave out, if any."""
+    """Return words on the times that root mean square errors leave out; empty if there are none."""
     if all(run.window == 1 for run in report.runs.values()):
         return ""
     return " but those of a first window after the initial one"
 
 
 def _on_invariants(report: Report) -> list[str]:
-    """Which invariants are constant to rounding, and for whom: there may be no room for them."""
+    """Return a sentence on invariants constant to rounding, with the methods, if there are any.
+
+    The table may have no column for them.
+    """
     parts = []
     for invariant, label in report.invariant_labels.items():
         kept = [
@@ -352,7 +355,7 @@ def _on_invariants(report: Report) -> list[str]:
 
 
 def _on_symplecticity(report: Report) -> list[str]:
-    """What the defect is that of, in a sentence where it was measured."""
+    """Return a sentence on the map whose symplecticity defect was measured, if one was."""
     known = [run for run in report.runs.values() if run.symplecticity is not None]
     if not known:
         return []
@@ -363,7 +366,7 @@ def _on_symplecticity(report: Report) -> list[str]:
 
 
 def departures(runs: Iterable[Run]) -> list[str]:
-    """Which models left the states that they were trained on, in a sentence if any did."""
+    """Return a sentence on the models that left their training domain, if any did."""
     left = [
         f"{run.title} on {run.departure.words}"
         for run in runs

@@ -15,7 +15,7 @@ _TANGENT_STEPS = 200
 
 @dataclass(frozen=True)
 class Start:
-    """From where the methods start, and what they are compared with.
+    """Initial states of the methods, and the reference that they are compared with.
 
     Attributes
     ----------
@@ -23,18 +23,20 @@ class Start:
         Initial states, (trajectory, dim). By default ``trajectories`` states are drawn from the
         distribution that the system suggests.
     dataset
-        A dataset, or its file, from whose first ``trajectories`` test trajectories to start.
+        A dataset, or its file; its first ``trajectories`` test trajectories give the initial
+        states.
     reference
-        What to compare with: ``"solution"``, an accurate one, for which the equations must be
-        known; ``"dataset"``, the test trajectories of ``dataset``, or of the dataset that a model
-        was trained on; or states (trajectory, time, dim), measured for example, at the time step of
-        the comparison, NaN where nothing is known, which are what to start from, too. By default
-        the dataset if one is given and the equations are not known, else a solution.
+        States to compare with. ``"solution"`` is an accurate solution and needs the equations.
+        ``"dataset"`` is the test trajectories of ``dataset``, or of the dataset of a model's
+        training. An array (trajectory, time, dim) holds measured states, for example, at the time
+        step of the comparison, NaN where nothing is known; it also gives the initial states. The
+        default is the dataset if one is given and the equations are not known, otherwise a
+        solution.
     trajectories, seed
-        Number of initial states, and the seed where they are drawn.
+        Number of initial states, and the seed that they are drawn with.
     first_window
-        Where a model with ``window`` > 1 starts from: ``"reference"``, or the name of a classical
-        method that makes the first states with the step of the comparison.
+        Source of the first states of a model with ``window`` > 1: ``"reference"``, or the name of a
+        classical method that computes them with the step of the comparison.
     """
 
     initial: Any = None
@@ -47,20 +49,21 @@ class Start:
 
 @dataclass(frozen=True)
 class Duration:
-    """How long the methods run, and in which steps. Every step is measured.
+    """Length and steps of a comparison; every step is measured.
 
     Attributes
     ----------
     time, steps
-        A time, rounded to whole steps, or a number of steps. By default as long as the reference
-        that was given, else the ``time`` that the system suggests, else 500 steps.
+        A time, rounded to whole steps, or a number of steps. The default is the length of the given
+        reference, otherwise the ``time`` that the system suggests, otherwise 500 steps.
     step
-        Time step; by default the one the models were trained for, else the one the system suggests.
+        Time step; by default the step of the models' training, otherwise the step that the system
+        suggests.
     every
-        Steps between two states that are kept. By default 1, or so many that 10,000 times are kept.
+        Steps between two states that are kept. By default 1, or as many as keep 10,000 times.
     reference_time
-        Where the reference ends, and with it the errors of trajectories. By default after 10,000
-        steps: an accurate solution costs more than most methods.
+        Time at which the reference, and with it the errors of trajectories, end. The default is
+        10,000 steps, because an accurate solution costs more than most methods.
     """
 
     time: float | None = None
@@ -72,7 +75,7 @@ class Duration:
 
 @dataclass(frozen=True)
 class Measures:
-    """What is measured.
+    """Measurements of a comparison.
 
     Attributes
     ----------

@@ -230,7 +230,10 @@ class PreparedComparison:
     def open_recording(
         self, checkpoint: str | os.PathLike[str] | None, resume: bool, asked: Mapping[str, Any]
     ) -> Recording:
-        """What must be the same to go on is this, and what else was ``asked``."""
+        """Open the checkpoint folder, or a recording in memory if ``checkpoint`` is None.
+
+        The recording continues only a comparison with the same settings and the same ``asked``.
+        """
         if checkpoint is None and resume:
             raise InputError("resume needs the name of the checkpoint")
         if checkpoint is None:

@@ -1,4 +1,4 @@
-"""What all methods of a comparison have in common, and the trajectories of one of them."""
+"""Data shared by all methods of a comparison, and the trajectories of one method."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What all methods of a comparison have in common.
+    """Data shared by all methods of a comparison.
 
     Attributes
     ----------
     system, step, steps
-        What is integrated, and how far.
+        System, time step and number of steps.
     stored
-        Steps at which states are kept, the first and the last among them, (time,).
+        Steps at which states are kept, including the first and the last, (time,).
     initial
         Initial states, (trajectory, dim).
     reference
@@ -40,7 +40,7 @@ class Comparison:
     section_plane
         Component, value and direction of the Poincare section, or None.
     tangent_steps, tangent_trajectories
-        How far, and for how many trajectories, the phase-space volume is followed.
+        Numbers of steps and of trajectories for which the phase-space volume is followed.
     """
 
     system: System
@@ -72,22 +72,22 @@ class Comparison:
 
 @dataclass
 class Ensemble:
-    """One method's trajectories in a comparison, as diagnostics see them.
+    """Trajectories of one method in a comparison, as input of the diagnostics.
 
     Attributes
     ----------
     flow
         The method.
     comparison
-        What it has in common with the others.
+        Data that the methods share.
     first
         First windows, (trajectory, window, dim).
     series
-        Arrays (time, trajectory) by name, of zeros, that observers fill.
+        Arrays (time, trajectory) by name, zero until observers fill them.
     states
-        States at the stored times, (trajectory, time, dim), of zeros until these are reached.
+        States at the stored times, (trajectory, time, dim), zero until the rollout reaches them.
     observers
-        What has seen every step, by name: those of all diagnostics.
+        Observers of all diagnostics by name; each has seen every step.
     seconds
         Wall time of all steps.
     """
@@ -143,7 +143,7 @@ class Ensemble:
         return np.where(index >= 0, self.comparison.step * index, np.nan)
 
     def once(self, function: Callable[[Ensemble], Result]) -> Result:
-        """What a function makes of this, computed once however many diagnostics ask for it."""
+        """Return the value of a function of this ensemble, computed once for all diagnostics."""
         if function not in self._computed:
             self._computed[function] = function(self)
         return self._computed[function]

@@ -15,7 +15,7 @@ _DIFFERENCE = 5e-4  # its fourth power and rounding over it are alike
 
 
 class ExactMap(NumericalFlow):
-    r"""What a discrete system says, iterated: exact, as far as rounding and chaos let it be.
+    r"""Iteration of a discrete system, exact but for rounding.
 
     .. math:: z_{n+1} = M(z_n)
 
@@ -58,7 +58,10 @@ class ExactMap(NumericalFlow):
         return self.system.map(windows)
 
     def derivative(self, windows: np.ndarray) -> np.ndarray:
-        """Of a map by formula exact; of a return map by differences, to some ten digits."""
+        """Return the derivative: exact for a formula, by differences for a return map.
+
+        Differences give about ten digits.
+        """
         if self.system.flow is None:
             return self.system.map_jacobian(windows[:, 0])
         return differences(self.system.map, windows[:, 0])

@@ -238,7 +238,7 @@ class LearnedFlow(NumericalFlow):
 
     @staticmethod
     def traits(model: Integrator) -> tuple[str, ...]:
-        """What a model keeps."""
+        """Return the properties of a model, such as ``symplectic``."""
         found = {
             "symplectic": model.symplectic,
             "volume-preserving": model.volume_preserving,

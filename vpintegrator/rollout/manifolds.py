@@ -185,7 +185,7 @@ def _grow(
     length: float,
     spacing: float,
 ) -> np.ndarray:
-    """One branch: points (n, 2) along it."""
+    """Return points (n, 2) along one branch."""
     size = _START * max(1.0, float(np.abs(point).max()))
     place = np.linspace(0, 1, _FIRST + 1)
 

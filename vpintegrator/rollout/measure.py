@@ -1,4 +1,4 @@
-"""One method's rollout: run through once, watched by observers, and put together to a Run."""
+"""Rollout of one method: propagation under observers, then assembly of the Run."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Propagation:
 
     @np.errstate(all="ignore")
     def result(self) -> Run:
-        """What was measured, with the diagnostics that need derivatives or further steps."""
+        """Return the run with all measurements, also those that need derivatives or more steps."""
         flow = self.flow
         measurements: dict[str, Any] = {}
         for diagnostic in DIAGNOSTICS:

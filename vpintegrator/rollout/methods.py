@@ -226,7 +226,7 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
 
 
 def fingerprint(flow: NumericalFlow) -> str:
-    """What tells two methods of one name apart."""
+    """Return a text that distinguishes methods of the same name."""
     if isinstance(flow, ClassicalFlow) and flow.method != _catalogued(flow.name):
         return repr(flow.method)  # of a dataclass: all of its coefficients
     if not isinstance(flow, LearnedFlow):

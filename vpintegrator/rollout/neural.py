@@ -354,17 +354,17 @@ def compile_for(
 
 
 def device_for(model: Integrator, trajectories: int) -> Choice:
-    """Where a model is rolled out from so many states, if that is left to be chosen.
+    """Return the faster device for the rollout of a model from a number of states.
 
-    What is timed is one prediction in PyTorch: machine code is faster on either device. The model
-    stays as it is.
+    The measurement is the time of one prediction in PyTorch; machine code is faster on either
+    device. The model is not changed.
 
     Parameters
     ----------
     model
         The model.
     trajectories
-        How many states it starts from.
+        Number of initial states.
 
     Examples
     --------
@@ -390,9 +390,9 @@ def device_for(model: Integrator, trajectories: int) -> Choice:
 
 
 def advanced(machine: CompiledModel | GpuModel, windows: torch.Tensor, calls: int) -> torch.Tensor:
-    """What a compiled model predicts from windows, as :meth:`CompiledModel.advance`, as a tensor.
+    """Return the predictions of :meth:`CompiledModel.advance` from windows as a tensor.
 
-    On the device of the windows, which is that of the model.
+    The tensor is on the device of the windows, which is that of the model.
     """
     import torch
 

@@ -1,9 +1,9 @@
-"""What watches a rollout step by step, so that no more than a part of it is ever in memory.
+"""Observers of a rollout, fed part by part so that memory holds only one part at a time.
 
 An observer is fed with consecutive parts of the trajectories, (trajectory, count, dim), from step 0
-on. What it keeps for every stored time goes into an array (time, trajectory, ...) that it is given;
-the rest it remembers, and can be put down and taken up again. Being fed with the same part twice,
-after an interruption, leaves the arrays as they are.
+on. Values for every stored time go into an array (time, trajectory, ...) that is given to the
+observer. The rest is the state of the observer, which can be saved and restored. A part that is fed
+twice, after an interruption, leaves the arrays unchanged.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def first_step(index: np.ndarray, start: int, found: np.ndarray) -> None:
 
 
 def larger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Of two numbers the one of larger size; NaN if one is."""
+    """Return elementwise the number of larger absolute value, NaN if either is NaN."""
     return np.where(
         np.isnan(first) | np.isnan(second),
         np.nan,

@@ -90,10 +90,10 @@ def _value(value: Any) -> str:
 
 
 def _deviation(system: System, other: System) -> float:
-    """How much forces on a body change with the number of them, relative to the largest.
+    """Return the change of forces with the number of bodies, relative to the largest force.
 
-    Of bodies in a row those are compared that see no end but the first; of any others, how two
-    bodies act on each other and each on itself.
+    For bodies in a row the comparison uses bodies that only the first end of the row affects. For
+    other bodies it uses the action of two bodies on each other and of each body on itself.
     """
     smaller, larger = sorted((system, other), key=lambda each: each.dim)
     small, large = smaller.bodies, larger.bodies
@@ -129,7 +129,10 @@ def _states(system: System) -> np.ndarray:
 
 
 def _derivatives(system: System, states: np.ndarray) -> np.ndarray:
-    """Of the rates of the first body by the state of the second, and by its own momentum."""
+    """Return derivatives of the rates of the first body.
+
+    The derivatives are those by its own momentum and by the state of the second body.
+    """
     bodies = system.bodies
     assert bodies is not None
     d, half = bodies.dimension, bodies.count * bodies.dimension

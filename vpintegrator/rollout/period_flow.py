@@ -130,7 +130,7 @@ class PeriodFlow(NumericalFlow):
         return _PeriodCursor(self.inner.resume(inner), self.steps, begun, snapshot["periods"])
 
     def _added(self, times: np.ndarray) -> tuple[np.ndarray, float] | None:
-        """Where the time since the start is a component: what it is now, and grows by."""
+        """Return the present values and the growth of the time component, None if there is none."""
         return (times.copy(), self._period) if self._times else None
 
 

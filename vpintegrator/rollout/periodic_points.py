@@ -119,7 +119,10 @@ def _is_elliptic(slope: np.ndarray) -> bool:
 def displacement(
     flow: NumericalFlow, point: np.ndarray, period: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How far a point is moved by ``period`` steps, but for whole periods, and the derivative."""
+    """Return the displacement of a point in ``period`` steps, and its derivative.
+
+    Whole periods of angles are subtracted.
+    """
     state, slope = point[None, None], np.eye(len(point))
     for _ in range(period):
         slope = flow.derivative(state)[0] @ slope

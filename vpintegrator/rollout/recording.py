@@ -1,9 +1,9 @@
-"""Where a long rollout keeps what it has: in memory, or in a folder from which it can go on.
+"""Storage of a long rollout: in memory, or in a folder from which the rollout can be resumed.
 
-The folder holds a plain .npy file for each array, filled in as the rollout goes, and one small
-``progress.npz`` that says how far they are valid. Only the latter is replaced in one move, and only
-when the arrays are on the disk; so whenever the program is stopped, or the power fails, the folder
-stands at the last progress written.
+The folder holds a plain .npy file for each array, filled in during the rollout, and one small
+``progress.npz`` with the number of valid entries. Only ``progress.npz`` is replaced in one move,
+after the arrays are on the disk. So whenever the program stops, or the power fails, the folder
+stays at the last progress written.
 """
 
 from __future__ import annotations

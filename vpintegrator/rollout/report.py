@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 
 class Summary(SimpleNamespace):
-    """One method's numbers. What is not finite counts as an infinite error.
+    """Summary of one method; values that are not finite count as infinite errors.
 
-    Its attributes are ``name``, ``title``, ``kind``, ``order`` and ``structure``, as in
-    :class:`Run`, and what the diagnostics sum up: their classes in
-    ``vpintegrator.rollout.diagnostics`` say what ``error``, ``worst_error``, ``final_error``,
+    The attributes are ``name``, ``title``, ``kind``, ``order`` and ``structure``, as in
+    :class:`Run`, and the sums of the diagnostics: ``error``, ``worst_error``, ``final_error``,
     ``threshold_time``, ``invariants``, ``drifts``, ``volume``, ``volume_preserved``, ``lyapunov``,
-    ``diverged``, ... are.
+    ``diverged``, and so on. The classes in ``vpintegrator.rollout.diagnostics`` define them.
     """
 
 
@@ -143,7 +142,7 @@ class Report(RichDisplay, by="report"):
         return extent_of(self.reference)
 
     def diverged(self, name: str) -> int:
-        """How many trajectories of a method have diverged."""
+        """Return the number of trajectories of a method that have diverged."""
         return int(np.isfinite(self.divergence_time(name)).sum())
 
     @np.errstate(all="ignore")  # what has diverged is infinite
@@ -158,9 +157,9 @@ class Report(RichDisplay, by="report"):
 
     @cached_property
     def invariant_labels(self) -> dict[str, str]:
-        """What the columns of each invariant are called in the table: its name as words.
+        """Labels of the invariants in the columns of the table: their names as words.
 
-        Where another column is called so, ``invariant`` stands before it.
+        The prefix ``invariant`` distinguishes a label from another column of the same name.
         """
         others = (diagnostic for diagnostic in DIAGNOSTICS if diagnostic is not INVARIANTS)
         columns = [*_METHOD, *(column for other in others for column in other.columns(self))]

@@ -70,6 +70,6 @@ def turns_of(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def between(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """How far turns per step differ, where whole ones do not count."""
+    """Return the difference of turns per step without whole turns."""
     difference = one - other
     return np.abs(difference - np.round(difference))

@@ -1,4 +1,4 @@
-"""One method's trajectories, and what was measured on them."""
+"""Trajectories of one method, and the measurements on them."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Run:
-    """One method's trajectories and what was measured on them.
+    """Trajectories of one method and the measurements on them.
 
-    "Stored times" are every ``every``-th step of the rollout; what is called a largest value at a
-    stored time is that over all the steps since the stored time before.
+    The stored times are every ``every``-th step of the rollout. A largest value at a stored time is
+    the largest over all steps since the stored time before.
 
     Attributes
     ----------
     name
-        Its name in tables, figures and files.
+        Name of the method in tables, figures and files.
     kind
         ``"learned"`` or ``"classical"``.
     method
         Name of the classical method or of the architecture.
     title, description
-        Name in figures and a line about it.
+        Name of the method in figures, and a line about it.
     order
         Order of convergence; None for a learned map.
     structure
-        What it keeps, of ``"symplectic"``, ``"volume-preserving"``, ``"symmetric"`` and
+        Properties of the map: ``"symplectic"``, ``"volume-preserving"``, ``"symmetric"`` and
         ``"reversible"``.
     window, prediction_window
         Time steps read and predicted in each call.
     states
-        At the stored times, (trajectory, time, dim).
+        States at the stored times, (trajectory, time, dim).
     measurements
-        What the diagnostics measured, by name; None where there is none. Each is an attribute too:
-        ``error``, ``root_mean_square_error``, ``threshold_time``, ``invariants``, ``volume``,
-        ``symplecticity``, ``reversibility``, ``lyapunov``, ``section``, ``evaluations_per_step``,
-        ``seconds_per_step``, ``failure_time``, ``departure``, and those that are added. The classes
-        in ``vpintegrator.rollout.diagnostics`` say what each is.
+        Values of the diagnostics by name; None for a value that does not exist. Each is an
+        attribute too: ``error``, ``root_mean_square_error``, ``threshold_time``, ``invariants``,
+        ``volume``, ``symplecticity``, ``reversibility``, ``lyapunov``, ``section``,
+        ``evaluations_per_step``, ``seconds_per_step``, ``failure_time``, ``departure``, and those
+        that are added. The classes in ``vpintegrator.rollout.diagnostics`` define them.
     unknown
-        What else its file holds: measurements that this version has no diagnostic for.
+        Other measurements in the file, for which this version has no diagnostic.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How long a comparison and its reference run, in which steps, and which of them are kept."""
+"""Schedule of a comparison and its reference: length, steps, and steps that are stored."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Schedule:
 def make_schedule(
     duration: Duration, system: System, step: float, origin: Origin, first_states: int
 ) -> Schedule:
-    """What ``duration`` asks for; the reference has at least ``first_states`` states.
+    """Return the schedule for ``duration``; the reference has at least ``first_states`` states.
 
     Raises
     ------
     InputError
-        If something is wrong, or too much to be kept.
+        If a value of ``duration`` is invalid, or needs too much memory.
     """
     time, steps, reference = duration.time, duration.steps, origin.reference
     if reference is not None and time is None and steps is None:
@@ -129,7 +129,7 @@ def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np
 
 
 def reference_steps(step: float, steps: int, reference_time: float | None) -> int:
-    """How many steps the reference goes along."""
+    """Return the number of steps of the reference."""
     if reference_time is None:
         return min(steps, _REFERENCE_STEPS)
     if not (math.isfinite(reference_time) and reference_time >= 0):

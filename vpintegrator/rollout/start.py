@@ -1,4 +1,4 @@
-"""Where a comparison starts from: its system, its initial states, and states to compare with."""
+"""Start of a comparison: its system, its initial states, and states to compare with."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the methods start from.
+    """Initial states of the methods, and given states to compare with.
 
     Attributes
     ----------
     initial
         Initial states, (trajectory, dim).
     reference
-        States to compare with, (trajectory, time, dim), of which these are the first; None where
+        States to compare with, (trajectory, time, dim), beginning with the initial states; None if
         they are to be solved for.
     seed
-        Of the initial states, None where they were given.
+        Seed of the initial states, None if they were given.
     """
 
     initial: np.ndarray
@@ -48,13 +48,13 @@ class Origin:
 def find_origin(
     start: Start, models: Mapping[str, Integrator], system: System, window: int
 ) -> Origin:
-    """What ``start`` asks for; ``window`` is the longest of the models.
+    """Return the origin for ``start``; ``window`` is the longest window of the models.
 
     Raises
     ------
     InputError
-        If it contradicts itself, does not fit the models and the system, or a dataset cannot be
-        read.
+        If ``start`` contradicts itself, does not fit the models and the system, or a dataset cannot
+        be read.
     """
     initial, reference = start.initial, start.reference
     if isinstance(reference, str) and reference == "solution":

@@ -42,7 +42,7 @@ def stretches(scene: Scene) -> list[slice]:
 
 
 def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> None:
-    """One component of the first orbit, of the reference and of every method.
+    """Draw one component of the first orbit, for the reference and for every method.
 
     A method is drawn until it has left the axes by half of their height.
     """
@@ -79,7 +79,7 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
 
 
 def _shown(scene: Scene) -> int:
-    """How many components are drawn: not all of many, nor the time."""
+    """Return the number of components drawn: a limited number, without the time."""
     return min(scene.system.phase_dim, _COMPONENTS)
 
 

@@ -1,4 +1,4 @@
-"""Where the trajectories of an ensemble have been: states in each cell of a plane."""
+"""Density of the states of an ensemble on a plane: counts in each cell."""
 
 from __future__ import annotations
 

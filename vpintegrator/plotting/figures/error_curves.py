@@ -113,7 +113,7 @@ ERRORS = FigureDeclaration("errors", _draw, _caption, has_errors)
 
 
 def curves_shown(scene: Scene) -> str:
-    """What the curves of the errors are, in words."""
+    """Return a description of the error curves."""
     band = ", in a band from the smallest to the largest" if scene.bands else ""
     if len(scene.report.reference) == 1:
         return "distance from the reference"

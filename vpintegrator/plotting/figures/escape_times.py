@@ -1,4 +1,4 @@
-"""When the trajectories of an ensemble leave: over their initial states, and in time."""
+"""Escape times of the trajectories of an ensemble, over their initial states and in time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
 def _map(
     axes: Axes, scene: EnsembleScene, found: EnsembleStatistics, last: int
 ) -> AxesImage | None:
-    """When those that start in a cell leave, in the geometric mean; grey where most stay."""
+    """Draw the geometric mean of the escape times by initial cell; grey where most orbits stay."""
     style = scene.style
     if not InitialCells.apply(found):
         label, _, where = coordinate(found)

@@ -1,4 +1,4 @@
-"""One page that tells the story: orbits early and late above, the growth of every error below."""
+"""Overview on one page: orbits early and late above, the growth of every error below."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _caption(scene: Scene) -> list[str]:
 
 
 def _fates(scene: Scene) -> str:
-    """What the portraits show."""
+    """Return a description of the portraits."""
     name = portraits_shown(scene)[0]
     span = (
         f"pale to t = {time_of_stretches(scene, name)}, in full colour at the end or before it "

@@ -142,7 +142,7 @@ def _caption(scene: Scene) -> list[str]:
 
 
 def _portraits(scene: Scene) -> str:
-    """What the portraits show, and what they leave out."""
+    """Return a description of the portraits, and of the orbits and points left out."""
     kind, report = portrait_kind(scene), scene.report
     stored = len(report.times)
     orbits = min(len(report.reference), ORBITS)

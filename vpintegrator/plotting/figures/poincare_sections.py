@@ -58,7 +58,7 @@ def reference_section(scene: Scene) -> Section | None:
 
 
 def _sections(scene: Scene) -> dict[str, Section]:
-    """Of the reference and of every method, where there are points; angles within a turn."""
+    """Return the nonempty sections of the reference and the methods, with angles within a turn."""
     found = {REFERENCE: reference_section(scene)}
     found |= scene.measured("section")
     return {
@@ -184,7 +184,7 @@ def _box(drawn: dict[str, Section], pair: tuple[int, int]) -> np.ndarray:
 
 
 def _beyond(found: Section, pair: tuple[int, int], box: np.ndarray) -> int:
-    """How many points are not in the picture."""
+    """Return the number of points outside the box."""
     return int((~within(found.points[:, list(pair)], box)).sum())
 
 

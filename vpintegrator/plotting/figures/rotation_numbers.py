@@ -24,7 +24,11 @@ def _found(scene: Scene) -> dict[str, RotationNumbers]:
 
 
 def _places(scene: Scene, found: RotationNumbers) -> tuple[str, np.ndarray]:
-    """Where orbits start: how far from the centre, or the component that is no angle."""
+    """Return the label and the values of the horizontal axis.
+
+    The axis shows the distance of the initial state from the centre. For turns of an angle it shows
+    the other component.
+    """
     initial = scene.report.reference[:, 0]
     if found.centre is None:
         k = next((k for k in range(2) if k not in scene.system.periods), 1)

@@ -86,7 +86,7 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
 
 
 def _curves(scene: EnsembleScene) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Those of :func:`branch`, all with the whole turns of the first."""
+    """Return the curves of :func:`branch`, each shifted by whole turns to the first curve."""
     curves: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
     for name, found in _shown(scene).items():
         where, turns, change = branch(found)

@@ -31,7 +31,7 @@ class SurveyScene:
 
     @property
     def name(self) -> str:
-        """What it is a survey of."""
+        """Name of the scene, with the title of the parameter sweep."""
         return f"{self.survey.title} survey"
 
     @property
@@ -42,7 +42,7 @@ class SurveyScene:
 
     @property
     def looks(self) -> dict[str, Look]:
-        """Of each method."""
+        """Line styles of the methods."""
         kinds = dict.fromkeys(self.survey.learned, "learned")
         named = looks((name, kinds.get(name, "classical"), name) for name in self.survey.methods)
         return {name: self.style.adapt(look) for name, look in named.items()}

@@ -54,28 +54,29 @@ def draw_volume_error(axes: Axes, scene: Scene, kind: str) -> None:
 
 
 def volumes_measured(scene: Scene) -> list[str]:
-    """Which of the two volumes were measured for any method."""
+    """Return the kinds of volume that were measured for at least one method."""
     return [kind for kind in VOLUMES if any(kind in run.volume for run in scene.runs.values())]
 
 
 @takes_axes
 def volume(report: Rollout, kind: str = "step", ax: Any = None) -> Any:
-    r"""How far volume is from preserved on any orbit, at each time it was measured.
+    r"""Draw the volume error of each method over time, the largest of all orbits.
 
-    Drawn is the largest :math:`|\log |\det D||` of the orbits, a curve for every method.
+    The error is :math:`|\log |\det D||`, at each time at which it was measured.
 
     Parameters
     ----------
     {report}
     kind
-        ``"step"``, of the map of one step (for a model that reads windows, of its map of windows),
-        or ``"phase-space"``, of the map from the initial state to that at the time.
+        Map with the derivative D. ``"step"`` is the map of one step; for a model that reads windows
+        it is the map of windows. ``"phase-space"`` is the map from the initial state to the state
+        at the time.
     {ax}
 
     Raises
     ------
     InputError
-        If the file is no rollout, or that volume was not measured.
+        If the file is no rollout, or this volume was not measured.
 
     Examples
     --------

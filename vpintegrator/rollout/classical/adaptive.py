@@ -35,7 +35,7 @@ _SEGMENT = 250
 @final
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveMethod(ClassicalMethod):
-    """One of SciPy's solvers at given tolerances.
+    """Solver of SciPy with given tolerances.
 
     A trajectory that cannot be continued is NaN from there on and leaves the others alone.
 

@@ -1,4 +1,4 @@
-"""What every classical method is, and the loop that iterates a one-step method."""
+"""Base classes of classical methods, and the loop that iterates a one-step method."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class ClassicalMethod(ABC):
         """
 
     def structure(self, system: System) -> tuple[str, ...]:
-        """What the method keeps for a system it applies to.
+        """Return the properties that the method has for a system it applies to.
 
-        Of ``"symplectic"`` (for a Hamiltonian system), ``"volume-preserving"`` (for a
-        divergence-free one) and ``"symmetric"`` those that hold. In the plane a divergence-free
-        field is Hamiltonian, and to keep areas is to be symplectic.
+        The properties are ``"symplectic"`` (for a Hamiltonian system), ``"volume-preserving"`` (for
+        a divergence-free one) and ``"symmetric"``. In the plane a divergence-free field is
+        Hamiltonian, and a map that preserves area is symplectic.
         """
         plane = system.phase_dim == 2 and system.divergence_free
         symplectic = self._is_symplectic(system) or (plane and self.volume_preserving)
@@ -140,15 +140,16 @@ class OneStepMethod(ClassicalMethod):
 
     @abstractmethod
     def increment(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        r"""How far a step moves states, as a new array (dim, trajectory).
+        r"""Return the increment of states in a step as a new array (dim, trajectory).
 
-        That is :math:`\Phi_h(z) - z` for states z (dim, trajectory).
+        The increment is :math:`\Phi_h(z) - z` for states z (dim, trajectory).
 
-        The components come first, as NumPy is fastest on long rows. The increment, and not the new
-        state, so that whoever adds it up can carry along what rounding cuts off. A trajectory whose
-        step cannot be computed gets NaN. Each trajectory is computed by itself, to the last bit:
-        elementwise operations, and sums in an order that does not depend on the number of
-        trajectories (so no product of matrices with the trajectories as one dimension).
+        The components come first, because NumPy is fastest on long rows. The method returns the
+        increment rather than the new state, so that the sum can be compensated for rounding. A
+        trajectory whose step cannot be computed gets NaN. Each trajectory must be computed by
+        itself, to the last bit. So use elementwise operations, and sums in an order that does not
+        depend on the number of trajectories (no product of matrices with the trajectories as one
+        dimension).
         """
 
     @abstractmethod

@@ -90,14 +90,15 @@ class PlaneFlow:
     def slopes_derivative(
         self, components: list[np.ndarray], incoming: np.ndarray, step: float
     ) -> np.ndarray:
-        """How the slopes change with what the state depends on, (2, derivative, trajectory).
+        """Return the derivatives of the slopes at mid-step, (2, derivative, trajectory).
 
         Parameters
         ----------
         components
-            Of the state, the two that move at the middle of the step.
+            Components of the state, where the two that move have their values at the middle of the
+            step.
         incoming
-            Derivatives of the state where the step begins, (dim, derivative, trajectory).
+            Derivatives of the state at the beginning of the step, (dim, derivative, trajectory).
         """
         # from k = f(z + h/2 k): (I - h/2 df/dy) dk = df/dz dz
         shape = components[0].shape
@@ -226,7 +227,7 @@ def _find_planes(e: Equations) -> tuple[PlaneFlow, ...] | str:
 
 
 def _antiderivative(change: Value, symbol: Symbol, e: Equations) -> Value | None:
-    """One in closed form that has been checked."""
+    """Return an antiderivative in closed form that has been checked, or None."""
     if vanishes(change, e.symbols):
         return 0
     integral = antiderivative(change, symbol, e.algebra, e.symbols, _SECONDS)

@@ -1,4 +1,4 @@
-"""Remembering what has been worked out for a system."""
+"""Caches of results that depend on a system or on its formulas."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Result = TypeVar("Result")
 
 
 def once_per_system(function: Callable[[System], Result]) -> Callable[[System], Result]:
-    """Call a function once for each system, for as long as the system is alive.
+    """Cache the result of a function for each system, as long as the system is alive.
 
-    The result must not refer to the system, or neither would ever be given free.
+    The result must not refer to the system: the reference would keep the system alive.
     """
     results: WeakKeyDictionary[System, Result] = WeakKeyDictionary()
 
@@ -32,16 +32,16 @@ def once_per_system(function: Callable[[System], Result]) -> Callable[[System], 
 
 
 class ByFormulas(Generic[Result]):
-    """What has been made of vector fields, for as long as their formulas are alive.
+    """Cache of results by the formulas of a vector field, as long as the formulas are alive.
 
-    Unlike what is remembered for a system it serves others of the same formulas too.
+    Unlike :func:`once_per_system`, systems with the same formulas share a result.
     """
 
     def __init__(self) -> None:
         self._made: WeakKeyDictionary[Algebra, dict[Hashable, Result]] = WeakKeyDictionary()
 
     def get(self, system: System, make: Callable[[], Result], *further: Hashable) -> Result:
-        """What was made of a system's formulas, and of whatever else it depends on, or make it."""
+        """Return the stored result for the formulas of a system and further keys, or make it."""
         e = system.equations
         known = self._made.setdefault(e.algebra, {})
         key = (

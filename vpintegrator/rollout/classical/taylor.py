@@ -231,7 +231,10 @@ def in_heyoka(values: tuple[Value, ...], symbols: Mapping[Symbol, Any]) -> list[
 
 
 def _order(tolerance: float) -> int:
-    """Of the polynomials, Jorba and Zou, Experimental Mathematics 14 (2005) 99-117."""
+    """Return the order of the polynomials.
+
+    Jorba and Zou, Experimental Mathematics 14 (2005) 99-117.
+    """
     return math.ceil(1 - math.log(tolerance) / 2)
 
 

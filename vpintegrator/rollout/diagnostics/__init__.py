@@ -1,10 +1,10 @@
-"""What is measured on trajectories, and on the maps that make them.
+"""Diagnostics of trajectories, and of the maps that generate them.
 
-Functions of states alone take them as (trajectory, time, dim); a trajectory that has diverged is
-NaN from there on and has an infinite error in every summary. What needs the map itself takes a
-``NumericalFlow``, learned or classical. What is fed with parts of trajectories is an
-:class:`~vpintegrator.rollout.observer.Accumulator`. Each module that measures something in a
-comparison ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
+Functions of states take arrays (trajectory, time, dim). A trajectory that has diverged is NaN from
+then on and has an infinite error in every summary. Diagnostics that need the map itself take a
+``NumericalFlow``, learned or classical. Diagnostics that are fed with parts of trajectories are an
+:class:`~vpintegrator.rollout.observer.Accumulator`. Each module with a measurement for comparisons
+ends with its :class:`~vpintegrator.rollout.diagnostics.diagnostic.Diagnostic`.
 """
 
 from vpintegrator.dynamics.magnitude import ensemble_size

@@ -40,7 +40,11 @@ def variance_of_fit(residuals: np.ndarray, degree: int) -> np.ndarray:
 
 @cache
 def _expected(count: int, degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each rho and unit noise: correlation and sum of squares of residuals, the variance."""
+    """Return the expected statistics of residuals for unit noise, an entry for each rho.
+
+    The statistics are the correlation of neighbouring residuals, their sum of squares, and the
+    variance of the highest coefficient of the fit.
+    """
     place = np.arange(count)
     design = np.vander(place - place.mean(), degree + 1)
     weights = np.linalg.pinv(design)

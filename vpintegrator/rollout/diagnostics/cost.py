@@ -1,4 +1,4 @@
-"""What a step costs: evaluations of the vector field and of its Jacobian matrix."""
+"""Cost of a step: evaluations of the vector field and of its Jacobian matrix."""
 
 from __future__ import annotations
 

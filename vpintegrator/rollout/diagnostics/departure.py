@@ -1,4 +1,4 @@
-"""When trajectories of a model leave the states that it was trained on, and how far they get."""
+"""Times at which trajectories leave the training domain of a model, and their distance from it."""
 
 from __future__ import annotations
 
@@ -59,12 +59,13 @@ class RegionObserver(Observer):
 
 
 class DepartureDiagnostic(Diagnostic):
-    """How trajectories leave the states that a model was trained on.
+    """Diagnostic of trajectories that leave the training domain of a model.
 
-    Measured is ``departure``, a :class:`vpintegrator.dynamics.region.Departure`; None where the
-    model does not say, and for classical methods. Summed up: ``left_region``, ``left_region_time``
-    and ``left_region_by``, how many left, when the first of them did, and how far they got; None
-    where that is not known, and the time None where none did.
+    The measurement is ``departure``, a :class:`vpintegrator.dynamics.region.Departure`. It is None
+    for models without a stored domain and for classical methods. The summary has ``left_region``,
+    the number of trajectories that left; ``left_region_time``, the first time of leaving, None if
+    none left; ``left_region_by``, the greatest distance from the domain. All three are None if the
+    domain is not known.
     """
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:

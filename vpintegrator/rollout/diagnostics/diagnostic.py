@@ -1,8 +1,8 @@
-"""What a diagnostic is: what it watches, what it measures, how that is stored and summed up.
+"""Base class of diagnostics: observers, measurements, storage and summary.
 
-Everything else loops over the diagnostics that are registered in ``registry.py``: the rollout
-itself, the rollout file, summaries, tables in all formats and JSON. A new one is a file here, with
-an instance named in the registry, and its test.
+The rollout, the rollout file, summaries, tables in all formats and JSON loop over the diagnostics
+registered in ``registry.py``. A new diagnostic needs a file in this folder, an instance in the
+registry, and a test.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ class Column:
 
 
 class Diagnostic(ABC):
-    """One diagnostic: what it watches, what it measures, how that is stored and summed up.
+    """Diagnostic of a comparison, with its observers, measurements, storage and summary.
 
     Attributes
     ----------
     variables
-        What it measures, where this is arrays and numbers that stand in the file as they are. Else
-        :meth:`stored` and :meth:`read` are to be overridden.
+        Measurements that are arrays or numbers, and are stored as they are. For other measurements,
+        override :meth:`stored` and :meth:`read`.
     """
 
     variables: tuple[Variable, ...] = ()
@@ -115,10 +115,10 @@ class Diagnostic(ABC):
         return ()
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
-        """What must see every step, by names under which it is recorded.
+        """Return the observers that must see every step, by the names that recordings use.
 
-        Where a rollout goes on that an earlier version recorded without it, the diagnostic is left
-        out for methods that had begun: its variables are None.
+        A rollout may continue a recording of an earlier version without this diagnostic. Then the
+        diagnostic is left out for methods that had begun, and its variables are None.
         """
         return {}
 
@@ -130,7 +130,7 @@ class Diagnostic(ABC):
         """
 
     def stored(self, run: Run) -> Iterator[Variable]:
-        """What stands in the file of what was measured."""
+        """Return the measurements of a run for the rollout file."""
         for variable in self.variables:
             values = getattr(run, variable.name)
             if values is not None:
@@ -163,7 +163,7 @@ class Diagnostic(ABC):
         return {}
 
     def columns(self, report: Report) -> Sequence[Column]:
-        """What stands in the table."""
+        """Return the columns of the table."""
         return ()
 
 

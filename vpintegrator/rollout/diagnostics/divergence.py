@@ -1,4 +1,4 @@
-"""When an orbit counts as diverged: not only where a number overflows."""
+"""Divergence of orbits: overflow, distance from the reference, change of invariants."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ class DivergenceObserver(Observer):
 
 
 class DivergenceDiagnostic(Diagnostic):
-    """Which orbits diverge.
+    """Diagnostic of orbits that diverge.
 
-    Measured is ``failure_time``, the first time at which the trajectory is not finite, NaN if none,
-    (trajectory,). Summed up: ``diverged`` of the ``trajectories``, as
-    :meth:`Report.divergence_time` has it.
+    The measurement is ``failure_time``, the first time at which the trajectory is not finite, NaN
+    if there is none, (trajectory,). The summary has ``diverged`` and ``trajectories``, the numbers
+    of trajectories that diverge by :meth:`Report.divergence_time` and of all.
     """
 
     variables = (

@@ -1,4 +1,4 @@
-"""How invariants of the system change along trajectories."""
+"""Change of invariants of the system along trajectories."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ ENDINGS = ("error", "error kind", "drift", "drift ±")  # of its columns, after 
 
 @dataclass(frozen=True)
 class InvariantError:
-    r"""How an invariant I changes along trajectories.
+    r"""Change of an invariant I along trajectories.
 
     Attributes
     ----------
     error
         :math:`(I(z_t) - I(z_0)) / \max |I(z_0)|`, with the largest value of all trajectories, or
-        :math:`I(z_t) - I(z_0)` where :math:`I(z_0)` vanishes in all, (trajectory, time).
+        :math:`I(z_t) - I(z_0)` if :math:`I(z_0)` vanishes in all, (trajectory, time).
     relative
-        Which of the two it is.
+        Whether the error is the first of these, relative to the largest value.
     drift
-        Straight line fitted to the error; NaN where no times were given.
+        Straight line fitted to the error; NaN if no times were given.
     """
 
     error: np.ndarray
@@ -117,10 +117,10 @@ def invariant_errors(
 
 
 def series_names(invariants: Iterable[str]) -> dict[str, str]:
-    """What the series of each invariant are called in files: its name, or a number.
+    """Return names for the series of invariants in files: the name of the invariant, or a number.
 
-    Some names cannot be those of arrays in a file; and the drift of ``error_x`` would have the name
-    of the error of the drift of ``x``.
+    An invariant gets a number if its name is not valid for an array in a file, or clashes. For
+    example, the drift of an invariant ``error_x`` would clash with the error of the drift of ``x``.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def series_names(invariants: Iterable[str]) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Names of series by those of the invariants.
+        Names of series by names of invariants.
 
     Examples
     --------
@@ -191,7 +191,7 @@ class InvariantObserver(Observer):
         super().restore({"unit": _own_unit(self._first, self.size), **snapshot})
 
     def found(self) -> InvariantError:
-        """What was measured, in the unit of the ensemble."""
+        """Return the errors observed, in the unit of the ensemble."""
         error, drift = self.largest.T, self.drift.fit()
         return _in_unit(error, drift, self.unit, self.size)
 
@@ -209,13 +209,13 @@ def _in_unit(error: np.ndarray, drift: DriftFit, unit: np.ndarray, size: float) 
 
 
 class InvariantDiagnostic(Diagnostic):
-    """How the system's invariants change.
+    """Diagnostic of the change of the system's invariants.
 
-    Measured are ``invariants``, an :class:`InvariantError` by name. Summed up, by name too:
-    ``invariants``, the largest error over trajectories and steps; ``invariants_kept``, whether that
-    is rounding; ``invariant_kinds``, whether it is relative, or absolute as the invariant vanishes;
-    ``drifts`` and ``drift_errors``, the drift
-    of largest size, per unit of time, and its standard error.
+    The measurement is ``invariants``, an :class:`InvariantError` by name. The summary holds, also
+    by name: ``invariants``, the largest error over trajectories and steps; ``invariants_kept``,
+    whether this error is rounding; ``invariant_kinds``, whether the error is relative, or absolute
+    because the invariant vanishes; ``drifts`` and ``drift_errors``, the drift of largest size, per
+    unit of time, and its standard error.
     """
 
     def series(self, system: System) -> list[str]:

@@ -124,7 +124,7 @@ class SectionObserver(Observer):
         self._states, self._start = joined[:, first - self._start :].copy(), first
 
     def _with(self, found: Section) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What was found before, and this."""
+        """Return the points, trajectories and times so far, joined with those of ``found``."""
         return (
             np.concatenate([self._points, found.points]),
             np.concatenate([self._trajectory, found.trajectory]),

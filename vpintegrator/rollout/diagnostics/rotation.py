@@ -1,4 +1,4 @@
-"""How fast orbits of a map of the plane turn, beside those of the reference."""
+"""Rotation numbers of orbits of a map of the plane, compared with those of the reference."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RotationNumbers:
 
     @property
     def difference(self) -> np.ndarray:
-        """How far the method's turns per step are from the reference's, (trajectory,)."""
+        """Difference from the reference in turns per step, whole turns left out, (trajectory,)."""
         return between(self.number, self.reference)
 
     @property

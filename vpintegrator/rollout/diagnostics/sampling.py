@@ -1,4 +1,4 @@
-"""How many derivatives are computed of maps of many components."""
+"""Number of derivatives to compute for maps of many components."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ _SIZE = 64  # up to here as many as are asked for
 
 
 def affordable(wanted: int, size: int) -> int:
-    """How many of ``wanted`` derivatives (size, size) are computed, at least one.
+    """Return the number of derivatives (size, size) to compute out of ``wanted``, at least one.
 
-    All of them up to 64 rows, and then as many as cost the same: a determinant, as the stages of an
-    implicit method, takes time in proportion to the cube of the rows.
+    Matrices of up to 64 rows are all computed. Beyond that, the number falls so that the cost stays
+    the same: the time of a determinant, and of the stages of an implicit method, grows with the
+    cube of the rows.
 
     Parameters
     ----------
     wanted
-        How many there are to compute.
+        Number of derivatives asked for.
     size
         Rows of each.
 

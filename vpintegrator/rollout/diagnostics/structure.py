@@ -1,4 +1,4 @@
-"""How far a map is from being symplectic, in phase space and on windows, or reversible."""
+"""Symplecticity defect of a map, in phase space and on windows, and its reversibility defect."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _Image = Callable[[NumericalFlow, np.ndarray, np.ndarray], np.ndarray]
 
 
 def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | None:
-    r"""How far a map of phase space is from symplectic: 0 where it is.
+    r"""Return the symplecticity defect of a map of phase space, 0 for a symplectic map.
 
     .. math:: \max_Z \, \max_{ij} \left| (D^T J D - J)_{ij} \right|
 
-    over windows Z (n, window, dim). For a one-step method D is the derivative of its map and J the
-    matrix of the canonical form, q before p. Where equations depend on time, it is the form of
-    states (q, p) of one time.
+    The outer maximum is over windows Z (n, window, dim). For a one-step method D is the derivative
+    of its map and J the matrix of the canonical form, q before p. For equations that depend on
+    time, the form is that of states (q, p) of one time.
 
-    A model of windows maps the product space, of which only the windows that lie on solutions mean
-    anything: a model could predict perfectly from the newest state alone, and its derivative there
-    would not even be regular. So no form on the whole product space is looked at (for that see
-    :func:`window_symplecticity_defect`). D is the derivative of the map of phase space from
+    A model of windows maps the product space, where only windows on solutions have a meaning. A
+    model could predict perfectly from the newest state alone, and its derivative on the product
+    space would be singular. So the defect uses no form on the whole product space; for that see
+    :func:`window_symplecticity_defect`. D is the derivative of the map of phase space from
     :math:`z_0` to the newest state predicted, through the window of the exact flow from
-    :math:`z_0`, itself symplectic. Of ``windows`` only the first states count then.
+    :math:`z_0`, which is itself symplectic. Only the first states of ``windows`` are used then.
 
-    Of states of more than 128 components not all entries are computed: random tangent vectors u, v
-    of standard normal components give the root mean square of
-    :math:`\omega(Du, Dv) - \omega(u, v)`, with the form :math:`\omega(u, v) = u^T J v`. That
-    estimates the Frobenius norm of :math:`D^T J D - J`, no less than its largest entry.
+    For states of more than 128 components the defect is estimated. Random tangent vectors u, v of
+    standard normal components give the root mean square of :math:`\omega(Du, Dv) - \omega(u, v)`,
+    with the form :math:`\omega(u, v) = u^T J v`. This root mean square estimates the Frobenius norm
+    of :math:`D^T J D - J`, which is no less than the largest entry.
 
     Parameters
     ----------
     flow
         The map, of a Hamiltonian system.
     windows
-        Where it is measured, (n, window, dim).
+        Windows at which the defect is measured, (n, window, dim).
 
     Returns
     -------
     float or None
-        None where it is not defined: for a system that is not Hamiltonian or not known, for a
-        method without derivative, and where no window is finite.
+        None if the defect is not defined: the system is not Hamiltonian or not known, the method
+        has no derivative, or no window is finite.
 
     Examples
     --------
@@ -67,27 +67,29 @@ def symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | No
 
 
 def window_symplecticity_defect(flow: NumericalFlow, windows: np.ndarray) -> float | None:
-    r"""How far a map of windows is from symplectic on the space of windows: 0 where it is.
+    r"""Return the symplecticity defect of a map on the space of windows, 0 for a symplectic map.
 
     .. math:: \max_Z \, \max_{ij} \left| (D^T J D - J)_{ij} \right|
 
     with J on every time step. This is the form :math:`\sum_t dq_t \wedge dp_t` of the space of
-    windows :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`, which symplectic transformers keep
-    by construction, at any window. What they do to phase space does not follow from it; that is
-    :func:`symplecticity_defect`. D is that of the whole map, also where ``prediction_window`` <
-    ``window``. Of more than 128 components it is estimated as there.
+    windows :math:`\mathbb{R}^{\text{window} \cdot \text{dim}}`. Symplectic transformers preserve
+    this form by construction, at any window. Their effect on phase space does not follow from it;
+    see :func:`symplecticity_defect`. D is the derivative of the whole map, also if
+    ``prediction_window`` < ``window``. For more than 128 components the defect is estimated as
+    there.
 
     Parameters
     ----------
     flow
         The map, of a Hamiltonian system.
     windows
-        Where it is measured, (n, window, dim).
+        Windows at which the defect is measured, (n, window, dim).
 
     Returns
     -------
     float or None
-        None where that is, and for maps of one state, of which the two are the same.
+        None for maps of one state, for which the two defects are the same. None also if the system
+        is not Hamiltonian, the method has no derivative, or no window is finite.
 
     Examples
     --------
@@ -166,29 +168,29 @@ def _form(vectors: np.ndarray, dim: int, canonical: int) -> np.ndarray:
 def reversibility_defect(
     flow: NumericalFlow, windows: np.ndarray, symmetries: Sequence[np.ndarray] | None = None
 ) -> float | None:
-    r"""How far a map is from reversible: 0 where it is.
+    r"""Return the reversibility defect of a map, 0 for a reversible map.
 
     .. math:: \max_Z \| R \Phi R \Phi(Z) - Z \|_\infty
 
-    over windows Z (n, window, dim). R applies :math:`\rho`, with :math:`f(\rho z) = -\rho f(z)`, to
-    every state of a window and reverses their order in time (Hairer, Lubich, Wanner, Geometric
-    Numerical Integration, section V.1; for windows see ``vpintegrator.nn.Reversible``).
-    :math:`\Phi` is the whole map of windows, also where ``prediction_window`` < ``window``.
+    The maximum is over windows Z (n, window, dim). R applies :math:`\rho`, with
+    :math:`f(\rho z) = -\rho f(z)`, to every state of a window and reverses their order in time
+    (Hairer, Lubich, Wanner, Geometric Numerical Integration, section V.1; for windows see
+    ``vpintegrator.nn.Reversible``). :math:`\Phi` is the whole map of windows, also if
+    ``prediction_window`` < ``window``.
 
     Parameters
     ----------
     flow
         The map, any.
     windows
-        Where it is measured.
+        Windows at which the defect is measured.
     symmetries
         Matrices :math:`\rho` (dim, dim); by default all reversing symmetries of the system.
 
     Returns
     -------
     float or None
-        The largest defect over all symmetries; None where there is no symmetry, or no window that
-        is finite.
+        The largest defect over all symmetries; None if there is no symmetry, or no finite window.
 
     Examples
     --------

@@ -19,7 +19,7 @@ _FEWEST = 10  # steps that tell more than one of them does
 
 @dataclass(frozen=True)
 class TangentHistory:
-    r"""How phase space was deformed along trajectories.
+    r"""Deformation of phase space along trajectories.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ def tangent_propagation(flow: NumericalFlow, first: np.ndarray, steps: int) -> T
 
 
 def tangent_history(ensemble: Ensemble) -> TangentHistory | None:
-    """That of the first trajectories of a method; None where it cannot be followed."""
+    """Return the tangent history of the first trajectories, or None if it cannot be computed."""
     flow, comparison = ensemble.flow, ensemble.comparison
     steps = min(comparison.tangent_steps, ensemble.steps)
     # a window is made from its first state by the equations

@@ -1,4 +1,4 @@
-"""How far a trajectory is from the reference, and when it has become useless."""
+"""Distance of a trajectory from the reference, and the time at which it exceeds a threshold."""
 
 from __future__ import annotations
 

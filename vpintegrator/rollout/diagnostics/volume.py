@@ -111,18 +111,18 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
 def density_change(
     flow: NumericalFlow, windows: np.ndarray, log_density: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    r"""How a density (given by its logarithm) changes with a flow's map of windows, shape (...).
+    r"""Return the change of a density under a flow's map of windows, in the shape (...).
 
-    For a density :math:`\rho` and the map :math:`\Phi` it is
-    :math:`\log \rho(\Phi(z)) - \log \rho(z)`, summed over the states of a window. Added to
-    ``log_determinant`` it is :math:`\log |\det D\Phi|` for the measure of that density.
+    For a density :math:`\rho` and the map :math:`\Phi` the change is
+    :math:`\log \rho(\Phi(z)) - \log \rho(z)`, summed over the states of a window. The sum of the
+    change and ``log_determinant`` is :math:`\log |\det D\Phi|` for the measure of that density.
 
     Parameters
     ----------
     flow
         The map.
     windows
-        Where it is measured, (..., window, dim).
+        Windows at which the change is measured, (..., window, dim).
     log_density
         The logarithm of the density (n,) at states (n, dim).
 

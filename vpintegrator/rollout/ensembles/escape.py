@@ -1,4 +1,4 @@
-"""When a trajectory counts as gone: beyond bounds, or where an expression says so."""
+"""Escape of a trajectory: beyond bounds, or by an expression."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ _LARGEST = np.finfo(np.float64).max
 
 @dataclass(frozen=True)
 class Escape:
-    """Which states are outside; in any case those that are not finite.
+    """Condition under which a state is outside; states that are not finite are always outside.
 
     Attributes
     ----------
     expression
-        ``"q**2 + p**2 > 0.1"``: states for which it holds are outside; components, and parameters
-        of the system.
+        Comparison of components and parameters that holds outside, ``"q**2 + p**2 > 0.1"``.
     region
-        States beyond it by more than a tenth of its width are outside.
+        Domain; states beyond it by more than a tenth of its width are outside.
     """
 
     expression: str | None = None
     region: Region | None = None
 
     def check(self, system: System) -> None:
-        """Whether the expression is one of the system.
+        """Check that the expression is one of the system.
 
         Raises
         ------
@@ -47,7 +46,7 @@ class Escape:
 
     @property
     def words(self) -> str:
-        """What is outside."""
+        """Condition in words."""
         if self.expression is not None:
             return self.expression
         return "out of the training domain" if self.region else "not finite"
@@ -62,7 +61,10 @@ class Escape:
         return box
 
     def outside(self, system: System, states: np.ndarray) -> np.ndarray | None:
-        """Which of states (some, count, dim) are outside, uint8; None where the box says it all."""
+        """Return a mask, uint8, of the states (some, count, dim) that are outside.
+
+        None if :meth:`box` alone decides.
+        """
         with np.errstate(all="ignore"):
             if self.expression is not None:
                 found = _difference(system, self.expression)(states) > 0

@@ -1,4 +1,4 @@
-"""What moves the states of an ensemble, here or in another process."""
+"""Maps that advance the states of an ensemble, in this process or another."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _ON_A_GPU = 65_536  # trajectories that keep one busy
 
 @dataclass(frozen=True)
 class Mover:
-    """A flow, told so that another process can make it.
+    """Description of a flow from which another process can make it.
 
     Attributes
     ----------
     flow
-        What is no model: it is pickled.
+        A flow without a model; it is pickled.
     model
         File of a model.
     system, step
-        Of the model.
+        System and time step of the model.
     compiled
-        Whether the model, or a classical method, runs as machine code; by default where that is
+        Whether the model, or a classical method, runs as machine code; the default is to do so if
         possible.
     device
-        Where the model runs.
+        Device of the model.
     """
 
     flow: NumericalFlow | None = None
@@ -59,7 +59,7 @@ class Mover:
         return IN_A_CACHE if self.device == "cpu" else _ON_A_GPU
 
     def move(self) -> Move:
-        """The function that gives the next ``count`` states (n, count, dim) of states (n, dim)."""
+        """Return the function that advances states (n, dim) by ``count`` steps, (n, count, dim)."""
         if self.flow is not None:
             return _classical(self.flow, self.compiled)
         assert self.model is not None
@@ -68,12 +68,12 @@ class Mover:
 
 
 def of_single_states(model: Integrator) -> Integrator:
-    """The map of a single state that a model is.
+    """Return the map of a single state that is equivalent to a model.
 
     Raises
     ------
     InputError
-        If it reads several.
+        If the model needs several states.
     """
     from vpintegrator.models.one_step import one_step
 
@@ -97,7 +97,7 @@ def _loaded(
     compiled: bool | None,
     device: str,
 ) -> Move:
-    """Of a model that was read here before, too."""
+    """Return the function of a model file, read once as long as the file does not change."""
     from vpintegrator.models import load
 
     return move_model(load(path, device), system, step, compiled)
@@ -106,7 +106,7 @@ def _loaded(
 def move_model(
     model: Integrator, system: System | None, step: float | None, compiled: bool | None
 ) -> Move:
-    """As :meth:`Mover.move`, of a model that is there."""
+    """Return the function of :meth:`Mover.move` for a model in memory."""
     from vpintegrator.threads import torch_threads
 
     machine = compile_for(model, 0, compiled)
@@ -122,7 +122,7 @@ def move_model(
 
 
 def _classical(flow: NumericalFlow, compiled: bool | None) -> Move:
-    """Of a flow that is no model: as machine code where that is wanted and possible."""
+    """Return the function of a flow without a model, as machine code if wanted and possible."""
     if isinstance(flow, PeriodFlow):
         flow = copy(flow)
         inner = flow.inner = copy(flow.inner)

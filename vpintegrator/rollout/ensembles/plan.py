@@ -1,4 +1,4 @@
-"""What is asked of an ensemble: how many steps, which plane, what counts as gone, what turns."""
+"""Plan of an ensemble: number of steps, plane, escape condition, rotation numbers."""
 
 from __future__ import annotations
 
@@ -25,36 +25,40 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class EnsemblePlan:
-    """The statistics of an ensemble that are wanted; all that its numbers depend on but the flow.
+    """Settings of the statistics of an ensemble.
+
+    The numbers depend on the plan, the flow and the initial states only.
 
     Attributes
     ----------
     system
         The system.
     steps
-        How many each trajectory makes at most.
+        Largest number of steps of each trajectory.
     pair
         Numbers of the components on the axes.
     view
-        What is seen of the plane, ((left, right), (low, high)).
+        Visible part of the plane, ((left, right), (low, high)).
     columns, rows
         Cells of the view.
     escape
-        Which states are outside.
+        Condition under which a state is outside.
     turning
         Whether rotation numbers are wanted.
     centre
-        The point of the plane about which they are.
+        Point of the plane about which orbits turn.
     angle
-        Or the number of a component that is an angle, which advances.
+        Number of a component that is an angle, whose advance gives the turns, in place of
+        ``centre``.
     domain
-        The states that the model was trained on, None where that is not known.
+        Training domain of the model, None if it is not known.
     about
-        What the centre is: ``"elliptic"``, a fixed point; ``"mean"``, of the states, where none
-        was found; ``"given"``.
+        Origin of the centre: ``"elliptic"``, a fixed point; ``"mean"``, the mean of the states, if
+        no fixed point was found; ``"given"``.
     near
-        Turns per step beside the centre with whole ones, where it is known how often the flow goes
-        round between two returns; those of orbits are given at most half a turn from it.
+        Turns per step beside the centre, including whole turns, if the number of revolutions of the
+        flow between two returns is known. Rotation numbers of orbits differ from it by at most half
+        a turn.
     """
 
     system: System
@@ -78,7 +82,7 @@ class EnsemblePlan:
 
     @property
     def centre_words(self) -> str:
-        """What turns are of, or about."""
+        """Angle, or centre, of the rotation numbers in words."""
         if self.angle is not None:
             return f"of the angle {self.system.components[self.angle]}"
         point = f"({', '.join(f'{x:.4g}' for x in self.centre or ())})"
@@ -101,12 +105,12 @@ class EnsemblePlan:
 
     @property
     def scales(self) -> tuple[float, float]:
-        """What makes the view square, so that angles advance evenly."""
+        """Factors that make the view square, so that angles advance evenly."""
         (left, right), (low, high) = self.view
         return 1 / (right - left), 1 / (high - low)
 
     def period(self, component: int) -> float:
-        """Of a component that is an angle; 0 of others."""
+        """Return the period of a component that is an angle; 0 for other components."""
         return self.system.periods.get(component, 0.0)
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +148,7 @@ class EnsemblePlan:
         return np.arctan2(offsets[1], offsets[0])
 
     def as_json(self) -> dict[str, Any]:
-        """As a file keeps it, and what tells one from another."""
+        """Return the plan for a file; plans are equal if their JSON is."""
         region = self.escape.region
         rotation = None if self.angle is None else self.system.components[self.angle]
         return {
@@ -185,7 +189,10 @@ def find_plane(system: System, names: Any) -> tuple[int, int]:
 
 
 def is_canonical_plane(system: System, pair: tuple[int, int]) -> bool:
-    """As :attr:`EnsemblePlan.is_canonical`."""
+    """Whether turns about a point of the plane are rotation numbers.
+
+    See :attr:`EnsemblePlan.is_canonical`.
+    """
     moving = system.phase_dim
     if moving == 2:
         return {*pair} == {0, 1}

@@ -35,28 +35,30 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
     Attributes
     ----------
     plan
-        What was asked for: system, steps, plane, view, what counts as gone, what turns.
+        Settings: system, steps, plane, view, escape condition, rotation numbers.
     step
-        Time of a step.
+        Time step.
     name, kind, title
-        Of the map; the kind is ``"learned"``, ``"classical"`` or ``"exact"``.
+        Name, kind and title of the map; the kind is ``"learned"``, ``"classical"`` or ``"exact"``.
     seed
-        Of the initial states, None where they were given.
+        Seed of the initial states, None if they were given.
     initial
         Initial states, (trajectory, dim).
     density
-        States in each cell of the view, (rows, columns), the lowest row first.
+        Number of states in each cell of the view, (rows, columns), the lowest row first.
     off
-        States in no cell.
+        Number of states in no cell.
     left
         First step at which a trajectory is outside, -1 if it never is, (trajectory,).
     left_domain
-        First step at which a trajectory is out of the training domain before it leaves, -1 if it
-        never is, (trajectory,); None where the domain is not known or to leave it is to be outside.
+        First step at which a trajectory is out of the training domain before it is outside, -1 if
+        it never is, (trajectory,); None if the domain is not known or is itself the escape
+        condition.
     rotation, change
-        Turns per step, counterclockwise in the plane, at most half a turn from ``plan.near``, as
-        whole turns cannot be seen; and the difference between the halves of the way, small on tori
-        and not in chaos. (trajectory,); NaN of those that left, None if not asked for.
+        Turns per step, counterclockwise in the plane, and their difference between the two halves
+        of the trajectory. Turns differ from ``plan.near`` by at most half a turn, as whole turns
+        cannot be seen. The difference is small on tori and large in chaos. (trajectory,); NaN for
+        trajectories that left, None if not asked for.
 
     Examples
     --------
@@ -98,7 +100,7 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
 
     @property
     def tolerance(self) -> float:
-        """What the halves of a regular orbit differ by at most, in turns per step."""
+        """Largest difference between the halves of a regular orbit, in turns per step."""
         return tolerance_of(self.plan.steps)
 
     @property
@@ -125,7 +127,7 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
 
     @property
     def domain_words(self) -> str:
-        """How many trajectories leave the training domain of a model, in a sentence or none."""
+        """Sentence on trajectories that leave the training domain of a model, or an empty text."""
         if self.plan.domain is None:
             unknown = "The model does not say which states it was trained on."
             return unknown if self.kind == "learned" else ""
@@ -141,7 +143,7 @@ class EnsembleStatistics(RichDisplay, by="ensemble"):
         )
 
     def table(self) -> list[dict[str, Any]]:
-        """What it is, and its numbers, in a row."""
+        """Return one row with the name and the numbers."""
         row: dict[str, Any] = {
             "method": self.title,
             "trajectories": len(self.left),

@@ -56,7 +56,7 @@ _BESIDE, _PARTS = 1e-3, 64  # how far beside a centre, and how often a flow is l
 
 @dataclass(frozen=True)
 class EnsembleMeasures:
-    r"""What is measured of an ensemble.
+    r"""Measurements of an ensemble.
 
     Attributes
     ----------
@@ -64,20 +64,22 @@ class EnsembleMeasures:
         Components on the axes of the density, ``"q,p"``. By default a canonical pair, or the first
         two.
     view
-        What is seen of that plane, ``"q=-1:1,p=-2:2"``, or a mapping of names to (least, largest).
-        By default what a trial run fills; a whole period of an angle.
+        Visible part of that plane, ``"q=-1:1,p=-2:2"``, or a mapping of names to (least, largest).
+        By default the extent of a trial run; a whole period of an angle.
     resolution
         Cells of the view on a side, or (columns, rows).
     escape
-        A comparison that holds where a trajectory has left and is not followed any more,
-        ``"q**2 + p**2 > 0.1"``; ``"never"`` for those alone that are no longer finite. By default
-        what is beyond the states of a model's training by a tenth of their range.
+        A comparison that holds if a trajectory has left and is not followed any more,
+        ``"q**2 + p**2 > 0.1"``; ``"never"`` stops only trajectories that are no longer finite. By
+        default a trajectory of a model has left if it is outside of the training domain by more
+        than a tenth of the width.
     rotation
-        What turns, by an angle :math:`\theta` whose mean growth in a step, over :math:`2\pi`, is
-        the rotation number: ``(x, y)``, a point of the plane, about which angles are taken; the
-        name of a component that is an angle; ``"auto"`` for a component of the plane that
-        is an angle, else the elliptic fixed point that Newton's method finds nearest to the mean of
-        the states, else that mean, and nothing in a plane that is not canonical; None for nothing.
+        Definition of the rotation number, the mean growth in a step of an angle :math:`\theta` over
+        :math:`2\pi`. ``(x, y)`` takes angles about this point of the plane. A name takes the
+        component of that name, which must be an angle. ``"auto"`` takes a component of the plane
+        that is an angle, if there is one. Otherwise it takes the elliptic fixed point that Newton's
+        method finds nearest to the mean of the states, or that mean if there is none, and nothing
+        in a plane that is not canonical. None measures no rotation numbers.
 
     Examples
     --------
@@ -253,7 +255,7 @@ def _here(flow: NumericalFlow, model: Integrator | None, compiled: bool | None) 
 def _mover(
     flow: NumericalFlow, model: Integrator | None, folder: Path, compiled: bool | None
 ) -> Mover:
-    """What other processes make the flow of: a model lies in the folder of the shards."""
+    """Return the mover for other processes; write a model to the folder of the shards."""
     if model is None:
         return Mover(flow, compiled=compiled)
     from vpintegrator.models import save
@@ -266,7 +268,7 @@ def _mover(
 def make_plan(
     flow: NumericalFlow, move: Move, states: np.ndarray, steps: int, measures: EnsembleMeasures
 ) -> EnsemblePlan:
-    """What is wanted, with what a trial run from the first of states (trajectory, dim) shows.
+    """Return the plan for the measures, completed by a trial run of states (trajectory, dim).
 
     Raises
     ------
@@ -316,7 +318,7 @@ def turns_between_returns(
 
 
 def _inside(escape: Escape, system: System, states: np.ndarray) -> np.ndarray:
-    """Those of states (trajectory, time, dim) before each leaves, (state, dim)."""
+    """Return the states (state, dim) of trajectories (trajectory, time, dim) before they leave."""
     low, high = escape.box(system).T
     out = ~((states >= low) & (states <= high)).all(axis=-1)
     if (more := escape.outside(system, states)) is not None:
@@ -327,7 +329,7 @@ def _inside(escape: Escape, system: System, states: np.ndarray) -> np.ndarray:
 def _turning(
     flow: NumericalFlow, pair: tuple[int, int], asked: Any, seen: np.ndarray
 ) -> dict[str, Any]:
-    """Of the plan, whether rotation numbers are wanted, the centre or the angle."""
+    """Return the fields of the plan on rotation numbers: ``turning``, ``centre``, ``angle``."""
     system = flow.system
     assert system is not None
     if asked is None or asked == "none":
@@ -365,7 +367,7 @@ def _depends(
     states: np.ndarray,
     compiled: bool | None,
 ) -> dict[str, Any]:
-    """What the numbers depend on."""
+    """Return all inputs that the statistics depend on, as JSON."""
     digest = hashlib.sha256()
     if model is not None:
         digest.update(json.dumps(dict(model.metadata), sort_keys=True).encode())

@@ -1,4 +1,4 @@
-"""One shard of an ensemble: the statistics of consecutive trajectories, made anywhere."""
+"""Shard of an ensemble: statistics of consecutive trajectories, computed in any process."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _ARRAYS = ("density", "left", "left_domain", "rotation", "change")
 
 @dataclass(frozen=True)
 class EnsembleTask:
-    """What it takes to make one shard.
+    """Input for the computation of one shard.
 
     Attributes
     ----------
     mover, plan
-        What moves the states, and what is wanted of them.
+        Mover of the states, and settings of the statistics.
     initial
         Initial states, (trajectory, dim).
     path
         The file to write.
     identity
-        Hash of all that the numbers depend on.
+        Hash of all values that the numbers depend on.
     number
-        Of the shard.
+        Number of the shard.
     versions
-        Of the packages that compute.
+        Versions of the packages that compute.
     reuse
-        Whether to keep a whole shard that is there already.
+        Whether to keep a complete shard that exists already.
     """
 
     mover: Mover
@@ -58,7 +58,7 @@ class EnsembleTask:
 
 @dataclass(frozen=True)
 class EnsembleShard:
-    """What is known of a finished shard: its number, its trajectories, and if it was there."""
+    """Record of a finished shard: number, trajectories, and whether the shard existed before."""
 
     number: int
     trajectories: int

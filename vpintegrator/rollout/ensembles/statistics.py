@@ -1,7 +1,7 @@
-"""What is kept of the states of an ensemble: counts on a plane, when each left, how it turns.
+"""Statistics of the states of an ensemble: counts on a plane, escape times, rotation numbers.
 
-As machine code, a nanosecond or a few for each state; by NumPy, ten times slower, where there is no
-compiler.
+Machine code takes a few nanoseconds for each state. Without a compiler NumPy takes ten times as
+long.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from vpintegrator.rollout.rotation import SUMS, TURN, add_angles, birkhoff_weigh
 
 @dataclass(frozen=True)
 class Counts:
-    """What is known of some trajectories.
+    """Statistics of some trajectories.
 
     Attributes
     ----------
     density
-        How many of their states lie in each cell of the view, (rows, columns), uint32.
+        Number of states in each cell of the view, (rows, columns), uint32.
     off
-        How many lie in none.
+        Number of states in no cell.
     left
-        The first step at which each is outside, -1 if it never is, (trajectory,), int32.
+        First step at which each trajectory is outside, -1 if it never is, (trajectory,), int32.
     left_domain
-        The first step at which each is out of the training domain before it leaves, -1 if it never
-        is, (trajectory,), int32. None where that is not known, or is what leaving means.
+        First step at which each trajectory is out of the training domain before it is outside, -1
+        if it never is, (trajectory,), int32. None if the domain is not known, or is itself the
+        escape condition.
     rotation, change
-        Turns per step of each, at most half a turn from the plan's, and the difference between the
-        two halves of its way, (trajectory,); NaN where it left. None where they are not asked for.
+        Turns per step of each trajectory, at most half a turn from the plan's, and their difference
+        between its two halves, (trajectory,); NaN if it left. None if not asked for.
     """
 
     density: np.ndarray
@@ -100,7 +101,7 @@ class Statistics:
 
     @property
     def counts(self) -> Counts:
-        """What was found, when all steps have been shown."""
+        """Statistics after all steps have been counted."""
         rotation = change = None
         if self._plan.turning:
             gone = self.left >= 0
