@@ -316,3 +316,44 @@ def test_formulas_compute_what_the_function_does(formula):
     except vp.InputError:
         return  # a constant that is no number, which floating point passes over
     np.testing.assert_allclose(system.vector_field(state)[0], expected, rtol=1e-9)
+
+
+JUNK = [None, 3, "x", b"x", object(), [], [1, "a"], {"a": 1}, np.zeros((2, 3, 4)), np.zeros(0)]
+JUNK += [float("nan"), lambda *arguments: None, torch.nn.Linear(3, 5), dict, (1, "a"), (1, 2)]
+
+
+def pair(t, y):
+    return [y[1], -y[0]]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=lambda junk: type(junk).__name__)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda junk: vp.System.from_function(junk, 2),
+        lambda junk: vp.System.from_hamiltonian(junk, 1),
+        lambda junk: vp.Map.from_function(junk, 2),
+        *(
+            lambda junk, name=name: vp.System.from_function(pair, **({"dim": 2} | {name: junk}))
+            for name in ("dim", "components", "sample", "step", "parameters", "name")
+        ),
+        *(
+            lambda junk, name=name: vp.System.from_function(pair, 2, **{name: junk})
+            for name in (
+                *("hamiltonian", "divergence_free", "reversing_symmetries", "invariants"),
+                *("periodic", "period", "claims"),
+            )
+        ),
+        lambda junk: vp.System.from_function(pair, 2, invariants={"a": junk}),
+        lambda junk: vp.System.from_function(pair, 2, parameters={"a": junk}),
+        *(
+            lambda junk, name=name: vp.Map.from_function(lambda z: z, 2, **{name: junk})
+            for name in ("inverse", "structure", "sample", "invariants", "periodic")
+        ),
+    ],
+)
+def test_what_is_no_argument_is_refused_in_a_sentence(make, junk):
+    try:
+        make(junk)
+    except vp.InputError as error:
+        assert str(error)

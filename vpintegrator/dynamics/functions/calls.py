@@ -12,7 +12,12 @@ import numpy as np
 
 from vpintegrator.dynamics.functions import traced_tensor  # noqa: F401  records torch functions
 from vpintegrator.dynamics.functions.rebinding import rebound
-from vpintegrator.dynamics.functions.tracing import NotTraceable, as_traced_array, filled
+from vpintegrator.dynamics.functions.tracing import (
+    NotTraceable,
+    as_traced_array,
+    filled,
+    plain_value,
+)
 from vpintegrator.errors import InputError, printable
 
 _TIME = ("t", "time", "tau", "_t", "_")
@@ -172,7 +177,7 @@ def recorded(
         else:
             entries = [*np.asarray(result).ravel()]
             if len(entries) == count and all(np.ndim(entry) == 0 for entry in entries):
-                return entries
+                return [plain_value(entry) for entry in entries]
             first = first or f"its value has shape {np.shape(result)}"
     raise NotTraceable(first)
 

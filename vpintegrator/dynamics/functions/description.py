@@ -31,6 +31,9 @@ def component_names(dim: int | None, components: Any, hamiltonian: bool) -> list
     if components is not None:
         if isinstance(components, str):
             components = [name.strip() for name in components.split(",")]
+        if not isinstance(components, list | tuple) or not components:
+            shown = printable(repr(components), 80)
+            raise InputError(f"components are a list of names, not {shown}")
         names = [str(name) for name in components]
         if dim is not None and len(names) != dim:
             raise InputError(f"dim = {dim}, but there are {len(names)} names of components")
@@ -62,7 +65,8 @@ def parameter_values(parameters: Any, components: Sequence[str]) -> dict[str, An
     if parameters is None:
         return {}
     if not isinstance(parameters, Mapping):
-        raise InputError(f"parameters are a dictionary, as in {{'k': 1.0}}, not {parameters!r}")
+        shown = printable(repr(parameters), 80)
+        raise InputError(f"parameters are a dictionary, as in {{'k': 1.0}}, not {shown}")
     found: dict[str, Any] = {}
     for name, value in parameters.items():
         check_name(str(name), "parameters")
@@ -116,6 +120,8 @@ def symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str
         If one is no matrix of the size of a state.
     """
     dim, tables = len(components), []
+    if not isinstance(symmetries, list | tuple | np.ndarray | None):
+        raise InputError(f"reversing_symmetries are a list of matrices, not {symmetries!r}")
     for given in symmetries if symmetries is not None else ():
         try:
             matrix = np.asarray(given, dtype=np.float64)
@@ -152,8 +158,11 @@ def period_table(periodic: Any, components: Sequence[str]) -> dict[str, str]:
         return {}
     if isinstance(periodic, str):
         periodic = [periodic]
-    if not isinstance(periodic, Mapping):
+    if isinstance(periodic, list | tuple) and all(isinstance(name, str) for name in periodic):
         periodic = dict.fromkeys(periodic, _PERIOD)
+    if not isinstance(periodic, Mapping):
+        shown = printable(repr(periodic), 80)
+        raise InputError(f"periodic are periods by names of components, or names, not {shown}")
     for name in periodic:
         if name not in components:
             raise InputError(f"periodic: there is no component '{name}' ({', '.join(components)})")
@@ -162,7 +171,11 @@ def period_table(periodic: Any, components: Sequence[str]) -> dict[str, str]:
 
 def period_text(value: Any) -> str:
     """A period as an expression."""
-    return value if isinstance(value, str) else number_text(float(value))
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        raise InputError(f"a period is a number or an expression, not {printable(repr(value), 80)}")
+    return number_text(float(value))
 
 
 def heading(function: Callable[..., Any], name: str | None) -> tuple[str, dict[str, str]]:
@@ -179,6 +192,8 @@ def heading(function: Callable[..., Any], name: str | None) -> tuple[str, dict[s
 def claimed(claims: Claims, components: Sequence[str]) -> dict[str, Any]:
     """The keys of a system file for what is claimed, but for formulas."""
     found: dict[str, Any] = {}
+    if not isinstance(claims.divergence_free, bool | None):
+        raise InputError(f"divergence_free is True, False or None, not {claims.divergence_free!r}")
     if claims.divergence_free is not None:
         found["divergence_free"] = bool(claims.divergence_free)
     if tables := symmetry_tables(claims.reversing_symmetries, components):

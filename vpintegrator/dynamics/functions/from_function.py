@@ -15,7 +15,7 @@ from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.equations import read_equations
 from vpintegrator.dynamics.functions.called import called_system
 from vpintegrator.dynamics.functions.calls import Values
-from vpintegrator.dynamics.functions.description import component_names
+from vpintegrator.dynamics.functions.description import component_names, parameter_values
 from vpintegrator.dynamics.functions.function_claims import place
 from vpintegrator.dynamics.functions.given import GivenFunction
 from vpintegrator.dynamics.functions.tracing import NotTraceable
@@ -41,7 +41,7 @@ class Request:
 
     def made(self, changes: Mapping[str, Any]) -> System:
         """The system, with other values of some parameters."""
-        own = dict(self.parameters or {})
+        own = parameter_values(self.parameters, self.components)
         for name in changes:
             if name not in own:
                 known = ", ".join(own) or "none"

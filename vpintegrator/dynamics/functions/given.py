@@ -20,7 +20,7 @@ from vpintegrator.dynamics.functions.description import (
 )
 from vpintegrator.dynamics.functions.traced_text import texts
 from vpintegrator.dynamics.functions.tracing import NotTraceable, Tape, Traced
-from vpintegrator.errors import InputError
+from vpintegrator.errors import InputError, printable
 from vpintegrator.toml import toml_text
 
 
@@ -186,7 +186,8 @@ def _dictionary(value: Any, what: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InputError(f"{what} are a dictionary of functions by name, not {value!r}")
+        shown = printable(repr(value), 80)
+        raise InputError(f"{what} are a dictionary of functions by name, not {shown}")
     return value
 
 

@@ -21,7 +21,7 @@ from vpintegrator.dynamics.functions.derivatives import (
     ScalarOfStates,
     derivatives,
 )
-from vpintegrator.dynamics.functions.description import component_names
+from vpintegrator.dynamics.functions.description import component_names, parameter_values
 from vpintegrator.dynamics.functions.from_function import CLAIMS, require_readable
 from vpintegrator.dynamics.functions.function_claims import sound_derivatives
 from vpintegrator.dynamics.functions.given import GivenFunction
@@ -108,7 +108,7 @@ class Map(System):
         names = component_names(dim, components, False)
         if components is None:
             names = [f"x{i + 1}" for i in range(len(names))]
-        if structure is not None and structure not in STRUCTURES:
+        if structure is not None and str(structure) not in STRUCTURES:
             hint = nearest(str(structure), STRUCTURES) or f"; there are {', '.join(STRUCTURES)}"
             raise InputError(f"there is no structure '{structure}'{hint}")
         claims = Claims(
@@ -216,7 +216,7 @@ class MapRequest:
 
     def made(self, changes: Mapping[str, Any]) -> Map:
         """The map, with other values of some parameters."""
-        own = dict(self.parameters or {})
+        own = parameter_values(self.parameters, self.components)
         for name in changes:
             if name not in own:
                 known = ", ".join(own) or "none"

@@ -113,7 +113,7 @@ class Traced:
         return getattr(as_traced_array(self), name)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A number of Python, or a traced one; NotTraceable for everything else."""
     if isinstance(value, Traced):
         return value
@@ -147,7 +147,7 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
 
 def operation(name: str, *operands: Any) -> Any:
     """Record an operation, or compute it where all operands are numbers."""
-    values = tuple(map(_plain, operands))
+    values = tuple(map(plain_value, operands))
     tape = next((value.tape for value in values if isinstance(value, Traced)), None)
     if tape is None:
         try:
