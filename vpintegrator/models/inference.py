@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ITERATIONS = 25  # quadratic where states are exact; a fraction of the noise a time where not
 _SETTLED = 1e-2  # standard deviations, of the last correction; the error left is its square
 _SHORTENED = 6  # times that a step is divided by four
+_IMPROBABLE = 100.0  # mean square of residuals, beyond which a minimum is taken for a local one
 _WHOLE = 1e-6  # of a step, by which the spans of a context may differ from whole steps
 
 Residual = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -301,7 +302,7 @@ def _infer(
         r = torch.cat([((images - z[rows, 1:]) / own).flatten(1), u], 1)
         return r, torch.cat([(D / own[:, None]).flatten(1, 2), one], 1)
 
-    u, rows = gauss_newton(of_pairs, z.new_zeros(len(z), prior.factor.shape[1]))
+    u, rows = least_squares(of_pairs, z.new_zeros(len(z), prior.factor.shape[1]))
     state = z[:, -1]
     if noise is not None:
         state, u, rows = _nearest_orbit(z, motion, u, residual, noise)
@@ -313,6 +314,33 @@ def _infer(
     found = (prior.mean + u @ prior.factor.mT, spread @ spread.mT, state, determined)
     values, covariance, state, determined = (each[0] if context.single else each for each in found)
     return Inference(tuple(names), values, covariance, state, determined)
+
+
+def least_squares(residual: Residual, start: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """As ``gauss_newton``, from further starts where the minimum found is improbable.
+
+    Few pairs may have several minima. The further starts are the sigma points of the prior.
+    """
+    u, rows = gauss_newton(residual, start)
+    squares = residual(u, torch.arange(len(u)))[0].square().mean(1)
+    p = u.shape[1]
+    one = math.sqrt(p) * torch.eye(p, dtype=u.dtype)
+    for point in torch.cat([one, -one]):
+        poor = (squares > _IMPROBABLE).nonzero().squeeze(1)
+        if not len(poor):
+            break
+
+        def of_poor(
+            x: torch.Tensor, places: torch.Tensor, poor: torch.Tensor = poor
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            return residual(x, poor[places])
+
+        x, factors = gauss_newton(of_poor, point.expand(len(poor), p))
+        found = residual(x, poor)[0].square().mean(1)
+        falls = found < squares[poor]
+        taken = poor[falls]
+        u[taken], rows[taken], squares[taken] = x[falls], factors[falls], found[falls]
+    return u, rows
 
 
 def _nearest_orbit(
