@@ -109,11 +109,12 @@ class _Command(click.Command):
     "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
     "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
     "changes volumes. Of complete states auto first solves for a generating function, sgf or vpgf "
-    f"(at most {_MOST_COMPONENTS} moving components, {_MOST_EXACT} where the Hamiltonian is known "
-    "and no bodies are declared), and trains splittings, split, where the equations are a sum of "
-    "parts with exact flows. An explicit map, split, spff or vpff, is taken where its error is "
-    "below 1e-14 or at most ten times as large as that of the generating function. Where nothing "
-    "errs by less than 1e-9, couplings get the rest of the budget, and the best model is written.",
+    f"(at most {_MOST_COMPONENTS} moving components, {_MOST_EXACT} where the Hamiltonian is known, "
+    "unless bodies are declared whose equations have exact parts), and trains splittings, split, "
+    "where the equations are a sum of parts with exact flows. An explicit map, split, spff or "
+    "vpff, is taken where its error is below 1e-14 or at most ten times as large as that of the "
+    "generating function. Where nothing errs by less than 1e-9, couplings get the rest of the "
+    "budget, and the best model is written.",
 )
 @click.option(
     "--start",
@@ -396,22 +397,26 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
     candidate = Candidate(architecture, make, read_options(architecture, flags, extra), dtype)
     candidate.fastest, candidate.reversible = options.pop("fastest"), fixed["reversible"]
     if name == "auto" and not {*given} - {"functions"} and _is_plain(data, options, dtype):
-        if 2 <= _moving(data) <= _most(data.system, chart):
-            candidate.solved = _generating_function(data, fixed)
         if data.system.has_formulas and not (data.system.is_discrete or data.is_family):
             candidate.composed = lambda more: build(data.system, "split", **fixed, **more)
+        if 2 <= _moving(data) <= _most(data.system, chart, candidate.composed):
+            candidate.solved = _generating_function(data, fixed)
     return candidate
 
 
-def _has_exact_terms(system: System, chart: bool | None) -> bool:
-    """Whether a Hamiltonian is known, and no bodies are declared, whose couplings are cheaper."""
+def _most(system: System, chart: bool | None, composed: Callable[..., Integrator] | None) -> int:
+    """Largest number of components for which generating functions are tried.
+
+    It is small where no Hamiltonian is known, and where bodies are declared whose splittings cost
+    less.
+    """
+    from vpintegrator.models.untrained import is_made
+
     known = system if system.chart is None or chart is False else system.chart.system
-    return system.bodies is None and known.is_canonical and bool(known.hamiltonian_formula)
-
-
-def _most(system: System, chart: bool | None) -> int:
-    """Largest number of components for which generating functions are tried."""
-    return _MOST_EXACT if _has_exact_terms(system, chart) else _MOST_COMPONENTS
+    if not known.is_canonical or not known.hamiltonian_formula:
+        return _MOST_COMPONENTS
+    splits = system.bodies is not None and composed is not None and is_made(composed, {"stages": 1})
+    return _MOST_COMPONENTS if splits else _MOST_EXACT
 
 
 def _moving(data: Dataset) -> int:

@@ -66,6 +66,15 @@ def _check_system(system: Any) -> None:
     of_kind("system", system, System, "a system, as vp.load_system gives it")
 
 
+def is_made(make: Callable[[dict[str, Any]], Integrator], arguments: dict[str, Any]) -> bool:
+    """Whether a model of these arguments can be made."""
+    try:
+        make(arguments)
+    except InputError:
+        return False
+    return True
+
+
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
     """The name, and why it is that, in a sentence."""
     if _is_incomplete(system) and system.family is not None:

@@ -6,11 +6,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from vpintegrator.argument_values import of_kind, positive
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
+from vpintegrator.models.untrained import is_made
 from vpintegrator.training.cheapest import compare_costs
 from vpintegrator.training.degree_selection import FIRST, find_generating_function
 from vpintegrator.training.found import Found
@@ -41,11 +43,12 @@ class _Attempt(NamedTuple):
 
 
 _EXACT_TERMS = {"functions": "hamiltonian"}
+_LOWEST = {"degree": FIRST}
 _ATTEMPTS = [
     _Attempt("with exact terms of the Hamiltonian:", _EXACT_TERMS, None, _EXACT),
     # halving the step divides the error of five exact terms by a hundred, at twice the cost
     *(
-        _Attempt(f"{n} such maps in a row:", _EXACT_TERMS | {"repeats": n}, {"degree": 2}, _EXACT)
+        _Attempt(f"{n} such maps in a row:", _EXACT_TERMS | {"repeats": n}, _LOWEST, _EXACT)
         for n in (2, 3, 4, 6)
     ),
     _Attempt("with functions of the system:", {"functions": "system"}, None, GOOD),
@@ -122,7 +125,7 @@ def find_model(
     solved, composed = (None if make is None else making(make) for make in (solved, composed))
     of_kind("dataset", dataset, Dataset, "a dataset, as vp.open_dataset gives it")
     of_kind("budget", budget, Budget, "a vp.training.Budget")
-    if composed is not None and not _is_made(composed, {"stages": 1}):
+    if composed is not None and not is_made(composed, {"stages": 1}):
         composed = None
     if fastest is not None:
         limits = replace(budget, target=positive("fastest", fastest))
@@ -139,7 +142,7 @@ def find_model(
         return known
     left = replace(known.left(budget), epochs=budget.epochs)  # its own are degrees
     if good:
-        left = Budget(epochs=min(EPOCHS, left.epochs or EPOCHS), target=left.target)
+        left = replace(left, epochs=min(EPOCHS, left.epochs or EPOCHS))
     else:
         tell(
             f"couplings are trained for the rest of the budget: {_words(known)} errs by "
@@ -302,9 +305,16 @@ class _Solver:
             progress=self.progress,
         )
 
+    @cached_property
+    def sizes(self) -> dict[str, Any] | None:
+        """Degrees to try: of clusters of bodies the lowest where exact terms are better."""
+        of_bodies = is_made(self.make, _LOWEST) and bool(self.make(_LOWEST).bodies)
+        return _LOWEST if of_bodies and _can(self.make, _EXACT_TERMS) else None
+
     def first(self) -> Found:
         """Of polynomials alone."""
-        return self({}, most=_FIRST if _can(self.make, _EXACT_TERMS) else COEFFICIENTS)
+        most = _FIRST if _can(self.make, _EXACT_TERMS) else COEFFICIENTS
+        return self({}, self.sizes, most=most)
 
     def further(self, best: Found, reached: float = math.inf) -> Found:
         """The best with what is known of the equations, where another model has not reached it."""
@@ -315,7 +325,7 @@ class _Solver:
                 continue
             self.tell(attempt.words)
             try:
-                found = self(attempt.functions, attempt.sizes)
+                found = self._tried(attempt)
             except InputError as error:
                 self.tell(f"none: {error}")
                 continue
@@ -323,6 +333,9 @@ class _Solver:
                 return _interrupted(best)
             best = replace(found if found.error < best.error else best, ended=found.ended)
         return _interrupted(best) if best.ended == "interrupt" else best
+
+    def _tried(self, attempt: _Attempt) -> Found:
+        return self(attempt.functions, attempt.sizes or self.sizes)
 
     def below(self, target: float) -> list[Found]:
         """One of each kind, the least that errs by at most so much."""
@@ -334,7 +347,7 @@ class _Solver:
                 continue
             try:
                 self.tell("polynomials:" if attempt is None else attempt.words)
-                one = self.first() if attempt is None else self(attempt.functions, attempt.sizes)
+                one = self.first() if attempt is None else self._tried(attempt)
                 found.append(one)
             except InputError as error:
                 self.tell(f"none: {error}")
@@ -412,16 +425,7 @@ def _find_fastest(
 
 def _can(make: Make, functions: dict[str, Any]) -> bool:
     """Whether there are such functions: whether what they are made of is known."""
-    return _is_made(make, {"degree": FIRST} | functions)  # a higher one may have too many terms
-
-
-def _is_made(make: Make, arguments: dict[str, Any]) -> bool:
-    """Whether there is a model of these arguments."""
-    try:
-        make(arguments)
-    except InputError:
-        return False
-    return True
+    return is_made(make, {"degree": FIRST} | functions)  # a higher one may have too many terms
 
 
 def _interrupted(found: Found) -> Found:
