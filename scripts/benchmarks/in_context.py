@@ -5,7 +5,8 @@
 Each task has 769 training trajectories of 20 steps. Models see four states and predict the next
 one; those of one step see the last. None is told any parameter. Errors are root mean squares over
 154 test trajectories, relative to the spread of the states, of states without noise; states that a
-map has no image of are left out, and counted. The folder keeps what is measured; what is there is
+map has no image of are left out, and counted. Contexts of irregular times are for models that read
+times; the one-step model sees the last state. The folder keeps what is measured; what is there is
 not measured again.
 """
 
@@ -71,7 +72,15 @@ TASKS: dict[str, dict[str, Any]] = {
         "step": 0.4,
         "seen": (0, 2),
     },
+    "pendulum, angle alone": {"system": "pendulum", "step": 0.2, "seen": (0,)},
+    "rigid body, unknown moments, irregular times": {
+        "system": "rigid-body",
+        "step": 0.2,
+        "vary": BODY,
+        "times": (0, 2, 3, 6),  # steps; the next state is the one after
+    },
 }
+READ_TIMES = ("one step", "ict")
 MODELS = ("one step", "vpt", "spt", "vpmt", "transformer", "ict")
 
 
@@ -136,17 +145,24 @@ def trained(model: str, data: Dataset, seconds: float) -> Integrator | None:
     return network
 
 
-def next_error(model: Integrator, data: Dataset, clean: np.ndarray) -> float:
-    """Error of the states after windows that end at the fourth state of test trajectories."""
+def next_error(
+    model: Integrator, data: Dataset, clean: np.ndarray, times: tuple[int, ...] | None = None
+) -> float:
+    """Error of the states after windows that end at the fourth state of test trajectories.
+
+    Or of those a step after contexts at these ``times``, in steps.
+    """
     states = torch.from_numpy(data.states("test", slice(TESTED)))
     with torch.no_grad():
-        window = states[:, WINDOW - model.window : WINDOW]
+        places = [*(times or range(WINDOW))][-model.window :]
+        window = states[:, places]
         if hasattr(model, "stepper"):
-            x = model.begin(window, noise=_noise(data))
+            seconds = None if times is None else data.step * np.array(places)
+            x = model.begin(window, seconds, noise=_noise(data))
             found = model.stepper(x)[:, 0, : data.dim]
         else:
             found = model.predict(window)[:, 0]
-    true = torch.from_numpy(clean[:TESTED, WINDOW])
+    true = torch.from_numpy(clean[:TESTED, places[-1] + 1])
     spread = torch.from_numpy(clean).flatten(0, 1).std(0).square().sum().sqrt()
     squares = (found - true).square().sum(-1)
     known = squares.isfinite()
@@ -169,12 +185,13 @@ def measured(
         result = json.loads(path.read_text(encoding="utf-8"))
     data, clean = made(name, folder, 60 if quick else 1000)
     for model in models:
-        if model in result["errors"]:
+        if model in result["errors"] or ("times" in TASKS[name] and model not in READ_TIMES):
             continue
         start, error = time.perf_counter(), None
         try:
             network = trained(model, data, seconds)
-            error = None if network is None else next_error(network, data, clean)
+            if network is not None:
+                error = next_error(network, data, clean, TASKS[name].get("times"))
         except InputError as reason:
             click.echo(f"{name}, {model}: {reason}", err=True)
         result["errors"][model] = error

@@ -78,6 +78,9 @@ def test_what_cannot_be_learned_in_context(tmp_path):
     steps = vp.generate("pendulum", tmp_path / "a.h5", count=20, steps=3, vary={"step": (0.1, 0.2)})
     with pytest.raises(InputError, match="is for one step"):
         find_in_context(steps)
+    angles = vp.import_dataset(steps.states("train")[..., :1], tmp_path / "c.h5", step=0.1)
+    with pytest.raises(InputError, match="two components or more"):
+        find_in_context(angles)
     one = vp.generate("pendulum", tmp_path / "b.h5", count=20, steps=1)
     with pytest.raises(InputError, match="three states or more"):
         find_in_context(one, window=2)

@@ -83,8 +83,8 @@ def find_in_context(
     Raises
     ------
     InputError
-        If steps vary, trajectories are too few or too short, or the dataset has no parameters that
-        are to be known.
+        If states have one component, steps vary, trajectories are too few or too short, or the
+        dataset has no parameters that are to be known.
 
     Examples
     --------
@@ -97,6 +97,11 @@ def find_in_context(
     data = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
     if isinstance(data, ExtendedDataset):
         data = data.plain
+    if data.dim < 2:
+        raise InputError(
+            "learning in context is for complete states of two components or more; --model "
+            "transformer reads windows of one"
+        )
     if "step" in data.varied:
         raise InputError(
             "learning in context is for one step; train a family without --model ict, whose "
