@@ -126,6 +126,9 @@ class FormulaGraph:
                 half = graph.constant(0.5)  # with tanh there is nothing to overflow
                 inner = graph.apply("tanh", graph.mul(half, self._of(argument)))
                 return graph.add(half, graph.mul(half, inner))
+            case Call(function="abs", argument=argument):
+                inner = self._of(argument)
+                return graph.apply("sqrt", graph.mul(inner, inner))
             case Call(function=function, argument=argument) if function in FUNCTIONS:
                 return graph.apply(function, self._of(argument))
             case Angle(ordinate=ordinate, abscissa=abscissa):

@@ -132,8 +132,8 @@ class Angle(Expression):
         return [e for e in (self.ordinate, self.abscissa) if isinstance(e, Expression)]
 
 
-_ODD = {"sin", "tan", "tanh", "sinh", "asinh", "atan", "erf"}
-_EVEN = {"cos", "cosh"}
+_ODD = {"sin", "tan", "tanh", "sinh", "asinh", "atan", "erf", "sign"}
+_EVEN = {"cos", "cosh", "abs"}
 
 
 class Algebra:
@@ -384,6 +384,19 @@ class Algebra:
         key = (Call, function, _key(argument))
         return self._made(key, lambda: Call(function, argument))
 
+    def extreme(self, name: str, values: Sequence[Value]) -> Value:
+        """The least (``min``) or largest (``max``) of values, by absolute values."""
+        found, sign = values[0], 1 if name == "max" else -1
+        for value in values[1:]:
+            apart = self.call("abs", self.subtract(found, value))
+            found = self.scale(Fraction(1, 2), self.add(found, value, self.scale(sign, apart)))
+        return found
+
+    def step(self, value: Value) -> Value:
+        """1 where a value is positive, else 0: s (s + 1)/2 of its sign s, exactly."""
+        sign = self.call("sign", value)
+        return self.scale(Fraction(1, 2), self.multiply(sign, self.add(sign, 1)))
+
     def angle(self, ordinate: Value, abscissa: Value) -> Value:
         """``atan2(ordinate, abscissa)``.
 
@@ -474,6 +487,10 @@ class Algebra:
                 return self.power(self.add(1, self.power(x, 2)), Fraction(-1, 2))
             case "atan":
                 return self.power(self.add(1, self.power(x, 2)), -1)
+            case "abs":
+                return self.call("sign", x)
+            case "sign":
+                return 0
             case "erf":
                 factor = self.divide(2, self.call("sqrt", self.pi))
                 return self.multiply(factor, self.call("exp", self.scale(-1, self.power(x, 2))))

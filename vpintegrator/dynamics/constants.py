@@ -93,6 +93,8 @@ HIGH_FUNCTIONS: dict[str, Any] = {
         for name in ("sin", "cos", "tan", "exp", "log", "tanh", "sinh", "cosh", "asinh", "erf")
     },
     "atan": HIGH.atan,
+    "abs": lambda x: -x if HIGH.re(x) < 0 else x,
+    "sign": lambda x: HIGH.sign(HIGH.re(x)),
     "atan2": _angle,
     "sigmoid": _sigmoid,
 }

@@ -42,6 +42,11 @@ def _sigmoid(x: Any) -> Any:
     return 0.5 * (1 + np.tanh(0.5 * x)) if np.iscomplexobj(x) else scipy.special.expit(x)
 
 
+def _absolute(x: Any) -> Any:
+    # continued into the complex, for complex-step derivatives
+    return np.where(np.real(x) < 0, -x, x) if np.iscomplexobj(x) else np.abs(x)
+
+
 def _angle(y: Any, x: Any) -> Any:
     if np.iscomplexobj(y) or np.iscomplexobj(x):  # as for the sigmoid; (log(x + iy) - ...)/(2i)
         a, b, c, d = np.real(x), np.imag(x), np.real(y), np.imag(y)
@@ -59,6 +64,8 @@ def _numpy_functions() -> dict[str, Any]:
         **further,
         "erf": lambda x: scipy.special.erf(x),
         "sigmoid": _sigmoid,
+        "abs": _absolute,
+        "sign": lambda x: np.sign(np.real(x)),
         "atan2": _angle,
     }
 
@@ -71,7 +78,7 @@ def torch_functions() -> dict[str, Any]:
         like = y if isinstance(y, torch.Tensor) else x  # the other may be a constant
         return torch.atan2(*(torch.as_tensor(v, dtype=like.dtype).to(like) for v in (y, x)))
 
-    names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
+    names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid", "abs", "sign", "erf")
     return {**{name: getattr(torch, name) for name in names}, "atan2": angle}
 
 

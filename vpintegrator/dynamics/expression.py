@@ -34,15 +34,16 @@ _QUOTED = 80  # characters of an expression in a message
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
 _JOINERS = "\u00ad\u200b\u200c\u200d"  # that some scripts need, and soft hyphens
 
-FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
-RESERVED = frozenset(FUNCTIONS) | {"atan2", "pi", "sum", "range", "len", "t"}
+FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid", "abs", "sign", "erf")
+_FURTHER = ("atan2", "min", "max", "where")  # of several arguments
+RESERVED = frozenset(FUNCTIONS) | {*_FURTHER, "pi", "sum", "range", "len", "t"}
 
 _PARSING = threading.Lock()
 _WHOLE = "an index, % and // take whole numbers: loop indices, len(array), and + - * // % of them"
 _FORBIDDEN = {
     ast.Attribute: "attribute access (a dot)",
     ast.Lambda: "lambda",
-    ast.Compare: "a comparison",
+    ast.Compare: "a comparison outside where(condition, a, b)",
     ast.BoolOp: "and/or",
     ast.IfExp: "if/else",
     ast.List: "a list",
@@ -219,7 +220,7 @@ class _Parser:
         self.fail(
             node,
             f"{what} is not allowed in an expression; allowed are + - * / **, numbers, names, "
-            f"indices, sum(... for i in range(n)), pi, {', '.join(FUNCTIONS)} and atan2",
+            f"indices, sum(... for i in range(n)), pi, {', '.join([*FUNCTIONS, *_FURTHER])}",
         )
 
     def constant(self, node: ast.Constant) -> Value:
@@ -243,7 +244,7 @@ class _Parser:
                 return self.integers[name]
             if name == "pi":
                 return self.algebra.pi
-            if name in FUNCTIONS or name in ("atan2", "sum", "range", "len"):
+            if name in FUNCTIONS or name in (*_FURTHER, "sum", "range", "len"):
                 self.fail(node, f"the function '{name}' needs its argument in parentheses")
             known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
             hint = '; for the time write time = "t" in the file' if name == "t" else None
@@ -332,16 +333,50 @@ class _Parser:
             if len(node.args) != 2 or node.keywords:
                 self.fail(node, "'atan2' takes two arguments, as in atan2(y, x)")
             return self.algebra.angle(*map(self.value, node.args))
+        if name in ("min", "max"):
+            if len(node.args) < 2 or node.keywords:
+                self.fail(node, f"'{name}' takes two arguments or more, as in {name}(x, y)")
+            return self.algebra.extreme(name, [self.value(part) for part in node.args])
+        if name == "where":
+            return self.selection(node)
         if name not in FUNCTIONS:
             self.fail(
                 node,
-                f"unknown function '{name}'{nearest(name, [*FUNCTIONS, 'atan2'])}"
+                f"unknown function '{name}'{nearest(name, [*FUNCTIONS, *_FURTHER])}"
                 if name not in self.values
                 else f"'{name}' is not a function; write * to multiply",
             )
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"'{name}' takes one argument, as in {name}(x)")
         return self.algebra.call(name, self.value(node.args[0]))
+
+    def selection(self, node: ast.Call) -> Value:
+        """``where(x < y, a, b)``: a where the comparison holds, else b."""
+        if len(node.args) != 3 or node.keywords or not isinstance(node.args[0], ast.Compare):
+            self.fail(node, "write where(x < y, a, b), with a comparison < <= > or >= in it")
+        compared = node.args[0]
+        sides = [self.value(part) for part in (compared.left, *compared.comparators)]
+        algebra, holds = self.algebra, list[Value]()
+        for sign, left, right in zip(compared.ops, sides, sides[1:], strict=False):
+            match sign:
+                case ast.Gt():
+                    holds.append(algebra.step(algebra.subtract(left, right)))
+                case ast.Lt():
+                    holds.append(algebra.step(algebra.subtract(right, left)))
+                case ast.GtE():
+                    late = algebra.step(algebra.subtract(right, left))
+                    holds.append(algebra.subtract(1, late))
+                case ast.LtE():
+                    late = algebra.step(algebra.subtract(left, right))
+                    holds.append(algebra.subtract(1, late))
+                case _:
+                    self.fail(compared, "a comparison is one of < <= > >=")
+        chosen = algebra.raise_factors([(each, 1) for each in holds])
+        first, other = self.value(node.args[1]), self.value(node.args[2])
+        return algebra.add(
+            algebra.multiply(chosen, first),
+            algebra.multiply(algebra.subtract(1, chosen), other),
+        )
 
     def sum(self, node: ast.Call) -> Value:
         if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.GeneratorExp):

@@ -27,6 +27,12 @@ _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Mod: sympy.Mod,
     ast.FloorDiv: lambda a, b: sympy.floor(a / b),
 }
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
+}
 
 
 _SHORT = 600  # parts of an expression in Python's syntax
@@ -157,6 +163,16 @@ def _translate(node: ast.expr, lengths: Mapping[str, int], indices: frozenset[st
             return sympy.Integer(lengths[name])
         case ast.Call(func=ast.Name(id="sum"), args=[ast.GeneratorExp() as generator]):
             return _sum(generator, lengths, indices)
+        case ast.Call(func=ast.Name(id="min" | "max" as name), args=values):
+            extreme = sympy.Min if name == "min" else sympy.Max
+            return extreme(*map(inner, values), evaluate=False)
+        case ast.Call(func=ast.Name(id="where"), args=[ast.Compare() as compared, first, other]):
+            sides = [inner(part) for part in (compared.left, *compared.comparators)]
+            holds = [
+                _COMPARISONS[type(sign)](left, right)
+                for sign, left, right in zip(compared.ops, sides, sides[1:], strict=False)
+            ]
+            return sympy.Piecewise((inner(first), sympy.And(*holds)), (inner(other), True))
         case ast.Call(func=ast.Name(id=name), args=[argument]):
             return FUNCTIONS[name](inner(argument))
         case ast.Call(func=ast.Name(id="atan2"), args=[ordinate, abscissa]):

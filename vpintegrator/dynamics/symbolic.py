@@ -54,10 +54,13 @@ FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "sqrt": sympy.sqrt,
     "tanh": sympy.tanh,
     "sigmoid": sigmoid,
+    "abs": sympy.Abs,
+    "sign": sympy.sign,
+    "erf": sympy.erf,
 }
 # no file can name these, but antiderivatives of what it can name are made of them
 _FURTHER: dict[str, Callable[..., sympy.Expr]] = {
-    name: getattr(sympy, name) for name in ("sinh", "cosh", "asinh", "atan", "erf")
+    name: getattr(sympy, name) for name in ("sinh", "cosh", "asinh", "atan")
 }
 _NAMES = {function: name for name, function in (FUNCTIONS | _FURTHER).items() if name != "sqrt"}
 

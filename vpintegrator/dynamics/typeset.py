@@ -313,12 +313,18 @@ def _filled(name: str, line: str, width: int, sign: str = " = ") -> str:
     return filled.replace("\N{NO-BREAK SPACE}", " ")
 
 
+# formulas know these by signs and absolute values, which are hard to read
+_PIECEWISE = ("where(", "min(", "max(")
+
+
 def _by_array(system: System) -> bool:
     """Whether the equations are shown as the file writes them, with its indices and sums."""
     e = system.equations
     if not e.vector_field and not e.stages:
         return False
     if "auxiliary" in e.table or not all(is_short(text) for text in _all_texts(e.table)):
+        return True
+    if any(name in str(text) for text in _all_texts(e.table) for name in _PIECEWISE):
         return True
     if not e.arrays:  # but of parameters
         return e.hamiltonian is not None and "sum(" in system.equations.table["hamiltonian"]
