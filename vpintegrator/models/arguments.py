@@ -1,4 +1,4 @@
-"""The arguments that models have in common, in groups of which a model takes what it needs.
+"""Groups of arguments that models share.
 
 Nothing here needs torch, so that command lines are quick.
 """
@@ -24,7 +24,7 @@ _SHOWN = 3  # expressions in a description
 
 @dataclass(frozen=True, kw_only=True)
 class IntegratorArguments(Arguments):
-    """Of every model that steps windows of states forward in time."""
+    """Arguments of every model that steps windows of states forward in time."""
 
     dim: int = argument(help="Components of a state.", least=1)
     window: int = argument(1, "Time steps read.", least=1, flag="Time steps that the model reads.")
@@ -63,14 +63,14 @@ class IntegratorArguments(Arguments):
             )
 
     def stored(self) -> dict[str, Any]:
-        """A chart only where there is one."""
+        """Return the arguments to store; a chart only if there is one."""
         names = ("chart", "inverse_chart")
         return {n: value for n, value in super().stored().items() if n not in names or value}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConservedArguments(IntegratorArguments):
-    """Of models of states some of whose components are constants of motion."""
+    """Arguments of models whose states include constants of motion."""
 
     conserved: Any = argument(
         (),
@@ -84,12 +84,12 @@ class ConservedArguments(IntegratorArguments):
         self._set("conserved", as_components("conserved", self.conserved, self.dim))
 
     def stored(self) -> dict[str, Any]:
-        """Conserved components only where there are some."""
+        """Return the arguments to store; conserved components only if there are some."""
         return {n: v for n, v in super().stored().items() if n != "conserved" or v}
 
     @property
     def constants(self) -> int:
-        """How many conserved components there are, the last ones.
+        """Number of conserved components, which must be the last ones.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class ConservedArguments(IntegratorArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class ReversibleArguments(ConservedArguments):
-    """Of models that symmetries can be built into, and that know which components are angles."""
+    """Arguments of models with built-in symmetries and angles."""
 
     reversing_symmetries: Any = argument(
         (),
@@ -144,7 +144,7 @@ class ReversibleArguments(ConservedArguments):
             )
 
     def stored(self) -> dict[str, Any]:
-        """Cyclic components, rates and a clock only where there are some."""
+        """Return the arguments to store; cyclic components, rates and clock only if given."""
         names = ("cyclic", "rates", "clock")
         return {n: value for n, value in super().stored().items() if n not in names or value}
 
@@ -163,7 +163,7 @@ class ReversibleArguments(ConservedArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class StackArguments(IntegratorArguments):
-    """Of models that are a stack of layers."""
+    """Arguments of models that are a stack of layers."""
 
     depth: int = argument(2, "Number of units.", least=1, flag="Blocks.")
     width: int | None = argument(
@@ -175,7 +175,7 @@ class StackArguments(IntegratorArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionArguments(StackArguments, ReversibleArguments):
-    """What couplings are made of."""
+    """Arguments of the functions in couplings."""
 
     width: int = argument(16, "Hidden units of each coupling.")
     functions: str = argument(
@@ -211,13 +211,13 @@ class FunctionArguments(StackArguments, ReversibleArguments):
 
     @property
     def polynomials(self) -> str:
-        """Which polynomials they are, in words."""
+        """Description of the polynomials in words."""
         what = f"polynomials of degree {self.degree}"
         shown = [*self.expressions[:_SHOWN], *(["..."] if len(self.expressions) > _SHOWN else [])]
         return f"{what} in the components and {', '.join(shown)}" if shown else what
 
     def stored(self) -> dict[str, Any]:
-        """Functions, degree and expressions not at all for neurons, nor expressions of none."""
+        """Return the arguments to store; polynomials' degree and expressions only if used."""
         left_out = set() if self.expressions else {"expressions"}
         if self.functions == "neurons":
             left_out |= {"degree", "expressions"}
@@ -226,7 +226,7 @@ class FunctionArguments(StackArguments, ReversibleArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadArguments(FunctionArguments):
-    """Of multihead attention inside couplings."""
+    """Arguments of multihead attention inside couplings."""
 
     attention_width: int = argument(4, "Width of the attention, divisible by its heads.")
     heads: int = argument(2, "Heads of the attention.", flag="Attention heads.")
@@ -234,7 +234,7 @@ class HeadArguments(FunctionArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class RotationArguments(FunctionArguments):
-    """Of attention whose weights are rotations."""
+    """Arguments of attention whose weights are rotations."""
 
     weighting: str = argument(
         "auto",
@@ -260,7 +260,7 @@ class RotationArguments(FunctionArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class TriangularArguments(FunctionArguments):
-    """Of feed-forward layers that are couplings or, as published, triangular."""
+    """Arguments of feed-forward layers: couplings or, as published, triangular layers."""
 
     feed_forward: str = argument(
         "coupling",
@@ -277,7 +277,7 @@ class TriangularArguments(FunctionArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class CouplingArguments(FunctionArguments):
-    """How couplings divide a state, and how they begin."""
+    """Arguments of couplings: division of a state, initial weights, window function."""
 
     split: Blocks = argument(
         "coordinates",
@@ -332,7 +332,7 @@ class CouplingArguments(FunctionArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class ContextArguments(IntegratorArguments):
-    """Of models that read constants of a trajectory from a context of states."""
+    """Arguments of models that read constants of a trajectory from a context of states."""
 
     window: int = argument(4, "States of the context in training.", least=2)
     latent: int = argument(
@@ -403,7 +403,7 @@ def as_components(name: str, numbers: Any, dim: int) -> list[int]:
 
 
 def last_components(name: str, numbers: list[int], dim: int) -> int:
-    """How many components are named, which must be the last ones, and not all of them."""
+    """Return the number of named components, which must be the last ones, and not all."""
     count = len(numbers)
     if sorted(numbers) != list(range(dim - count, dim)) or count == dim:
         raise InputError(

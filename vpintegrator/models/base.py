@@ -1,4 +1,4 @@
-"""What every neural integrator is: a map of windows with a normalisation round it."""
+"""Base class of neural integrators: a map of normalised windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vpintegrator.rich_display import RichDisplay
 if TYPE_CHECKING:
     from vpintegrator.models.inference import Inference
 
-_SEEN = 64  # states of those that a model is adapted to
+_SEEN = 64  # stored states out of those that a model is adapted to
 
 
 class Integrator(RichDisplay, nn.Module, by="model"):
@@ -74,7 +74,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         ``chart``, ``inverse_chart``: other coordinates in which the network works, as expressions
         of the components of a state, and these as expressions of the new ones.
 
-        ``dtype``: what the model, drawn in float64, is cast to.
+        ``dtype``: type of the weights; they are drawn in float64 and cast.
 
     Attributes
     ----------
@@ -84,11 +84,11 @@ class Integrator(RichDisplay, nn.Module, by="model"):
     arguments : dict
         The arguments that make an equal model, JSON-serialisable.
     metadata : dict of str to str
-        What a saved model says about its origin; training fills it in.
+        Origin of the model, stored with it; training fills it in.
     choices : list of str
-        What ``vpintegrator.models.build`` chose that was not asked for, a sentence each.
+        Choices of ``vpintegrator.models.build`` without request, a sentence each.
     seen : ndarray (state, dim) or None
-        Some of the states that it was adapted to, by which machine code is compared.
+        Some of the states that the model was adapted to; machine code is checked on them.
 
     Raises
     ------
@@ -116,7 +116,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
     Arguments: ClassVar[type[IntegratorArguments]] = ReversibleArguments
     name: ClassVar[str] = ""
     attention_mixes_alone: ClassVar[bool] = False  # all other layers take states one by one
-    linear_in_parameters: ClassVar[bool] = False  # what pairs of states give linear equations for
+    linear_in_parameters: ClassVar[bool] = False  # the coefficients, given pairs of states
     description: str = ""
     shift: torch.Tensor
     scale: torch.Tensor
@@ -202,7 +202,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
 
     @property
     def state_scale(self) -> torch.Tensor:
-        """How much each component of a state varies (dim,), by which errors are weighted."""
+        """Scale (dim,) of the components of a state, by which errors are weighted."""
         return self.scale if self.chart is None else self.get_buffer("spread")
 
     @property
@@ -233,7 +233,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return self._at(self._kept(self.denormalised(before), middle), window, -1.0)
 
     def _kept(self, images: torch.Tensor, window: torch.Tensor) -> torch.Tensor:
-        """With what is conserved as it was, bit by bit: normalisation there and back rounds."""
+        """Return images with the conserved components of the window, free of rounding."""
         if not self.conserved or self.chart is not None:
             return images
         moving = [index for index in range(self.dim) if index not in self.conserved]
@@ -312,9 +312,9 @@ class Integrator(RichDisplay, nn.Module, by="model"):
 
     @property
     def conditions(self) -> dict[str, tuple[float, float]]:
-        """Of a family, what varies and the ranges it was trained in; else nothing.
+        """Training range of each condition of a family; empty for other models.
 
-        States of a family are extended: (z, k) with components k that stay as they are.
+        States of a family are extended: (z, k) with constant components k.
         """
         found = conditions_of(self)
         return {} if found is None else dict(found.ranges)
@@ -428,7 +428,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return z
 
     def normalised_rates(self, states: torch.Tensor, rates: torch.Tensor) -> torch.Tensor:
-        """How fast normalised states change where states (..., dim) change at ``rates``."""
+        """Return the rates of change of normalised states from ``rates`` at states (..., dim)."""
         if self.chart is not None:
             rates = torch.func.jvp(self.chart, (states,), (rates,))[1]
         return rates / self.scale
@@ -541,7 +541,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return vector
 
     def _connected(self) -> torch.Tensor:
-        """Which components (dim, dim) a symmetry takes to which."""
+        """Return whether symmetries map components to each other, (dim, dim)."""
         return (self.reversing_symmetries.abs() > TOLERANCE).any(0)
 
     def _averaged_over_mixed_components(self, scale: torch.Tensor) -> torch.Tensor:

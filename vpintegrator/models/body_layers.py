@@ -1,4 +1,4 @@
-"""Layers of many bodies, from the arguments of a model: sums over clusters of them."""
+"""Layers of many bodies, from the arguments of a model: sums over clusters of bodies."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _symmetries(
     moved: list[tuple[list[int], torch.Tensor]],
     kinds: Sequence[int],
 ) -> torch.Tensor:
-    """What a function of the variables of a cluster has to be invariant under."""
+    """Return the invariance group of a function of the variables of a cluster."""
     eye = torch.eye(features.dimension, dtype=torch.float64)
     moves = [(True, sign * eye) for sign in alike.turned]
     moves += [(is_turned_round(layout, places, kinds), Q) for places, Q in moved]

@@ -72,7 +72,7 @@ class _Bounded(TorchFunctionMode):
 
 
 def _size(func: Any, args: Sequence[Any]) -> int:
-    """How many numbers a factory is asked for."""
+    """Return the number of elements that a tensor factory is asked for."""
     if args and isinstance(args[0], torch.Tensor):
         args = args[1:]
     if args and isinstance(args[0], Sequence):

@@ -1,4 +1,4 @@
-"""Layers that volume-preserving models are made of, from the arguments of a model."""
+"""Layers of volume-preserving models, from the arguments of a model."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def feed_forward(a: Any) -> list[nn.Module]:
 
 
 def in_words(a: Any) -> str:
-    """What ``feed_forward``, or ``coupling``, makes, for descriptions."""
+    """Return a description of the layers that ``feed_forward`` or ``coupling`` makes."""
     if getattr(a, "feed_forward", "coupling") != "coupling":
         return "triangular layers"
     if a.functions == "neurons":

@@ -1,4 +1,4 @@
-"""Arguments that are declared once: their kinds, defaults, bounds and what they mean.
+"""Declaration of arguments: their kinds, defaults, bounds and meanings.
 
 A class names a dataclass of its arguments, ``Arguments``, whose fields are made by ``argument``.
 From it come the constructor's check, what is stored, the signature and the docstring that Python
@@ -101,7 +101,7 @@ class Arguments:
 
     @classmethod
     def given(cls: type[Declared], owner: str, values: Mapping[str, Any]) -> Declared:
-        """From the keywords that somebody called ``owner`` with.
+        """Make arguments from the keywords of a call of ``owner``.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class Arguments:
         return cls(**values)
 
     def stored(self) -> dict[str, Any]:
-        """What a file holds of them, JSON-serialisable."""
+        """Return the arguments to store in a file, JSON-serialisable."""
         return {
             name: getattr(self, name)
             for name, each in self.declared().items()

@@ -1,4 +1,4 @@
-"""The models of single steps and parameters that a family of models stands for."""
+"""Members of a family of models: models of single steps and parameters."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class OutsideTraining(UserWarning):
 
 @dataclass(frozen=True)
 class FamilyConditions:
-    """What varies among the models of a family, and how it enters.
+    """Conditions of a family of models, and their coefficients.
 
     Attributes
     ----------
     ranges
-        Of each condition, by its name, the least and largest value that it was trained with.
+        Training range of each condition, by name.
     coefficients
         The components k of an extended state (z, k) as expressions of the conditions, ``z[0]``,
         ``z[1]``, ...
     nominal
-        Of parameters, the values of the system itself, which are taken where none is given.
+        Nominal values of the parameters, from the system; defaults of the members.
     step
-        The step where it does not vary.
+        Step of the family, if the step is not a condition.
     """
 
     ranges: dict[str, tuple[float, float]]
@@ -60,7 +60,7 @@ class FamilyConditions:
 
     @property
     def text(self) -> str:
-        """As a model keeps it."""
+        """JSON text of the conditions, stored in model files."""
         found: dict[str, Any] = {
             "conditions": self.ranges,
             "coefficients": self.coefficients,
@@ -70,7 +70,7 @@ class FamilyConditions:
 
     @classmethod
     def from_text(cls, text: str, where: str) -> FamilyConditions:
-        """What ``text`` wrote.
+        """Read conditions from the text that :attr:`text` returns.
 
         Raises
         ------
@@ -157,7 +157,7 @@ def _is_range(value: Any) -> bool:
 
 
 def conditions_of(model: Integrator) -> FamilyConditions | None:
-    """What varies among the models that a model stands for; None where it is one model."""
+    """Return the conditions of a family of models, or None for a single model."""
     if KEY not in model.metadata:
         return None
     return _read(model.metadata[KEY], f"the family of {model.name}")

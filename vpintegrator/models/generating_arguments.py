@@ -1,4 +1,4 @@
-"""Arguments of models that are generating functions, and what symmetries ask of these."""
+"""Arguments of generating functions, and the constraints that symmetries impose on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vpintegrator.nn.symmetry import generated_group, symmetry_group
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratingArguments(ReversibleArguments):
-    """Of models that are linear in their coefficients."""
+    """Arguments of models that are linear in their coefficients."""
 
     functions: str = argument(
         "polynomial",
@@ -61,7 +61,7 @@ class GeneratingArguments(ReversibleArguments):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of every generating function."""
+        """Options of every generating function."""
         return {
             "periodic": [*self.periods],
             "cyclic": self.cyclic,

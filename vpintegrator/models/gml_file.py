@@ -23,7 +23,7 @@ class UnknownNetwork(InputError):
 
 @dataclass(frozen=True)
 class Layer:
-    """One group of the file: what kind of layer it is, and its arrays in Julia's orientation."""
+    """Group of the file: kind of the layer, and its arrays in Julia's orientation."""
 
     place: str
     kind: str  # attention, multihead, lower, upper, residual, dense

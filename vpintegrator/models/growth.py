@@ -127,7 +127,7 @@ def refined(model: Model, depth: int) -> Model:
 
 
 def _shares(old: int, new: int) -> torch.Tensor:
-    """How much (new, old) of each old stretch of time lies in each new one, all being equal."""
+    """Return the fraction (new, old) of each old interval of time in each new interval."""
     ends = torch.arange(new + 1, dtype=torch.float64) * old / new
     begins = torch.arange(old, dtype=torch.float64)
     upper = torch.minimum(ends[1:, None], begins + 1)
@@ -192,12 +192,12 @@ def is_polynomial(layer: nn.Module) -> bool:
 
 
 def layers(model: Integrator) -> Composition:
-    """What a model is a stack of.
+    """Return the layers of a model that is a stack.
 
     Raises
     ------
     InputError
-        If it is none.
+        If the model is not a stack of layers.
     """
     psi = model.core.psi if isinstance(model.core, Reversible) else model.core
     if not isinstance(psi, Composition):

@@ -58,7 +58,7 @@ class Inference:
     Attributes
     ----------
     names
-        Of the constants.
+        Names of the constants.
     values : Tensor (..., p)
         The most probable ones.
     covariance : Tensor (..., p, p)
@@ -149,7 +149,7 @@ class Context:
         return cls(z[:, order], t.diff(), single)
 
     def steps(self, step: float | None) -> list[int]:
-        """How many steps there are between the states.
+        """Return the number of steps between successive states.
 
         Raises
         ------
@@ -170,15 +170,15 @@ class Context:
 
 
 class Motion:
-    """What a map of states (z, k) makes of the states of a context, given unknown variables u.
+    """Images of a context's states under a map of states (z, k), given unknown variables u.
 
     Parameters
     ----------
     stepper
-        The map. It leaves the components k, at the end, as they are.
+        Map of states (z, k) that leaves k unchanged.
     constants
-        k (trajectory, span, m) and its derivatives (trajectory, span, m, p) from standard normal
-        variables u (trajectory, p), for some of the spans.
+        Function from standard normal variables u (trajectory, p) and a range of spans to k
+        (trajectory, span, m) and its derivatives (trajectory, span, m, p).
     counts
         Steps in each span.
     """
@@ -259,18 +259,17 @@ def infer(
     .. math:: \min_k \sum_i \Bigl| \frac{z_{i+1} - \Phi(z_i; k)}{\sigma} \Bigr|^2 +
         (k - \mu)^T C^{-1} (k - \mu)
 
-    It is the ridge regression that a layer of linear attention computes where
-    :math:`\Phi` is linear in k: a key is the derivative of a pair's image by k, a value its
-    residual. Gauss-Newton iterations repeat it where :math:`\Phi` is not. Where states have
-    ``noise``, the orbit that is nearest to all of them is found in the end, with its first state
-    unknown as well.
+    If :math:`\Phi` is linear in k, this is the ridge regression that a layer of linear attention
+    computes: a key is the derivative of a pair's image by k, a value its residual. Otherwise
+    Gauss-Newton iterations repeat the regression. If states have ``noise``, a last fit finds the
+    orbit nearest to all states, with its first state unknown as well.
 
     Parameters
     ----------
     context, motion, prior
         States, their map and the distribution of the constants.
     names
-        Of the constants.
+        Names of the constants.
     residual : (dim,)
         Standard deviation of the errors of the map.
     noise : (dim,), optional

@@ -1,4 +1,4 @@
-"""What a model of windows is where its attention rests: a map of each state alone."""
+"""One-step map of a model of windows whose attention is the identity."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ Part = TypeVar("Part", bound=nn.Module)
 
 
 def one_step(model: Model, fixed: bool = False) -> Model | None:
-    """The map of each state alone that a model of windows is where all attention is the identity.
+    """Return the map of single states that a model of windows is if its attention is the identity.
 
-    Such a map of windows takes z_1, ..., z_w to phi(z_1), ..., phi(z_w) and thereby keeps the
-    surface of the windows that phi itself makes, z, phi(z), phi(phi(z)), ...: nothing can drift
-    off it. Training and rollouts of it are those of phi.
+    The model then maps a window z_1, ..., z_w to phi(z_1), ..., phi(z_w). Windows of the form z,
+    phi(z), phi(phi(z)), ... stay of that form, so rollouts cannot drift off it. Training and
+    rollouts of the model equal training and rollouts of phi.
 
     Parameters
     ----------
     model
-        A model of windows; one that is built of attention and of layers of single states says so
-        by ``attention_mixes_alone``.
+        A model of windows. Its ``attention_mixes_alone`` tells that only attention mixes states.
     fixed
-        Whether attention must be left out of training, too.
+        Whether attention must also be excluded from training.
 
     Returns
     -------
     Integrator or None
         phi, a model of windows of one state with the layers, normalisation and metadata of the
-        model themselves; None where attention is at work, or several states are predicted at once.
+        model themselves. None if attention is not the identity, or if the model predicts several
+        states at once.
 
     Examples
     --------
@@ -56,17 +56,17 @@ def one_step(model: Model, fixed: bool = False) -> Model | None:
 
 
 def without_attention(model: Model, fixed: bool = False) -> Model | None:
-    """The same map of windows without the layers of attention, where all of these are the identity.
+    """Return the same map of windows without its attention layers, if these are the identity.
 
     Parameters
     ----------
     model, fixed
-        As for :func:`one_step`.
+        Arguments of :func:`one_step`.
 
     Returns
     -------
     Integrator or None
-        None where attention is at work, or the model reads single states.
+        None if attention is not the identity, or if the model reads single states.
     """
     if not model.attention_mixes_alone or model.window == 1:
         return None

@@ -1,4 +1,4 @@
-"""The architectures by their names, imported when they are asked for.
+"""Architectures by name, imported on first use.
 
 A class of one's own joins them by ``register``, or as an entry point of an installed package::
 
@@ -25,7 +25,7 @@ ENTRY_POINTS = "vpintegrator.models"
 
 
 class BuiltIn(NamedTuple):
-    """Where an architecture of this package stands, and a line about it."""
+    """Location of an architecture of this package, and a one-line description."""
 
     module: str
     class_name: str
@@ -163,7 +163,7 @@ class Architectures(Mapping[str, "type[Integrator]"]):
 
 
 def _place(architecture: type) -> tuple[str, str]:
-    """Where a class is defined; one defined anew there takes the place of the other."""
+    """Return module and name of a class; a class redefined there replaces the earlier one."""
     return architecture.__module__, architecture.__qualname__
 
 
@@ -214,6 +214,6 @@ def register(architecture: Model) -> Model:
 
 @cache
 def _entry_points() -> dict[str, EntryPoint]:
-    """Those of installed packages; names of this package stay its own."""
+    """Return the entry points of installed packages, without names of this package."""
     found = entry_points(group=ENTRY_POINTS)
     return {entry.name: entry for entry in found if entry.name not in BUILT_IN}

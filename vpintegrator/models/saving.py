@@ -268,7 +268,7 @@ def _shown(tensor: torch.Tensor) -> str:
 
 
 def _metadata(path: Path, header: dict[str, str]) -> dict[str, str]:
-    """What the model says of its origin; what others compute with is checked."""
+    """Read the metadata of a model, and check the entries that computations use."""
     where = f"{path}: the metadata of the model"
     metadata = read_json(header.get("metadata", "{}"), where)
     if any(value is None or isinstance(value, dict | list) for value in metadata.values()):

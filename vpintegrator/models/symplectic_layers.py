@@ -1,4 +1,4 @@
-"""Layers that symplectic models are made of, from the arguments of a model."""
+"""Layers of symplectic models, from the arguments of a model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SymplecticArguments(FunctionArguments):
-    """Of models of states (q, p) that keep the symplectic form."""
+    """Arguments of models of states (q, p) that preserve the symplectic form."""
 
     dim: int = argument(help="Components of a state, even: positions, then momenta.", least=2)
     layer: str = argument(
@@ -63,7 +63,7 @@ class SymplecticArguments(FunctionArguments):
             )
 
     def expressions_of(self, half: int) -> list[str]:
-        """Those of positions (0) or momenta (1), and of what is conserved, alone."""
+        """Return expressions of positions (0) or momenta (1) alone, with conserved components."""
         formulas, own = Formulas(self.expressions, self.dim), self.components_of(half)
         read = {*own, *self.conserved}
         pairs = zip(formulas.texts, formulas.depends, strict=True)
@@ -79,7 +79,7 @@ class SymplecticArguments(FunctionArguments):
 
     @property
     def freedoms(self) -> int:
-        """How many positions a state has, and momenta."""
+        """Number of degrees of freedom."""
         return (self.dim - self.constants) // 2
 
 
@@ -112,7 +112,7 @@ def potential(a: Any, half: int, group: torch.Tensor | SignedGroup | None) -> nn
 
 
 def blocks(a: Any) -> tuple[torch.Tensor | SignedGroup, torch.Tensor | SignedGroup]:
-    """What the symmetries do to positions and to momenta, and to what is conserved."""
+    """Return the action of symmetries on positions and on momenta, with conserved components."""
     if a.constants:
         return canonical_blocks_beside(a.group, a.constants)
     return canonical_blocks(a.group)
@@ -149,7 +149,7 @@ def symplectic_layer(a: Any) -> nn.Module:
 
 
 def in_words(a: Any) -> str:
-    """What ``symplectic_layer`` makes, for descriptions."""
+    """Return a description of the layer that ``symplectic_layer`` makes."""
     words = _WORDS[a.layer]
     if a.layer != "linear-activation" and a.functions != "neurons":
         words += f" of {a.polynomials}"

@@ -1,4 +1,4 @@
-"""The untrained model that suits a system: what vp-train builds where nothing else is asked for."""
+"""Default untrained model of a system, built by vp-train."""
 
 from __future__ import annotations
 
@@ -462,7 +462,7 @@ def _further_functions(
 
 
 def _functions(system: System, architecture: type[Integrator]) -> list[str]:
-    """Those of potentials in symplectic models, of forces in others."""
+    """Return the functions of the potentials for symplectic models, of the forces for others."""
     symplectic = issubclass(architecture.Arguments, SymplecticArguments | GeneratingArguments)
     symplectic = symplectic and system.is_canonical
     functions = system.hamiltonian_functions if symplectic else system.functions

@@ -118,7 +118,7 @@ class WrappedModel(Integrator):
 
     @property
     def class_name(self) -> str:
-        """Where the class of the module, or the function, is defined."""
+        """Module and name of the wrapped class or function."""
         own = self.function
         own = type(own) if isinstance(own, nn.Module) else own
         name = getattr(own, "__qualname__", type(own).__qualname__)
@@ -173,7 +173,7 @@ class _Function(nn.Module):
         return self.dim % 2 == 0 and getattr(self.function, "symplectic", False) is True
 
     def form(self, model: WrappedModel) -> _Form:
-        """How the function is called, tried with random states the first time."""
+        """Return the call form of the function, found with random states the first time."""
         if self._form is None:
             training = self.training
             self.eval()
@@ -189,20 +189,20 @@ class _Function(nn.Module):
 
 @dataclass(frozen=True)
 class _Form:
-    """How a function takes windows (n, window, dim), and what it gives.
+    """Call form of a function: its input from windows (n, window, dim), and its output.
 
     Attributes
     ----------
     shape
         ``states`` (n, dim), ``columns`` (dim, n), ``windows`` (n, window, dim) or ``state`` (dim,).
     of_tensors
-        Whether it takes and gives tensors; else NumPy arrays.
+        Whether the function takes and returns tensors; else NumPy arrays.
     predicted
-        Number of states that it is to predict.
+        Number of states to predict.
     only_new
-        Whether it gives new states alone.
+        Whether the function returns only new states.
     precision
-        Relative rounding error of its numbers: JAX has single precision by default.
+        Relative rounding error of the results: JAX has single precision by default.
     """
 
     shape: str
@@ -229,7 +229,7 @@ class _Form:
 
     @staticmethod
     def raw(function: Callable[[Any], Any], states: torch.Tensor) -> np.ndarray:
-        """What a function of NumPy arrays gives."""
+        """Return the result of a function of NumPy arrays."""
         return np.asarray(function(states.detach().cpu().numpy()))
 
 
@@ -313,7 +313,7 @@ def check_model(model: Any, what: str) -> None:
 
 
 def _why_not(function: Any, model: WrappedModel, states: torch.Tensor) -> str:
-    """What a function does with states, in a sentence."""
+    """Describe the result, or the error, of a function of states in a sentence."""
     window, new = model.window, model.prediction_window
     given = states[:, 0] if window == 1 else states
     wanted = f"{(len(states), model.dim)}"

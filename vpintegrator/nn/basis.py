@@ -1,4 +1,4 @@
-"""Products of functions of one component each, and which combinations of them symmetries allow.
+"""Products of univariate functions of components, and combinations invariant under symmetries.
 
 A *term* is a product of one function of each of some components, phi_e(z) = prod_j u_{e_j}(z_j).
 The functions u_n of a component are those of a ``Univariate`` family, even or odd, so that a change
@@ -33,12 +33,12 @@ def checked_degree(degree: int) -> int:
 
 
 def moves_of_terms(group: torch.Tensor) -> SignedPermutations:
-    """What a group of signed permutations does: by it every term is taken to one, but for its sign.
+    """Return the signed permutations by which a group maps terms to terms.
 
     Raises
     ------
     InputError
-        If it holds other matrices.
+        If an element is not a signed permutation.
     """
     moves = signed_permutations(group)
     if moves is None:
@@ -97,7 +97,7 @@ def total_degrees(
 
 
 def restricted(moves: SignedPermutations, members: list[int]) -> SignedPermutations:
-    """What a group does to some of the things, which it does not take to others."""
+    """Return the action of a group on a subset of members that it maps to itself."""
     places, signs = moves
     number = torch.zeros(places.shape[1], dtype=torch.long)
     number[members] = torch.arange(len(members))

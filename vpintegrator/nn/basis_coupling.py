@@ -234,9 +234,9 @@ class BasisCoupling(nn.Module):
         self.register_buffer(name, value, persistent=False)
 
     def _choose(self, a: int, chosen: torch.Tensor) -> None:
-        """Which function of each variable the terms (term, variable) of a block are made of.
+        """Store the function of each variable in each term (term, variable) of a block.
 
-        Which variables occur at all is noted as plain numbers: to look at a tensor in every shear
+        The variables that occur are also kept as plain booleans: reading a tensor in every shear
         would make a GPU wait.
         """
         self._constant(f"chosen_{a}", chosen)
@@ -327,7 +327,7 @@ class BasisCoupling(nn.Module):
         return coupling_at(self, values)
 
     def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
-        """What the shear of this number in the sweep adds to states, zero outside its block."""
+        """Return the increment of states by one shear of the sweep, zero outside its block."""
         a = self.sweep[i]
         rest = others(self.blocks[a], self.dim)
         fading = [c for c in rest if self.kinds[c] is not Univariate.HARMONICS]

@@ -35,7 +35,7 @@ class _Merged(NamedTuple):
         return parts.new_zeros(len(self.chosen), parts.shape[1]).index_add(0, self.place, parts)
 
     def any(self, present: torch.Tensor) -> torch.Tensor:
-        """Which new terms have a coefficient, whatever the values, if (term, component) have."""
+        """Return the new terms that have a coefficient if the terms (term, component) have one."""
         counts = present.cpu().double()
         counts = counts.new_zeros(len(self.chosen), counts.shape[1]).index_add(
             0, self.place, counts
@@ -72,7 +72,7 @@ class _Formulas(NamedTuple):
 def _formulas_at(
     formulas: Formulas, values: Mapping[int, float], shift: torch.Tensor, scale: torch.Tensor
 ) -> _Formulas:
-    """With values of components by their numbers; ``shift`` and ``scale`` normalise formulas."""
+    """Return formulas at given values of components; ``shift`` and ``scale`` normalise them."""
     z = torch.zeros(len(formulas.components), dtype=torch.float64)
     for place, number in enumerate(formulas.components):
         z[place] = values.get(number, 0.0)
@@ -145,7 +145,7 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
 
 
 def _unmoved(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the group of the identity does to so many formulas."""
+    """Return the action of the trivial group on ``count`` formulas."""
     return torch.arange(count).unsqueeze(0), torch.ones(1, count, dtype=torch.float64)
 
 

@@ -214,7 +214,7 @@ class BasisPotential(nn.Module):
     def _variables(
         self, x: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[dict[int, torch.Tensor]]]:
-        """What polynomials are of, components and formulas; of these, the derivatives by x."""
+        """Return the variables of the polynomials, and the derivatives of formulas by x."""
         variables = list(x.unbind(-1))
         if not len(self.formulas):
             return variables, []

@@ -1,4 +1,4 @@
-"""The symplectic form of states (q, p), and what symmetries do to it."""
+"""Symplectic form of states (q, p), and the action of symmetries on it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def canonical_form(dim: int) -> torch.Tensor:
 
 
 def canonical_blocks(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the elements S of a group (element, dim, dim) do to q and to p.
+    """Return the actions on q and on p of a group of elements S (element, dim, dim).
 
     Raises
     ------
@@ -54,21 +54,11 @@ SignedGroup = tuple[torch.Tensor, torch.Tensor]  # matrices (element, n, n), and
 
 
 def canonical_blocks_beside(group: torch.Tensor, conserved: int) -> tuple[SignedGroup, SignedGroup]:
-    """What the elements S of a group (element, dim, dim) do to (q, k) and to (p, k).
+    """Return the actions on (q, k) and on (p, k) of a group of elements S (element, dim, dim).
 
-    Of states (q, p, k) with so many ``conserved`` components k. With an element that turns the sign
-    of the form, S^T J S = -J on (q, p), maps commute whose potentials turn theirs: as where a
-    reversing symmetry (q, p) -> (q, -p) is followed by that of rates, k -> -k.
-
-    Returns
-    -------
-    of_positions, of_momenta : SignedGroup
-        The matrices, and what V(S x) = sign V(x) has as its sign.
-
-    Raises
-    ------
-    InputError
-        If an element mixes q and p, or either with k, or changes the form but for its sign.
+    States are (q, p, k) with ``conserved`` components k. An element may change the sign of the form
+    on (q, p), S^T J S = -J. A map commutes with such an element if the potentials change sign too.
+    An example is a reversing symmetry (q, p) -> (q, -p) with a sign change of rates, k -> -k.
     """
     dim = group.shape[-1] - conserved
     half, own = dim // 2, group[:, :dim, :dim]

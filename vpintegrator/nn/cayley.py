@@ -132,7 +132,7 @@ def lower_matrix(
 
 
 def lower_places(size: int) -> torch.Tensor:
-    """Where the entries below the diagonal stand in a flattened (size, size) matrix."""
+    """Return positions of the entries below the diagonal in a flattened (size, size) matrix."""
     rows, columns = torch.tril_indices(size, size, -1)
     return rows * size + columns
 

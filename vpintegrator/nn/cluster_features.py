@@ -1,4 +1,4 @@
-"""What functions of a cluster of bodies may depend on, given what they are invariant under."""
+"""Variables of functions of a cluster of bodies that respect given invariances."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.tensor_arguments import as_dtype
 from vpintegrator.nn.univariate import RADIUS
 
-_MARGIN = 1.2  # of the range that variables are seen in: layers see states between those of data
-# bounded variables are what they are up to here, where polynomials still follow a smooth function,
+_MARGIN = 1.2  # relative to the range in the data: layers see states between those of the data
+# bounded variables are unchanged up to this bound: polynomials still follow a smooth function there
 _BOUND = 1.6 * RADIUS
-_BEYOND = 0.4 * RADIUS  # and go further by this at most
+_BEYOND = 0.4 * RADIUS  # largest increase of bounded variables beyond the bound
 
 
 class ClusterFeatures(nn.Module):
-    r"""Variables of a cluster, those that translations and rotations leave alone.
+    r"""Variables of a cluster that are invariant under translations and rotations.
 
     Vectors :math:`x_1, \dots, x_k` of the bodies become the differences
     :math:`x_2 - x_1, x_3 - x_2, \dots` under translations, and vectors :math:`u_1, u_2, \dots`
@@ -94,12 +94,12 @@ class ClusterFeatures(nn.Module):
         return [list(range(d * end, d * end + d)) for end in (0, last)]
 
     def group(self, moves: Iterable[tuple[bool, torch.Tensor]]) -> torch.Tensor:
-        """What moves of a cluster do to its variables.
+        """Return the action of moves of a cluster on its variables.
 
         Parameters
         ----------
         moves : iterable of (bool, Tensor (dimension, dimension))
-            Whether the order of bodies is turned round, and what their vectors are multiplied by.
+            Whether the order of bodies is reversed, and the matrix that multiplies their vectors.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Bodies of a state, and the clusters of few of them that potentials are sums over.
+"""Bodies of a state, and small clusters of bodies over which potentials sum.
 
 A half of a state, all positions or all momenta, holds ``dimension`` components of one body after
 the other. A *layout* says which bodies are near each other and which clusters are alike:
@@ -170,12 +170,12 @@ def _mirrored(place: int, n: int) -> tuple[int, int]:
 
 
 def moved_bodies(group: torch.Tensor, bodies: int) -> list[tuple[list[int], torch.Tensor]]:
-    """What each element of a group does to bodies: where it takes them, and how it turns vectors.
+    """Return the permutation of the bodies, and the matrix of their vectors, for each element.
 
     Parameters
     ----------
     group : Tensor, (element, size, size)
-        Of the components of a half of a state.
+        Group of matrices of the components of half a state.
     bodies : int
 
     Returns

@@ -34,7 +34,7 @@ class Composition(nn.Sequential):
 
     @property
     def conserved(self) -> int:
-        """How many components at the end of states the layers that know of them leave alone."""
+        """Number of trailing components that layers leave unchanged (constants of motion)."""
         return max((getattr(layer, "conserved", 0) for layer in self), default=0)
 
     def at(self, values: torch.Tensor) -> Composition:
@@ -102,7 +102,7 @@ class Inverse(nn.Module):
         return self.layer.inverse(y)  # type: ignore[operator]
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """What the layer itself makes of z."""
+        """Return the layer's image of z."""
         return self.layer(z)
 
 

@@ -1,4 +1,4 @@
-"""Layers where the last components of states have given values: what is left, multiplied out.
+"""Layers at given values of the last components of states, multiplied out.
 
 Components that no layer moves, steps and parameters for two, may come last in a state (z, k). A
 layer of such states has a method ``at``: with values of k it gives the layer of z alone.
@@ -17,7 +17,7 @@ from vpintegrator.nn.symmetry import TOLERANCE
 
 
 def at(layer: nn.Module, values: torch.Tensor) -> nn.Module:
-    """What a layer of states (z, k) is for z alone, at values (m,) of k.
+    """Return the layer of z that a layer of states (z, k) is at values (m,) of k.
 
     Raises
     ------
@@ -50,19 +50,20 @@ def at_rest(layer: nn.Module) -> nn.Module:
 
 
 class Remaining(NamedTuple):
-    """What is left of a group where the last components have values.
+    """Restriction of a group to the first components at given values of the last ones.
 
     Attributes
     ----------
     kept : Tensor, (element, n, n)
-        What those elements that leave the last components in place, and have the sign 1, do to the
-        others, each once and the identity first.
+        Action on the first components of the elements that keep the last components and have sign
+        1; distinct, the identity first.
     cosets : Tensor, (coset, n, n)
-        What elements t do to these, of which each S of the group is t times one of those.
+        Action on the first components of representatives t; each element of the group is a t times
+        a kept element.
     images : Tensor, (coset, m)
-        The values as each t makes them.
+        Images of the values under each t.
     signs : Tensor, (coset,)
-        Of each t.
+        Sign of each t.
     """
 
     kept: torch.Tensor
@@ -74,12 +75,12 @@ class Remaining(NamedTuple):
 def remaining(
     group: torch.Tensor, values: torch.Tensor, signs: torch.Tensor | None = None
 ) -> Remaining:
-    """What is left of a group (element, dim, dim), the identity first, with a sign of each."""
+    """Restrict a group (element, dim, dim), identity first, to given last components."""
     n = group.shape[-1] - len(values)
     group = group.detach().cpu().double()
     signs = torch.ones(len(group)).double() if signs is None else signs.detach().cpu().double()
     last = group[:, n:, n:]
-    kinds = torch.cat([last.flatten(1), signs[:, None]], 1)  # of which cosets are made
+    kinds = torch.cat([last.flatten(1), signs[:, None]], 1)  # equal within a coset
     same = ((kinds.unsqueeze(1) - kinds).abs() <= TOLERANCE).all(-1)
     kept = group[same[0]][:, :n, :n].unique(dim=0)
     one = torch.eye(n, dtype=torch.float64)
@@ -89,7 +90,7 @@ def remaining(
 
 
 def without(of: Remaining, still: torch.Tensor | None) -> Remaining:
-    """With the same at the values that a factor ``still`` (m,) of 1 and 0 leaves, taken away."""
+    """Subtract the terms at the values that a factor ``still`` (m,) of 1 and 0 leaves."""
     if still is None:
         return of
     masked = of.images * still.detach().cpu().double()
@@ -169,14 +170,14 @@ class AtValues(nn.Module):
 
 
 class KeepsLast(nn.Module):
-    """What a network makes of states (z, k), but for k, which stays as it is.
+    """Network of states (z, k) that leaves k unchanged.
 
     Parameters
     ----------
     layer : Module
-        Of states (..., n + m).
+        Layer of states (..., n + m).
     conserved : int
-        m.
+        Number m of components k.
 
     Examples
     --------

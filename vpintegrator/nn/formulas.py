@@ -123,7 +123,7 @@ class Formulas:
         return _second_slopes(values, given, algebra)
 
     def curvatures(self, z: torch.Tensor) -> list[dict[tuple[int, int], torch.Tensor | float]]:
-        """Of each formula its second derivatives by components i <= j that occur in it."""
+        """Return the second derivatives of each formula by components i <= j that occur in it."""
         function, places = self._curvatures
         found: list[dict[tuple[int, int], torch.Tensor | float]] = [{} for _ in self.texts]
         for (n, i, j), value in zip(places, function(*z.unbind(-1)), strict=True):
@@ -153,15 +153,14 @@ class Formulas:
         return (signs * middle[places]).mean(0), size.log()[places].mean(0).exp()
 
     def moves(self, group: torch.Tensor) -> tuple[SignedPermutations, list[int]]:
-        """What symmetries S (element, dim, dim) make of the formulas: f_p(S z) = sign f_n(z).
+        """Return the action of symmetries S (element, dim, dim): f_p(S z) = sign f_n(z).
 
         Returns
         -------
         moves
-            The p and the sign for each n.
+            The p and the sign for each n; meaningless for formulas that are not closed.
         closed
-            Numbers of those that all of the group takes to one of them, but for the sign. Of the
-            others the first says nothing.
+            Numbers of the formulas that every element maps to a formula, up to the sign.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Shears by gradients of potentials, and what is made of them: symplectic maps of states (q, p)."""
+"""Shears by gradients of potentials, and symplectic maps of states (q, p) composed of them."""
 
 from __future__ import annotations
 
@@ -180,5 +180,5 @@ def _size(potential: nn.Module) -> int:
 
 
 def gradient(potential: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """What the potential says its gradient is at x (..., size)."""
+    """Return the gradient of a potential at x (..., size)."""
     return potential.gradient(x)  # type: ignore[operator]

@@ -104,7 +104,7 @@ class Reflected(nn.Module):
         return self.reflection(self.layer(self.reflection(X)))
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """What ``forward`` maps to Y."""
+        """Return the state that ``forward`` maps to Y."""
         return self.reflection(self.layer.inverse(self.reflection(Y)))  # type: ignore[operator]
 
 
@@ -183,7 +183,7 @@ class Reversible(nn.Module):
 
     @property
     def conserved(self) -> int:
-        """How many components at the end of states psi leaves alone, as far as it knows of them."""
+        """Number of trailing components that psi declares to leave unchanged."""
         return int(getattr(self.psi, "conserved", 0))
 
     def at(self, values: torch.Tensor) -> Reversible | Composition:

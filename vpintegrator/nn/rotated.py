@@ -20,23 +20,23 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class Rotated(nn.Module):
-    r"""What a layer does to coordinates, done to rotated ones.
+    r"""Layer in rotated coordinates.
 
     .. math:: z \mapsto Q^T \ell(Q z), \qquad Q^T Q = I
 
     for a layer :math:`\ell`.
 
-    Couplings along the coordinates can follow, to first order in time, only those vector fields of
-    which no component depends on itself. Shears along enough directions follow all divergence-free
-    ones: those of polynomials are sums of shears (McLachlan, Quispel, Splitting methods, Acta
-    Numerica 11, 2002, section 3.9).
+    Couplings along the coordinates can follow, to first order in time, only vector fields whose
+    components do not depend on themselves. Shears along enough directions follow all vector fields
+    without divergence: polynomial fields are sums of shears (McLachlan, Quispel, Splitting methods,
+    Acta Numerica 11, 2002, section 3.9).
 
     Parameters
     ----------
     layer : Module
-        Of states (..., dim), explicitly invertible.
+        Layer of states (..., dim), explicitly invertible.
     rotation : (dim, dim)
-        Q, orthogonal. It is not stored with the weights: whoever builds the layer knows it.
+        Orthogonal matrix Q. The builder of the layer gives Q again; Q is not stored with weights.
 
     Raises
     ------
@@ -105,7 +105,7 @@ class Rotated(nn.Module):
 
 
 def spread_rotation(number: int, dim: int, components: Sequence[int] | None = None) -> torch.Tensor:
-    """One of a sequence of rotations (dim, dim) whose axes together point everywhere.
+    """Return member ``number`` of a sequence of rotations (dim, dim) with well spread axes.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def spread_rotation(number: int, dim: int, components: Sequence[int] | None = No
         0 for the identity.
     dim : int
     components : sequence of int, optional
-        Those that are mixed, all by default; the others stay as they are.
+        Components that the rotation mixes, all by default; others are unchanged.
 
     Returns
     -------

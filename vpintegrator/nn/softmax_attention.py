@@ -11,8 +11,11 @@ from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
 class _SelfAttention(nn.Module):
-    """What both layers share: scores S (..., window, window), keys by rows and queries by columns,
-    become weights, softmax down each column or the Cayley transform of the skew correlations."""
+    """Common part of both layers: weights from scores S (..., window, window).
+
+    Keys are rows, queries are columns. Weights are the softmax down each column, or the Cayley
+    transform of the skew correlations.
+    """
 
     volume_preserving = False
 

@@ -1,4 +1,4 @@
-"""How a coupling divides the components of a state into blocks that are updated in turn."""
+"""Division of the components of a state into blocks that couplings update in turn."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class SteeredSymplecticAttention(nn.Module):
         return q @ p.mT - p @ q.mT
 
     def _factors(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Those of each degree of freedom, and of all of them, that rotations are made with."""
+        """Return the factors of rotations: for each degree of freedom, and for all together."""
         k = X[..., 2 * self.freedoms :].mean(-2)  # one in all of a window
         return self.each(k)[..., None, None], self.common(k)[..., None]
 

@@ -57,7 +57,7 @@ def stiefel(module: nn.Module, name: str) -> nn.Module:
 
 
 def orthonormality_error(weight: torch.Tensor) -> float:
-    r"""How far rows of weights are from orthonormal: 0 on the Stiefel manifold.
+    r"""Return the deviation of rows of weights from orthonormality: 0 on the Stiefel manifold.
 
     The largest entry of :math:`|W W^T - I|` for weights W (..., n, m).
 

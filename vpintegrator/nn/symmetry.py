@@ -1,4 +1,4 @@
-"""Symmetries of a system as matrices: the groups they generate, and what is invariant under them.
+"""Symmetries of a system as matrices: groups that they generate, and invariant matrices.
 
 A reversing symmetry rho of dz/dt = f(z) has f(rho z) = -rho f(z) and rho^2 = I. The product of two
 of them is a symmetry S, f(S z) = S f(z). These products generate a group; a map that commutes with
@@ -113,7 +113,7 @@ class _Elements:
         self.images = self.vector.unsqueeze(0)
 
     def new_pairs(self, generators: torch.Tensor, fresh: torch.Tensor) -> list[list[int]]:
-        """Which elements (first index) times which generators (second) are not known yet."""
+        """Return pairs (element, generator) whose product is not known yet."""
         images = generators.unsqueeze(0) @ (fresh @ self.vector).unsqueeze(-1).unsqueeze(1)
         distance = torch.cdist(
             images.flatten(0, 1).squeeze(-1),
@@ -314,7 +314,7 @@ def invariant_basis(kind: str, group: torch.Tensor) -> torch.Tensor:
 
 
 def invariant_count(kind: str, group: torch.Tensor) -> int:
-    """How many matrices ``invariant_basis`` holds."""
+    """Return the number of matrices in ``invariant_basis``."""
     signed = signed_permutations(group)
     if signed is not None:
         return _invariant_entries(kind, *signed)[2]
@@ -322,9 +322,9 @@ def invariant_count(kind: str, group: torch.Tensor) -> int:
 
 
 def signed_permutations(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Where each S (element, dim, dim) takes every component, and its sign there, (element, dim).
+    """Return the image of every component under each S (element, dim, dim), and its sign.
 
-    S e_j = sign_j e_{place_j}. None where a matrix is not a permutation with signs.
+    S e_j = sign_j e_{place_j}, both (element, dim). None if a matrix is no signed permutation.
     """
     size = group.abs()
     if bool(((size > TOLERANCE) & ((size - 1).abs() > TOLERANCE)).any()):

@@ -158,7 +158,7 @@ class SymplecticAttention(nn.Module):
 
 
 def _owners(of_positions: torch.Tensor, vector: int) -> tuple[int, torch.Tensor]:
-    """How many a_i a group leaves to degrees of freedom, and which of them each has."""
+    """Return the number of free a_i under a group, and the number that each degree uses."""
     moves = signed_permutations(of_positions)
     if moves is None or vector > 1:
         return 0, torch.zeros(of_positions.shape[-1] // vector, dtype=torch.long)

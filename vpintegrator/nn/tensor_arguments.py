@@ -1,4 +1,4 @@
-"""What tensors and dtypes must be, in the same words for every layer."""
+"""Checks of tensors and dtypes, with the same messages for every layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vpintegrator.errors import InputError
 
 
 def last_size(argument: str, x: torch.Tensor, sizes: dict[str, int]) -> None:
-    """InputError unless the last axes of ``x`` have the given sizes (names in order of axes)."""
+    """Raise InputError unless the last axes of ``x`` have the given sizes (by name, in order)."""
     expected = tuple(sizes.values())
     if x.ndim < len(expected) or tuple(x.shape[-len(expected) :]) != expected:
         axes = ", ".join(f"{name} {size}" for name, size in sizes.items())
@@ -18,7 +18,7 @@ def last_size(argument: str, x: torch.Tensor, sizes: dict[str, int]) -> None:
 
 
 def as_dtype(dtype: Any) -> torch.dtype:
-    """A floating-point torch dtype from itself or its name ("float32", "float64")."""
+    """Return the floating-point dtype that a torch dtype or its name ("float64") gives."""
     value = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if not isinstance(value, torch.dtype) or not value.is_floating_point:
         raise InputError(f"dtype must be float32 or float64, not {dtype!r}")
