@@ -42,8 +42,8 @@ def grouped(**groups: Any) -> Callable[[Callable[..., Result]], Callable[..., Re
     Raises
     ------
     InputError
-        By the function: if a keyword is neither, or what is given as a group is another thing; by
-        the groups, if they refuse a value.
+        If a keyword is not an argument, or a group is of the wrong type. The groups raise the same
+        error for an invalid value.
     TypeError
         If two groups, or a group and the function, have a name in common.
     """

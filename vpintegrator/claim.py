@@ -88,7 +88,7 @@ def _lock(path: str | os.PathLike[str], flags: int) -> int | None:
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             os.close(handle)
             return None
-    return handle  # where there are no locks, too
+    return handle  # some file systems have no locks
 
 
 def _is_open(path: str | os.PathLike[str], handle: int) -> bool:

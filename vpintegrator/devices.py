@@ -10,7 +10,7 @@ from vpintegrator.errors import InputError
 
 AUTO = "auto"
 _TIMED = 3  # times that work is timed, after once that is not
-_WORTH = 2.0  # how much faster a GPU must be
+_WORTH = 2.0  # least speedup for which a GPU is chosen
 _LONG = 0.5  # seconds after which once is enough
 
 
@@ -23,7 +23,7 @@ class Choice:
     device
         Its name, as PyTorch has it.
     reason
-        What was measured; empty where there was no choice.
+        Measurement behind the choice; empty if there was no choice.
     """
 
     device: str
@@ -38,7 +38,7 @@ def check_device(name: str, what: str = "device =", auto: bool = True) -> str:
     name
         ``cpu``, ``cuda``, ``cuda:1``, ``mps``, ..., or ``auto``.
     what
-        What is said of it if it is not there: how it was given.
+        Option that named the device, for the error message.
     auto
         Whether ``auto`` is a choice here.
 

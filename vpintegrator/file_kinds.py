@@ -56,7 +56,7 @@ def kind_of_format(found: str) -> str | None:
     Parameters
     ----------
     found
-        As ``vpintegrator-dataset``.
+        Kind found, such as ``vpintegrator-dataset``.
     """
     kind = found.removeprefix("vpintegrator-")
     return kind if kind in KINDS and kind != found else None

@@ -24,9 +24,9 @@ from vpintegrator.errors import InputError
 _UMASK = threading.Lock()
 _LONGEST_NAME = 255  # bytes of a file's name, on every usual file system
 _BLOCK = 1 << 20
-_LONGEST_PART = 64  # of those, how many a made name takes from elsewhere
+_LONGEST_PART = 64  # of those, bytes that a temporary name takes from the name of its file
 
-# what a person can mend by another path or more room, and what is said of it
+# errors that another path or more room can solve, and their messages
 _REFUSALS = {
     errno.EACCES: "its folder or the file may not be written to",
     errno.EPERM: "its folder or the file may not be written to",
@@ -87,7 +87,7 @@ def check_output_last(
     Parameters
     ----------
     path, overwrite
-        As for :func:`check_output`.
+        Arguments of :func:`check_output`.
     check
         Raises InputError if an argument is wrong.
     """
@@ -332,7 +332,7 @@ def check_space(path: Path, needed: float) -> None:
 def _move(temporary: Path, path: Path, overwrite: bool) -> None:
     """Give the finished file its name, or without ``overwrite`` the next one that is free."""
     if overwrite:
-        with contextlib.suppress(IsADirectoryError):  # which it was not at the start
+        with contextlib.suppress(IsADirectoryError):  # it may have become a folder meanwhile
             temporary.replace(path)
             return
     elif _take(temporary, path):

@@ -30,7 +30,7 @@ def create_hdf5(path: str | os.PathLike[str], overwrite: bool = False) -> Iterat
     Raises
     ------
     InputError, OSError
-        As :func:`vpintegrator.files.replacing`.
+        Errors of :func:`vpintegrator.files.replacing`.
     """
     # HDF5 does not survive Ctrl-C and SIGTERM either
     with replacing(path, overwrite) as name, _Stream(name) as stream, held_back() as held:
@@ -40,7 +40,7 @@ def create_hdf5(path: str | os.PathLike[str], overwrite: bool = False) -> Iterat
             with h5py.File(stream, "w", track_order=True) as file:
                 yield file
         except Exception:
-            stream.check()  # what HDF5 makes of it comes after that
+            stream.check()  # raise the first error, rather than HDF5's reaction to it
             raise
         finally:
             _writing.current = before
@@ -57,7 +57,7 @@ class _Stream:
         self._file = io.FileIO(path, "w+")
         self._position = self._size = 0
         self._error: Exception | None = None
-        self._pages: dict[int, bytearray] = {}  # by number
+        self._pages: dict[int, bytearray] = {}  # pages in memory by number
 
     def write(self, data: bytes) -> int:
         start, rest = self._position, memoryview(data).cast("B")
@@ -144,7 +144,7 @@ def _pages(start: int, length: int) -> Iterator[tuple[int, slice, slice]]:
         done += count
 
 
-_writing = threading.local()  # what this thread writes to, and what it holds back meanwhile
+_writing = threading.local()  # the stream that this thread writes to, and the signals held back
 
 
 def _pause() -> None:

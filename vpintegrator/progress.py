@@ -37,7 +37,7 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
     Parameters
     ----------
     columns
-        What replaces the percentage.
+        Columns in place of the percentage.
     quiet
         Whether nothing is shown.
     """

@@ -35,7 +35,7 @@ _LARGEST_CHUNK = 1 << 26  # bytes; a chunk is read whole
 _CHECKSUM = 4  # bytes
 _DEEPEST = 64  # levels of JSON
 _LZF = 32000
-_FILTERS = {  # those that h5py brings along; HDF5 would load programs for others
+_FILTERS = {  # filters of h5py itself; HDF5 would load programs for others
     h5z.FILTER_DEFLATE,
     h5z.FILTER_SHUFFLE,
     h5z.FILTER_FLETCHER32,
@@ -57,9 +57,9 @@ class StoredGroup:
     Parameters
     ----------
     group
-        As h5py gives it.
+        Group of h5py.
     path
-        Of the file, for messages.
+        Path of the file, for messages.
     """
 
     def __init__(self, group: h5py.Group, path: str | os.PathLike[str]) -> None:
@@ -341,7 +341,7 @@ def open_any(path: str | os.PathLike[str], expected: str = "a file of arrays") -
             stream.close()
 
 
-_OPEN: dict[int, h5py.File] = {}  # by identity: a damaged one has no hash
+_OPEN: dict[int, h5py.File] = {}  # files by identity: a damaged file has no hash
 
 
 @atexit.register

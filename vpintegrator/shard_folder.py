@@ -31,16 +31,17 @@ class ShardFolder:
     path
         The file.
     kind
-        What it will be, ``"dataset"``.
+        Kind of the file, ``"dataset"``.
     making
-        What an interrupted call was, ``"generation"``.
+        Noun for an interrupted call, ``"generation"``.
     depends
-        What the numbers depend on, as JSON has it, besides :func:`vpintegrator.workers.versions`.
+        Inputs that the numbers depend on, as in JSON, besides
+        :func:`vpintegrator.workers.versions`.
 
     Attributes
     ----------
     path
-        As given.
+        Path of the file.
     folder
         ``path`` with ``.shards`` at its end.
     identity

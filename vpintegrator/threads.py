@@ -19,7 +19,7 @@ def torch_threads(count: int = 1) -> Iterator[None]:
     Parameters
     ----------
     count
-        How many threads torch takes meanwhile.
+        Number of threads that torch uses within the block.
     """
     import torch
 

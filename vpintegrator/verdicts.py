@@ -32,7 +32,7 @@ from vpintegrator.training.performance import (
 from vpintegrator.training.residuals import relative, relative_error
 from vpintegrator.training.training_data import TrainingData
 
-KEY = "verdict"  # of the metadata
+KEY = "verdict"  # key of the metadata
 NAMES = (
     "stoermer-verlet",
     "strang-splitting",
@@ -42,7 +42,7 @@ NAMES = (
     "blanes-moan-4",
     "blanes-moan-6",
 )
-_PAIRS = 500  # of the test group: an error of a root mean square of 3 percent
+_PAIRS = 500  # pairs of the test group, for a root mean square known to 3 percent
 _ROUNDING = 1e-14  # error that no method can fall below
 _ALIKE = 2.0  # ratio of errors that are called the same
 
@@ -54,9 +54,9 @@ class Verdict:
     Attributes
     ----------
     model
-        Of the model.
+        Performance of the model.
     methods
-        Of the classical methods, the most accurate one first.
+        Performance of the classical methods, the most accurate one first.
     """
 
     model: Performance
@@ -110,9 +110,9 @@ def verdict(
     model
         Trained.
     dataset
-        That it was trained on.
+        Dataset of the training.
     seconds
-        For the measurement of costs: none begins later, and 0 measures none.
+        Time for the measurement of costs: none begins later, and 0 measures none.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def verdict(
         return None
     if hasattr(model, "stepper"):  # parameters differ from those of the system
         return None
-    model = simplified(model)  # as rollouts do
+    model = simplified(model)  # rollouts use the simplified model too
     inputs, targets = data.test_pairs(model, _PAIRS)
     new_states = Objective().new_states(model, targets)[:, 0].double().cpu().numpy()
     first, scale = inputs[:, -1].double().cpu().numpy(), data.error_scale
@@ -192,7 +192,7 @@ def _cost_of_method(method: ClassicalMethod, one: _Condition) -> float:
     states = one.windows[torch.arange(TRAJECTORIES) % len(one.windows), -1]
     first = states.double().cpu().numpy()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it cannot be compiled
+        warnings.simplefilter("ignore")  # about models that cannot be compiled
         machine = compile_method(method, one.system, first, one.step)
 
     def run() -> None:

@@ -98,7 +98,8 @@ def process_pool(
     workers
         Their number.
     make
-        What each does with a task; a function of a module, and tasks and results are pickled.
+        Function that each worker calls with a task. It must belong to a module; tasks and results
+        are pickled.
 
     Raises
     ------
@@ -165,9 +166,9 @@ def cluster(
         Its address, ``tcp://host:8786``, the file that ``dask scheduler --scheduler-file`` wrote,
         or a ``distributed.Client``.
     folder
-        Where the shards are written; all workers must see it.
+        Folder of the shards; all workers must see it.
     make
-        What each does with a task.
+        Function that each worker calls with a task.
 
     Raises
     ------
@@ -213,7 +214,7 @@ def _connect(scheduler: str | os.PathLike[str]) -> Client:
         else:
             get_address_host_port(str(scheduler))  # says what is wrong with it
             where = {"address": str(scheduler)}
-        # what it would log is said in one sentence by whoever catches the error
+        # the caller reports the error in one sentence
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         return distributed.Client(**where, timeout=_CONNECT, set_as_default=False)

@@ -136,7 +136,7 @@ class Options:
 
     def __init__(self, *options: Callable[..., Any]) -> None:
         self._options = options
-        # what they are called in the command
+        # names of the options by keyword
         self.names = [str(p.name) for p in self(lambda: None).__click_params__]
 
     def __call__(self, command: Callable[..., Any]) -> Any:

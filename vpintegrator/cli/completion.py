@@ -28,7 +28,7 @@ from vpintegrator.cli.known_names import MODEL_OPTIONS
 from vpintegrator.errors import InputError, printable
 from vpintegrator.toml import read_toml
 
-Offered = Mapping[str, str]  # what may be typed, and a few words about it
+Offered = Mapping[str, str]  # candidates, each with a short description
 Source = Callable[[click.Context, str], Offered]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
 
@@ -170,7 +170,7 @@ def parameters(context: click.Context, _: str) -> Offered:
         if isinstance(each, click.Argument) and context.args and not given.get(str(each.name)):
             given[str(each.name)] = context.args if each.nargs == -1 else context.args[0]
     found = _system(given).get("parameters", {})
-    # what is offered stands on the command line in the end: names alone, as equations have them
+    # candidates end up on the command line: names alone, as equations have them
     return {
         name: printable(f"{value}", _WORDS) for name, value in found.items() if name.isidentifier()
     }
@@ -237,7 +237,7 @@ class WholeWordsInBash(BashComplete):
         "COMPREPLY+=($value)",
         "COMPREPLY+=($value)\n            [[ $value == *[=/] ]] && compopt -o nospace",
     )
-    _before = ""  # of the word, what bash leaves alone
+    _before = ""  # name and equals sign before the value, which bash keeps
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The words up to the one to complete, put together again, and that one."""

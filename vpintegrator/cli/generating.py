@@ -282,7 +282,7 @@ def _generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Datas
             _say_how_to_go_on(path)
             raise SystemExit(130) from None
         finally:
-            signal.signal(signal.SIGTERM, before)  # what is written needs no last words
+            signal.signal(signal.SIGTERM, before)  # files are consistent: the process may end
     return dataset
 
 

@@ -77,7 +77,7 @@ OPTIONS = Options(
     click.option("--title", help="With --from: what the data are."),
 )
 _OF_PAIRS = ("step", "seed", "fractions", "title", "structure", "variable", "columns")
-_SHARED = ("step", "seed", "split", "fractions", "noise")  # with a recipe
+_SHARED = ("step", "seed", "split", "fractions", "noise")  # options allowed with a recipe
 
 
 def import_file(

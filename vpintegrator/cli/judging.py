@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vpintegrator.training.cheapest import Cheapest
     from vpintegrator.training.performance import Performance
 
-VERDICT_SECONDS = 10.0  # for the costs of classical methods, compiled once for a system
+VERDICT_SECONDS = 10.0  # to measure the cost of classical methods, compiled once for a system
 
 
 def judge(

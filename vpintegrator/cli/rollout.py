@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
     from vpintegrator.rollout import Report
 
-_TRAJECTORIES = 8  # where no number is given
-_TIME = 120.0  # how long to run where nothing says it
+_TRAJECTORIES = 8  # default
+_TIME = 120.0  # default
 _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": positive}
 
 
@@ -314,7 +314,7 @@ def _compare(
     out = console()
     try:
         out.print(terminal_table(report, width_of(out), columns))
-    except InputError as error:  # which columns there are is known when all has been measured
+    except InputError as error:  # columns are known only after the measurements
         warnings.warn(f"--columns: {error}", stacklevel=2)
         out.print(terminal_table(report, width_of(out)))
     _remarks(report, against)
@@ -412,7 +412,8 @@ def _start(
         found["reference"] = "dataset"
         if "dataset" not in options:
             found["dataset"] = recorded = recorded_dataset(models)
-            name = next(iter(models))  # what a stranger's model makes the command read is said
+            # the user must learn that a model from elsewhere makes the command read a file
+            name = next(iter(models))
             console().print(
                 f"compared with {recorded}, which {name} was trained on", soft_wrap=True
             )

@@ -29,7 +29,7 @@ _SEARCHED = {
     "vpgf": "degree",
     "split": "stages",
     "ict": "degree",
-}  # with a search of their own
+}  # names with a search of their own
 _OF_CONTEXT = ("window", "latent", "degree")
 _SIZES = ("functions", "degree", "depth", "split", "sweep", "bases")
 _SHORTEST = 4.0  # seconds in which a search makes sense
@@ -114,7 +114,7 @@ class Candidate:
         training
             Options of the training.
         checkpoint
-            To go on from, with the functions that it has.
+            Checkpoint to resume, with the functions that it contains.
         refine
             Whether generating functions of noisy states are refined.
 
@@ -253,7 +253,7 @@ class Candidate:
                 if _is_better(found.rival, history.best_validation_error):
                     error = history.best_validation_error
                     history = self._take_rival(found, error, data, files)
-                    if self.written != files["output"]:  # which holds the couplings
+                    if self.written != files["output"]:  # the default file holds the couplings
                         files["output"].unlink(missing_ok=True)
                     return history
                 if math.isfinite(history.best_validation_error):
@@ -381,11 +381,11 @@ def chosen_functions(
     Parameters
     ----------
     arguments
-        That the user gave.
+        Arguments that the user gave.
     training
         Options of the training.
     checkpoint
-        To go on from, with the functions that it has.
+        Checkpoint to resume, with the functions that it contains.
     make
         The untrained model of some arguments.
 

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
 
 _ARGUMENTS = "vpintegrator.arguments"
-_MOST_COMPONENTS = 5  # that move; polynomials of more have too many terms
+_MOST_COMPONENTS = 5  # moving components; polynomials of more have too many terms
 _MOST_EXACT = 16  # the same beside exact terms; an iteration inverts a matrix of this size
-_FURTHER = 0.5  # of the budget, beside it
+_FURTHER = 0.5  # of the budget of the training, spent in addition
 _LOOKED_AT = 1_000_000  # states of which it is seen whether they have a place in a chart
 _DEFAULT = ParameterSource.DEFAULT
 _ABOUT_MODEL = ("model", "dtype", "reversible", "symmetries", "chart", *FLAGS)
@@ -385,7 +385,7 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
     of_neurons = {"width", "activation"} & given.keys() or dtype != "float64"
     of_neurons = of_neurons or options["optimizer"] not in ("auto", "levenberg-marquardt")
     if not of_neurons and options["restarts"] == 1:
-        given = {"functions": "polynomial"} | given  # what is searched for
+        given = {"functions": "polynomial"} | given  # the functions to search for
     taken = suited(data.system, given, chart) if name == "auto" else name
     architecture = ARCHITECTURES.find(taken)
     fixed = {key: options.pop(key) for key in ("reversible", "symmetries")}
@@ -476,9 +476,9 @@ def _started(path: Path, options: dict[str, Any]) -> Candidate:
     model = load(path)
     if model.name == "ict":
         raise InputError("ict is trained in one go: leave out --start, and give more --seconds")
-    if without_attention(model) is not None:  # what rests goes on resting
+    if without_attention(model) is not None:  # attention layers stay frozen
         rest_attention(model)
-    for name in ("verdict", "fastest"):  # of the model as it was
+    for name in ("verdict", "fastest"):  # results of the model before the training
         model.metadata.pop(name, None)
     model.metadata["start"] = path.name
     model.metadata["start_fingerprint"] = hashlib.sha256(path.read_bytes()).hexdigest()

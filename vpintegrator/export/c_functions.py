@@ -57,7 +57,7 @@ _OF_NUMBERS = {
     "choose": "$real ${p}_choose($real where, $real yes, $real no) "
     "{ return where != $zero ? yes : no; }",
 }
-# where numbers are rounded otherwise than they are written
+# for compilers that may reorder or round differently
 _PLAIN = """#if defined(__FAST_MATH__) || defined(_M_FP_FAST) || \\
     (defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2))"""
 
@@ -197,7 +197,7 @@ static void ${p}_log(double *x, int count)
     for (i = 0; i < count; i += $block)
         for (k = 0; k < $block; k++) x[i + k] = ${p}_usual_log(x[i + k]);
 }"""
-_UP = int((2 - math.sqrt(2)) * 2**52)  # what is above sqrt(2) goes to the next power of two
+_UP = int((2 - math.sqrt(2)) * 2**52)  # mantissas above sqrt(2) belong to the next power of two
 
 
 def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = False) -> str:

@@ -150,7 +150,7 @@ void {p}_rollout({real} *window, {real} *states, long calls)
     memcpy(window, v, {inputs} * sizeof *v);
 }}"""
 
-# of the last block lanes that are left over repeat its first trajectory
+# lanes of the last block without a trajectory repeat its first trajectory
 _MANY = """static void {p}_map_many({real} *v, {real} *next)
 {{
     int l;

@@ -28,7 +28,7 @@ class CLibrary:
     source
         The file.
     model
-        What it was made of.
+        Model that was exported.
 
     Attributes
     ----------

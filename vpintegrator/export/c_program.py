@@ -11,7 +11,7 @@ import numpy as np
 from vpintegrator.compiled.program import Program, expression
 from vpintegrator.compiled.scalar_graph import ScalarGraph
 
-# what is neither a sum or the like nor a function of one number: see c_functions
+# operations that are neither sums or products nor functions of one number: see c_functions
 _OF_SOME = {
     "max": "larger",
     "larger": "larger",
@@ -41,9 +41,9 @@ class CProgram(Program):
     real
         ``double`` or ``float``.
     prefix
-        What all names begin with.
+        Prefix of all names.
     part
-        What names of the functions begin with after that.
+        Second prefix, of the names of the functions.
 
     Attributes
     ----------
@@ -126,5 +126,5 @@ def literal(value: float, real: str) -> str:
         return "NAN"
     if np.isinf(number):
         return "(-INFINITY)" if number < 0 else "INFINITY"
-    text = f"{number!s}{'f' * (real == 'float')}"  # as many digits as tell it from all others
+    text = f"{number!s}{'f' * (real == 'float')}"  # the shortest digits that identify the number
     return f"({text})" if number < 0 else text

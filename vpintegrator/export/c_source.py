@@ -33,7 +33,7 @@ class CSource:
     text, header
         The file, and declarations of its functions.
     prefix
-        What their names begin with.
+        Prefix of the names.
     many
         Whether there is a function for many trajectories.
     operations, functions
@@ -58,7 +58,7 @@ def write_c(
     model
         On the CPU.
     prefix
-        What names of all functions begin with.
+        Prefix of the names of all functions.
     jacobian
         Whether there is a function for derivatives, too.
     many

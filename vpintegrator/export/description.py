@@ -57,7 +57,7 @@ def _components(model: Integrator) -> str:
         system = System(model.metadata["system"], "system", given, source="the model")
         names = list(system.components)
     except InputError:
-        return ""  # what the numbers mean is all that is lost
+        return ""  # the description of the numbers is optional
     if len(names) != model.dim:
         return ""
     more = ", ..." if len(names) > _MOST else ""

@@ -14,14 +14,14 @@ class Exported:
     Attributes
     ----------
     path, to
-        Where, and what it is: ``"c"``, ``"onnx"`` or ``"torch"``.
+        Path and format of the file; the format is ``"c"``, ``"onnx"`` or ``"torch"``.
     verified
         Whether what it computes was compared with PyTorch.
     note
         Why it was not.
     details
-        What else is known: of C the numbers of ``operations`` and ``functions`` (such as tanh) of
-        a step.
+        Further numbers. For C, the numbers of ``operations`` and ``functions`` (such as tanh) in a
+        step.
     """
 
     path: Path

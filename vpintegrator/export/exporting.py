@@ -53,14 +53,14 @@ def export(
     dtype
         ``"float64"`` or ``"float32"``, which the file computes in. By default as the model.
     name
-        Of C, what the names of its functions begin with: ``vp_step``.
+        Prefix of the names of C functions: ``vp_step``.
     jacobian
-        Of C, whether there is also ``vp_step_jacobian``, a step and its derivatives.
+        Whether C has ``vp_step_jacobian``, a step and its derivatives, too.
     many
-        Of C, whether there is also ``vp_rollout_many``, which steps many trajectories side by side
-        in vectors.
+        Whether C has ``vp_rollout_many``, which steps many trajectories side by side in vectors,
+        too.
     header
-        Of C, a second file to write, with the declarations of its functions.
+        Second file to write for C, with the declarations of its functions.
     verify
         Whether to compare. C is compiled for it, and not compared where there is no compiler.
     overwrite

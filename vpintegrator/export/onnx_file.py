@@ -115,7 +115,7 @@ def _inverse(A: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor,
     rows = torch.cat([A, identity.expand(A.shape)], -1)
     for k in range(size):
         row = rows[..., k : k + 1, :] / rows[..., k : k + 1, k : k + 1]
-        # from all others so many times the row, from itself all but the row
+        # subtract multiples of the row from all other rows, and scale the row itself
         column = rows[..., k : k + 1] - identity[:, k : k + 1]
         rows = rows - column * row
     return rows[..., size:], torch.zeros(A.shape[:-2], dtype=torch.int32, device=A.device)

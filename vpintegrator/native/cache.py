@@ -21,7 +21,7 @@ LARGEST = 1 << 30  # bytes of all libraries
 OLDEST = 90 * 86400  # seconds since a library was used last
 _KILLED = 86400  # seconds after which no compiler is at work in a folder any more
 _PREFIX = "making-"
-# of this version, and as earlier ones called them
+# names of libraries by this version and by earlier ones
 _LIBRARY = re.compile(r"[0-9a-f]{32}(-[0-9a-f]{64})?\.(so|cubin)")
 _WORKSHOP = re.compile(rf"({_PREFIX}|tmp)[a-z0-9_]{{8}}")
 
@@ -45,7 +45,7 @@ class LibraryCache:
     folder
         Made if need be.
     suffix
-        What the names of its files end with: ``.so``, or ``.cubin`` for GPUs.
+        Suffix of its files: ``.so``, or ``.cubin`` for GPUs.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class LibraryCache:
         with made.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         path = self.folder / f"{name}-{digest}{self._suffix}"
-        made.replace(path)  # which another program may have made too: either is as good
+        made.replace(path)  # another program may have made the same library
         self.prune(path)
         return path
 
@@ -141,7 +141,7 @@ def _check_owners(folder: Path) -> None:
         found = path.lstat()
         trusted = found.st_uid in (0, os.getuid())
         if not stat.S_ISLNK(found.st_mode):  # whose own permissions mean nothing
-            # what others may write to is safe if they can rename only what is theirs
+            # a folder that others may write to is safe if they can rename only their own files
             kept = found.st_mode & stat.S_ISVTX or not _others_write(found)
             trusted = trusted and bool(kept)
         if not trusted:

@@ -30,7 +30,7 @@ FLAGS = (
 )
 _NAMES = ("c++", "g++", "clang++")
 _LONGEST = 600  # seconds that the compiler may take
-_SECONDS = 5e-6  # that it takes for a character of a source
+_SECONDS = 5e-6  # for each character of a source
 
 
 class NotCompilable(Exception):
@@ -131,7 +131,7 @@ class Compilation:
         """End the compiler, if it is at work still."""
         for process in self._processes:
             if process.poll() is None:
-                # with the processes that do the work for it
+                # with its child processes
                 if os.name == "posix":
                     os.killpg(process.pid, signal.SIGKILL)
                 process.kill()

@@ -25,7 +25,7 @@ class CudaModule:
     Parameters
     ----------
     binary
-        What NVRTC gives, see ``nvrtc.CudaCompilation``.
+        Machine code from NVRTC, see ``nvrtc.CudaCompilation``.
     device
         Number of the GPU, as PyTorch counts them.
 
@@ -56,7 +56,7 @@ class CudaModule:
         name
             The kernel.
         blocks, threads
-            How many blocks, and threads of each.
+            Number of blocks, and of threads in each block.
         stream
             PyTorch's, by its address.
         arguments

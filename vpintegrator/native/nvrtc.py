@@ -22,7 +22,7 @@ _PATTERNS = ("libnvrtc.so.*", "libnvrtc-*.so.*", "nvrtc64_*.dll", "libnvrtc.so")
 _FOLDERS = ("nvidia/cu*/lib", "nvidia/cu*/bin*", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/bin")
 _PLAIN = ("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12")
 _SUFFIX = ".cubin"
-# that NVRTC takes, about, times the square of the characters of a source: 0.3 for 50,000, 33 for
+# compile time, about, by the squared number of characters of a source: 0.3 s for 50,000, 33 s for
 # 500,000
 _SECONDS = 1.3e-10
 
@@ -33,12 +33,12 @@ class Nvrtc:
     Parameters
     ----------
     library
-        Where it is.
+        Path of the library.
 
     Attributes
     ----------
     version
-        Of CUDA, such as (12, 9).
+        Version of CUDA, such as (12, 9).
     architectures
         Numbers of those that it compiles for, such as 90 for sm_90.
 
@@ -123,7 +123,7 @@ class CudaCompilation:
     source
         CUDA without headers.
     architecture
-        Of the GPU: 90 for sm_90.
+        Architecture of the GPU: 90 for sm_90.
     worth
         Says whether to begin, given the seconds that compiling will take, about, and whether the
         cache has the binary.

@@ -19,7 +19,7 @@ def drawn(declared: FigureDeclaration[Any], scene: Any, words: str) -> str:
     declared, scene
         The figure, and what it is drawn from.
     words
-        What is seen.
+        Description of the figure.
     """
     with PAPER.applied(), np.errstate(all="ignore"):
         if not declared.applies(scene):

@@ -67,7 +67,7 @@ def table(
     titles, rows
         The cells, as texts.
     words
-        How many columns are words.
+        Number of columns that hold words.
     strong
         Whether a row, by its number, is in bold.
     """
@@ -117,7 +117,7 @@ def picture(figure: Any, words: str) -> str:
     figure
         The figure.
     words
-        What is seen, for who cannot see it.
+        Description of the figure, for screen readers.
     """
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=_DOTS)

@@ -23,9 +23,9 @@ from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.tables import departures, markdown
 
 _COLUMN = 4.0  # inches: wider figures span both columns
-_PAGE, _LEAST = 0.88, 0.3  # of a page's height: for figure and caption, at least for a figure
-_LETTERS = 3800  # of a caption that would fill a page of one column
-_SPACE = "\0"  # one at which no line ends
+_PAGE, _LEAST = 0.88, 0.3  # shares of a page's height: figure with caption, and the least figure
+_LETTERS = 3800  # characters of a caption that fills a page of one column
+_SPACE = "\0"  # a space at which no line may end
 _LISTED = 8  # methods whose numbers a caption gives one by one
 
 

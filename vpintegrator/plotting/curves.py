@@ -9,9 +9,9 @@ from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 from vpintegrator.plotting.layout import marks
 from vpintegrator.plotting.scene import Scene
 
-SMALLEST = 1e-17  # where an error of exactly 0 is drawn on a logarithmic axis
+SMALLEST = 1e-17  # height of an error of exactly 0 on a logarithmic axis
 LARGEST = 1e6  # a curve leaves the figure long before it
-_POINTS = 800  # of a line; more cannot be told apart in print
+_POINTS = 800  # points of a line; more cannot be told apart in print
 _BEYOND_USE = 1e2
 _EDGE = 0.965  # part of the axes' height: where a cross stands that belongs above
 _FEW = 30.0  # ratio of an axis' limits

@@ -18,15 +18,15 @@ from matplotlib.image import AxesImage
 from vpintegrator.plotting.style import Style
 
 FEW = 20_000  # points up to which each is a dot
-_LEAST_SEEN = 0.28  # of the scale, from the paper's side: what a single point begins at
-_ENDS = 0.02, 0.9995  # of the cells that are not empty: between them the colours differ
+_LEAST_SEEN = 0.28  # least contrast of a point, as a share of the colour scale
+_ENDS = 0.02, 0.9995  # quantiles of the nonempty cells between which colours differ
 _DOT = 900.0  # square points of all dots together
 
 
 def scale_of_counts(style: Style, cut: float = _LEAST_SEEN) -> Colormap:
     """Return a colour map for counts, from near the background to the strongest contrast."""
     whole = matplotlib.colormaps["magma" if style.dark else "magma_r"]
-    return ListedColormap(whole(np.linspace(cut, 1, 256)))  # what is masked stays transparent
+    return ListedColormap(whole(np.linspace(cut, 1, 256)))  # masked values stay transparent
 
 
 def coarser(counts: np.ndarray, most: int) -> np.ndarray:

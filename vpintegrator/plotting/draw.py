@@ -80,7 +80,7 @@ def draw(
         again. The path of a model file ``.safetensors`` for the curve of its training and the
         weights of its attention.
     folder
-        Where the files go; it is made if need be.
+        Folder of the files; it is made if need be.
     formats
         ``png``, ``pdf``, ``svg``, ``pgf``. PGF takes the letters of the LaTeX document that
         includes it; it needs a LaTeX engine.
@@ -89,8 +89,8 @@ def draw(
     style
         ``paper``; ``talk``, with large letters; ``dark``, the same on a dark background.
     width
-        Of every figure: ``"column"``, ``"page"``, or inches. By default each figure has its own,
-        on paper 3.4 or 7 inches.
+        Width of every figure: ``"column"``, ``"page"``, or inches. By default each figure has its
+        own, on paper 3.4 or 7 inches.
     beside
         Further ensembles, or their files, drawn beside an ensemble: the exact map's, for one.
     columns
@@ -181,7 +181,7 @@ def _opened(
             raise InputError(f"columns: {source} is a model, of which there is no table")
         model = model_scene(source, style)
         if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
-            read_training(source)  # which says why there is nothing to draw
+            read_training(source)  # raises an error that says why there is nothing to draw
         return lambda latex: replace(model, latex=latex), MODEL_FIGURES, {}
     if isinstance(source, Survey):
         survey = source
@@ -190,7 +190,7 @@ def _opened(
         return lambda latex: replace(subject, latex=latex), {"survey": SURVEY}, tables
     report = of_kind("report", source, Report, _DRAWN)
     scenes = cache(lambda latex: Scene(report, style, latex, orbits))
-    scenes(False)  # which refuses orbits that are not there
+    scenes(False)  # raises an error if an orbit does not exist
     return scenes, FIGURES, {name: render(report, columns) for name, render in _TABLES.items()}
 
 

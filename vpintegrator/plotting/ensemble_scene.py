@@ -22,9 +22,9 @@ class EnsembleScene:
     Attributes
     ----------
     ensembles
-        By name.
+        Statistics by name of the map.
     style
-        How they are drawn.
+        Style of the figures.
     latex
         Whether LaTeX typesets the labels, and not Matplotlib.
     """

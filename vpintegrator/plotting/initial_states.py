@@ -20,7 +20,7 @@ class InitialCells:
     Attributes
     ----------
     count
-        How many there are in each cell, (rows, columns).
+        Number of initial states in each cell, (rows, columns).
     """
 
     def __init__(self, found: EnsembleStatistics) -> None:

@@ -15,13 +15,13 @@ from vpintegrator.rollout.classical import integrate
 
 COARSE = 15.0  # degrees: with fewer than 24 steps a turn a polygon shows
 _FINE = 3.0  # degrees between the points of a curve
-_SHARP = 0.99  # of the angles are smaller than the one that a polygon is told by
+_SHARP = 0.99  # quantile of the angles that decides whether an orbit looks like a polygon
 _MOST = 24  # points in place of one step
-_MISSED = 0.1  # of the spread of an orbit: the part of a step by which a curve may miss the field
+_MISSED = 0.1  # spreads of an orbit by which a curve may miss the field in a step
 _SAMPLED = 60  # states that this is measured on
-_PARTS = (1, 16)  # of a piece: steps of the method that solves the equations
+_PARTS = (1, 16)  # steps of the solver in a piece
 _WORK = 10_000_000  # components of states on the way: a figure is drawn in seconds
-_ARRIVED = 1e-6  # of the size of an orbit: so close to the next state a solution must end
+_ARRIVED = 1e-6  # sizes of an orbit, the largest distance of a solution from the next state
 
 
 def turning(orbits: np.ndarray, share: float = 0.5) -> float:

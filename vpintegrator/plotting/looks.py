@@ -54,13 +54,13 @@ CLASSICAL = {
     "dormand-prince-853": Look("#000000", _LONG, "*"),
     "heyoka": Look("#999999", _DASH, "*"),
 }
-# of methods that are not named above, one after another; none is like one of those
+# colours of methods without a name above, in turn; none is like one of those
 OTHER = [
     Look(colour, line, marker)
     for line, marker in ((_LONG, "d"), (_DASH_DOT_DOT, "*"), (_DOT, "D"), (_DASH, "v"))
     for colour in ("#117733", "#999933", "#AA4499", "#CC6677")
 ]
-# of orbits beside one another, whatever made them
+# colours of orbits beside one another, for any method
 ORBIT_COLOURS = (
     "#0072B2",
     "#D55E00",
@@ -96,7 +96,7 @@ def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
         elif method in CLASSICAL:
             result[name] = CLASSICAL[method]
         else:
-            if method not in others:  # of a file of another version
+            if method not in others:  # a method in a file of another version
                 others.append(method)
             result[name] = OTHER[others.index(method) % len(OTHER)]
     return result

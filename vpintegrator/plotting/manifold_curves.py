@@ -47,11 +47,11 @@ def manifolds(
     Parameters
     ----------
     found
-        From :func:`vpintegrator.rollout.invariant_manifolds`.
+        Manifolds from :func:`vpintegrator.rollout.invariant_manifolds`.
     ax
         Matplotlib's Axes; a new figure if None.
     periods
-        Of components that are angles, which are drawn within a turn: ``system.periods``.
+        Periods of components that are angles: ``system.periods``. Angles are drawn within a turn.
 
     Returns
     -------

@@ -57,7 +57,7 @@ class ModelScene:
     Attributes
     ----------
     model, style
-        What is drawn, and how.
+        Model to draw, and style of the figures.
     where, name
         The path of its file, or ``"model"``, and how the figures call it.
     latex
@@ -141,7 +141,7 @@ def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
             f"shape ({model.window}, {model.dim})"
         )
     found = {
-        # of an average over symmetries, the identity's
+        # an average over symmetries: take the term of the identity
         place: weights[(0,) * (weights.ndim - 3)].reshape(-1, *weights.shape[-2:]).cpu().numpy()
         for place, weights in attention_weights(model, states).items()
     }

@@ -13,8 +13,8 @@ from vpintegrator.plotting.looks import ORBIT_COLOURS, Look
 from vpintegrator.plotting.style import Style
 
 ORBITS = 40  # more on one portrait cannot be told apart
-POINTS = 4000  # of one orbit
-_DOTS = 1500  # of one orbit
+POINTS = 4000  # points of an orbit
+_DOTS = 1500  # dots of an orbit
 _FEW = 400  # dots of one orbit
 _LARGEST = 1e30  # component that an axis can show
 

@@ -30,8 +30,8 @@ from vpintegrator.plotting.style import Style, find_style
 _COLOURS = {"train": "#0072B2", "validation": "#E69F00", "test": "#D55E00"}
 _LINES = ("-", "--", ":", "-.")
 _COMPONENTS = 6
-_TIMES = 300  # of a component's curve, so that its oscillations can be told apart
-_PAIRS = 2000  # of neighbours, where a dataset holds these
+_TIMES = 300  # times of a component's curve, so that its oscillations can be told apart
+_PAIRS = 2000  # pairs of neighbouring states
 _BINS, _BESIDE, _POINTS = 30, 4, 3000
 _DECADES = 20  # ratio of the largest to the least value from which on a scale is logarithmic
 _FORMATS = (".png", ".pdf", ".svg")
@@ -50,13 +50,13 @@ def draw_preview(
     Parameters
     ----------
     dataset
-        What is drawn.
+        Dataset to draw.
     path
         The figure, .png, .pdf or .svg.
     overwrite
         Whether a file of that name may be replaced.
     groups
-        What :func:`vpintegrator.data.inspection.inspect_dataset` found, if it is known already.
+        Result of :func:`vpintegrator.data.inspection.inspect_dataset`, if it is known already.
     style
         ``paper``, ``talk`` or ``dark``.
 

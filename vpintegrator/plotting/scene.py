@@ -29,9 +29,9 @@ class Scene:
     Parameters
     ----------
     report
-        What is drawn.
+        Report to draw.
     style
-        How.
+        Style of the figures.
     latex
         Whether LaTeX typesets the labels, and not Matplotlib.
     orbits
@@ -46,29 +46,29 @@ class Scene:
     Attributes
     ----------
     report, system, name, style, components
-        As given; the name is that of the system.
+        Report, its system, the name of the system, the style, and the components of the system.
     coordinates
         Names of the components, and of the further coordinates of the system's pictures.
     orbits
         Indices of the orbits that were chosen, none by default.
     runs, looks, titles
-        Of each method by its name.
+        Run, line style and label of each method by its name.
     labels
-        Of each invariant by its name, no two alike.
+        Label of each invariant by its name, no two alike.
     referenced
         Whether there is a reference beyond the initial states.
     scale
-        States that the axes are made for, (trajectory, time, dim): the reference's, or where there
-        is none those of the method that stays nearest to the origin. A method that runs away must
-        not push the rest into a corner.
+        States that determine the axes, (trajectory, time, dim): those of the reference, or without
+        one those of the method that stays nearest to the origin. A method that diverges must not
+        change the scale.
     start
-        Index of the stored time at which each method's curves of errors start: the first that is
-        the own work of all that are compared.
+        Index of the stored time at which each method's error curves start: the first at which every
+        compared method has computed the state itself.
     dots
-        Whether stored states lie so far apart that they are drawn as dots: they are thinned, or
-        those of a map that jumps.
+        Whether stored states are drawn as dots, because states are thinned or those of a map that
+        jumps.
     pieces
-        Into how many pieces a step of the reference is cut for a smooth curve; 1 for none.
+        Number of pieces of each step of the reference in a smooth curve; 1 for none.
     coarse
         Whether such steps are long nearly everywhere, so that methods are drawn as dots.
     bands

@@ -16,7 +16,7 @@ from vpintegrator.plotting.style import Style
 
 _NEAR = 1.4  # radii: farther out nothing is drawn
 _FAR, _FAR_ALONE = 0.17, 0.45  # factors on the opacity of the far side
-_VIEW = np.array([1.0, 0.55, 0.42])  # from where the sphere is seen, in the order of components
+_VIEW = np.array([1.0, 0.55, 0.42])  # direction of view, in the order of the components
 
 
 def on_sphere(states: np.ndarray) -> float | None:
@@ -40,9 +40,9 @@ class Sphere:
     components
         The three on the axes, by number.
     names
-        Of these.
+        Names of these components.
     radius
-        Of the sphere.
+        Radius of the sphere.
     style
         Its greys, lines and letters.
     alone
@@ -55,8 +55,8 @@ class Sphere:
     radius: float
     style: Style
     alone: bool = False
-    projection: ClassVar[str | None] = None  # of the Axes
-    width, alpha = 0.75, 0.95  # of the lines of orbits among others
+    projection: ClassVar[str | None] = None  # projection of the Axes
+    width, alpha = 0.75, 0.95  # lines of orbits among others
 
     def holds(self, states: np.ndarray) -> np.ndarray:
         """Return a mask of the states (..., dim) near enough to the sphere to be drawn."""

@@ -38,7 +38,7 @@ class Style:
     line
         Factor on the widths of all lines.
     dots_per_inch
-        Of PNG files, and of the clouds of dots inside PDF files.
+        Resolution of PNG files, and of the clouds of dots inside PDF files.
     background, foreground, grid, reference
         Colours of the paper, the letters, the grid and the reference solution.
     ball

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _WIDTH = 108  # letters of a row
 _GAP = 2
 _BLANK = "–"
-_ROUNDING = 1e-10  # of a defect, in units of the state
+_ROUNDING = 1e-10  # defect that counts as rounding, in units of the state
 
 
 @dataclass(frozen=True)
@@ -465,7 +465,7 @@ def _cell(column: Column, row: dict[str, Any], report: Report) -> str:
         return f"{value} of {row['orbits']}" if value else _BLANK
     if isinstance(value, str | int):
         return printable(str(value))
-    if style == "drift":  # that of what has diverged means nothing
+    if style == "drift":  # the drift of a diverged orbit has no meaning
         if not math.isfinite(value) or row["diverged"]:
             return _BLANK
         error = row[column.beside]

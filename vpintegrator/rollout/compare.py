@@ -35,7 +35,7 @@ from vpintegrator.rollout.start import Origin, find_origin
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
-_THRESHOLD = 0.1  # of the reference's spread
+_THRESHOLD = 0.1  # relative to the spread of the reference
 
 
 @grouped(start=Start, duration=Duration, measures=Measures)
@@ -67,9 +67,9 @@ def compare(
         system. By default the implicit midpoint rule and RK4, and none where the equations are not
         known.
     system
-        By default the one that the models were trained on.
+        System; by default that of the models' training.
     start, duration, measures
-        From where, how long, and what is measured. The attributes of
+        Start, duration and measurements. The attributes of
         :class:`~vpintegrator.rollout.arguments.Start`,
         :class:`~vpintegrator.rollout.arguments.Duration` and
         :class:`~vpintegrator.rollout.arguments.Measures` are given as keywords: ``initial``,
@@ -159,7 +159,7 @@ def compare(
             _recording=recording,
         )
     except BaseException:
-        recording.close()  # what is recorded stays, whatever went wrong
+        recording.close()  # keep the recording, also after an error
         raise
 
 

@@ -14,9 +14,9 @@ from vpintegrator.rollout.neural import evaluating
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
-_SMALLEST = 2.0**-10  # of the largest step
-_GAIN = 2.0  # that the estimate must fall by when a step is halved twice
-_LOW = 0.02  # of the tolerance: below it the next step is twice as long
+_SMALLEST = 2.0**-10  # smallest step relative to the largest
+_GAIN = 2.0  # least ratio of the estimates of a step and of its quarter
+_LOW = 0.02  # share of the tolerance below which the next step is twice as long
 
 
 class FamilySolver(scipy.integrate.OdeSolver):

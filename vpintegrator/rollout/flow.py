@@ -52,7 +52,7 @@ class NumericalFlow(ABC):
     order
         Order of convergence; None for a learned map.
     structure
-        What it keeps for this system, of ``"symplectic"``, ``"volume-preserving"``,
+        Properties of the map for this system: ``"symplectic"``, ``"volume-preserving"``,
         ``"symmetric"`` and ``"reversible"``.
     differentiable
         Whether it has a ``derivative``.
@@ -206,7 +206,7 @@ class LearnedFlow(NumericalFlow):
     system
         The system it approximates, where a diagnostic needs it.
     name
-        By default that of the architecture.
+        Name; by default that of the architecture.
     step
         Its time step, where its metadata does not say.
     compiled
@@ -280,7 +280,7 @@ class DifferencesFlow(LearnedFlow):
     Parameters
     ----------
     model, system, name, step, compiled
-        As of :class:`vpintegrator.rollout.flow.LearnedFlow`.
+        Arguments of :class:`vpintegrator.rollout.flow.LearnedFlow`.
     """
 
     model: Any
@@ -317,7 +317,7 @@ class ContextFlow(LearnedFlow):
     Parameters
     ----------
     model, system, name, step
-        As of :class:`vpintegrator.rollout.flow.LearnedFlow`.
+        Arguments of :class:`vpintegrator.rollout.flow.LearnedFlow`.
     """
 
     model: Any
@@ -444,8 +444,8 @@ def as_flow(
         that maps states to the next ones (:func:`vpintegrator.wrap`); a flow is given back as it
         is.
     system, step
-        What a classical method or a function needs; a model knows its step, and a step of a map
-        is 1.
+        System and time step for a classical method or a function. A model knows its step, and the
+        step of a map is 1.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow
 from vpintegrator.rollout.periodic_points import displacement, periodic_point
 
-_START = 1e-5  # from the point, where its manifolds still are straight lines: bent by its square
+_START = 1e-5  # distance from the point; the manifold differs from a line by its square
 _FIRST = 32  # points of the first segment
 _MOST = 200_000  # points of a branch
 _ITERATIONS = 400
@@ -85,7 +85,7 @@ def invariant_manifolds(
     period
         After how many steps it returns.
     length, spacing
-        Of each branch, and between two points of it at most.
+        Length of each branch, and largest distance between two points on it.
 
     Raises
     ------

@@ -51,9 +51,9 @@ class Propagation:
     first
         First windows, (trajectory, window, dim).
     comparison
-        What is measured.
+        Data that all methods share.
     recording
-        Where the states go.
+        Storage of the states.
     key
         Under which name, different for each method of a comparison.
     """
@@ -88,7 +88,7 @@ class Propagation:
         flow, steps = self.flow, self._comparison.steps
         done, cursor = self._restore()
         if done == 0:
-            flow.map(self._first)  # what happens only in the first call is not timed
+            flow.map(self._first)  # the first call may compile: it is not timed
             known = self._first[:, : steps + 1]
             self._observe(0, known)
             done, cursor = known.shape[1] - 1, flow.start(self._first)
@@ -164,7 +164,7 @@ class Propagation:
         ensemble.observers |= observers
         return True
 
-    @np.errstate(all="ignore")  # what diverges overflows
+    @np.errstate(all="ignore")  # diverging states overflow
     def _observe(self, start: int, states: np.ndarray) -> None:
         for observer in self._observers.values():
             observer.update(start, states)

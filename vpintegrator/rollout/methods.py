@@ -228,7 +228,7 @@ def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict
 def fingerprint(flow: NumericalFlow) -> str:
     """Return a text that distinguishes methods of the same name."""
     if isinstance(flow, ClassicalFlow) and flow.method != _catalogued(flow.name):
-        return repr(flow.method)  # of a dataclass: all of its coefficients
+        return repr(flow.method)  # the repr of the dataclass has all coefficients
     if not isinstance(flow, LearnedFlow):
         return flow.name
     digest = hashlib.sha256(repr(flow.model.arguments).encode())

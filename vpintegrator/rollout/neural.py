@@ -31,7 +31,7 @@ _GPU_PART_VALUES = 1 << 26  # or fill a GPU
 _GPU_WORTH = 100_000_000  # evaluations for all trajectories, on a GPU
 _LARGEST_PART = 4096  # steps between two calls of progress
 _JACOBIANS = 200_000  # entries of all Jacobians computed at a time
-_COLUMNS = 128  # of one of them
+_COLUMNS = 128  # columns of a Jacobian at a time
 _TIMED = 256  # steps after which the time of a model that has one is set anew
 
 
@@ -156,7 +156,8 @@ def _in_context(
 
 def _warn_outside(model: Integrator, states: torch.Tensor, part: int) -> None:
     """Warn if trajectories (trajectory, time, dim) leave the domain of the training data."""
-    if not {"region", "system"} <= getattr(model, "metadata", {}).keys():  # as networks of others
+    # a network of another package has no metadata
+    if not {"region", "system"} <= getattr(model, "metadata", {}).keys():
         return
     first = np.full(len(states), -1)
     for start in range(0, states.shape[1], part):
@@ -198,7 +199,7 @@ class LearnedCursor(Cursor):
     ) -> None:
         self.model, self.compiled = model, compiled
         self._failed = ~windows.isfinite().flatten(1).all(dim=1)
-        # of windows some of which are not finite nothing is
+        # windows that are not finite give NaN
         self._window = windows.masked_fill(self._failed[:, None, None], math.nan)
         # states predicted already but not yet asked for
         self._waiting = windows[:, :0].clone() if waiting is None else waiting

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NODES = 4  # states in the interpolation
 _TOLERANCE = 1e-13
-_WHOLE = 1e-9  # of a step: this near to a whole number of steps is one
+_WHOLE = 1e-9  # steps; a time this near to a whole number of steps is one
 
 
 def as_ode_solver(
@@ -38,7 +38,7 @@ def as_ode_solver(
     step
         Its time step h, where its metadata does not say; of a family, the step to take.
     **parameters
-        Of a family, values of its parameters.
+        Values of the parameters of a family.
 
     Returns
     -------
@@ -155,9 +155,9 @@ class ModelSolver(scipy.integrate.OdeSolver):
             )
         self._t0 = t0
         self._made = 0  # steps
-        self._states = {0: self.y.copy()}  # by number of the step: the last few and those ahead
+        self._states = {0: self.y.copy()}  # recent and later states by number of the step
         self._known = 1  # states known so far
-        self._more: Iterator[np.ndarray] | None = None  # those after them
+        self._more: Iterator[np.ndarray] | None = None  # later states
 
     def _step_impl(self) -> tuple[bool, str | None]:
         number = self._made + 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _STATES = 4  # at which forces are compared
-_TOLERANCE = 1e-9  # of the largest force
+_TOLERANCE = 1e-9  # relative to the largest force
 
 
 def with_parameters(model: Integrator, /, **parameters: Any) -> Integrator:
@@ -30,8 +30,8 @@ def with_parameters(model: Integrator, /, **parameters: Any) -> Integrator:
     model
         A trained model of like bodies, which says what system it was trained on.
     **parameters
-        Of the system, those that set how many bodies it has. All else must stay as it was in the
-        training: that is checked by the forces on bodies.
+        Parameters of the system that set the number of bodies. All other parameters must stay as
+        they were in the training; the forces on bodies are compared to check this.
 
     Returns
     -------

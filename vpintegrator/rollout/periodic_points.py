@@ -9,7 +9,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.rollout.flow import NumericalFlow
 
 _ITERATIONS = 50
-_TOLERANCE = 1e-12  # of the size of the state
+_TOLERANCE = 1e-12  # relative to the size of the state
 _STARTS = 16  # states from which an elliptic point is looked for
 _SPIRAL, _NEUTRAL = 0.1, 1e-6  # growth of an elliptic point, of its turn, as of rk4; rounding
 _SMALLEST = 2.0**-10  # part of a Newton step

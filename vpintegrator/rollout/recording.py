@@ -74,7 +74,7 @@ class FolderRecording(Recording):
     folder
         Made if need be.
     identity
-        What must be the same to go on: system, methods, step, initial states.
+        Settings that must be the same to resume: system, methods, step, initial states.
     resume
         Whether to go on from what is there. Where nothing is, the work begins anew.
 
@@ -202,7 +202,7 @@ class FolderRecording(Recording):
         try:
             with zipfile.ZipFile(path) as archive:
                 if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
-                    raise ValueError("it is compressed")  # to something of any size
+                    raise ValueError("it is compressed")  # compressed arrays may expand to any size
             with np.load(path, allow_pickle=False) as arrays:
                 recorded = {name: arrays[name] for name in arrays.files}
             if not all(isinstance(array, np.ndarray) for array in recorded.values()):

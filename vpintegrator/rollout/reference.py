@@ -68,7 +68,7 @@ def solve_reference(
     progress
         Called with ``"reference"``, and times reached and wanted.
     recording
-        Where the states are kept and, after an interruption, found.
+        Storage of the states, from which an interrupted solution is resumed.
 
     Raises
     ------

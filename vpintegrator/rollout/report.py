@@ -50,7 +50,7 @@ class Report(RichDisplay, by="report"):
     step
         Time step.
     every
-        How many steps lie between two stored times.
+        Number of steps between two stored times.
     times
         Stored times, (time,), from 0.
     reference
@@ -145,7 +145,7 @@ class Report(RichDisplay, by="report"):
         """Return the number of trajectories of a method that have diverged."""
         return int(np.isfinite(self.divergence_time(name)).sum())
 
-    @np.errstate(all="ignore")  # what has diverged is infinite
+    @np.errstate(all="ignore")  # diverged values are infinite
     def summary(self, name: str) -> Summary:
         """A method's numbers."""
         run = self.run(name)

@@ -20,10 +20,10 @@ from vpintegrator.rollout.start import Origin
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
-_STEPS = 500  # where neither the call nor the system says how long
-_REFERENCE_STEPS = 10_000  # where the call does not say how far the reference goes
+_STEPS = 500  # default, if neither the call nor the system has a length
+_REFERENCE_STEPS = 10_000  # default length of the reference
 _MOST_STEPS = 10**12  # at a microsecond each, 12 days; and they are counted exactly
-_STORED_TIMES = 10_000  # where the call does not say how many states are kept
+_STORED_TIMES = 10_000  # default number of states that are kept
 _STORED_VALUES = 20_000_000  # numbers in them
 
 
@@ -34,11 +34,12 @@ class Schedule:
     Attributes
     ----------
     steps
-        How many.
+        Number of steps.
     stored, every
-        Those at which states are kept, the first and the last among them, and their distance.
+        Steps at which states are kept, including the first and the last, and the distance between
+        them.
     known
-        How many the reference goes along.
+        Number of steps of the reference.
     """
 
     steps: int

@@ -47,9 +47,9 @@ class Survey(RichDisplay, by="survey"):
     Attributes
     ----------
     title
-        Of the system.
+        Title of the system.
     time
-        How long the methods ran.
+        Time that the methods ran for.
     conditions
         Values of each condition, (combination,), by name.
     methods
@@ -57,7 +57,7 @@ class Survey(RichDisplay, by="survey"):
     learned
         Names of those that are models.
     values
-        What was measured, (combination, method), by name, see ``QUANTITIES``.
+        Measurements by name, (combination, method); the names are in ``QUANTITIES``.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def survey(
         Values of the step and of parameters; all combinations of them are taken. Parameters that
         are not named have the values of the system.
     time
-        How long each runs.
+        Time of each run.
     trajectories, seed
         Random initial states of each combination.
     compiled
@@ -161,7 +161,7 @@ def survey(
     Raises
     ------
     InputError
-        As ``model.at`` and :func:`vpintegrator.compare`.
+        Errors of ``model.at`` and :func:`vpintegrator.compare`.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from vpintegrator.plotting.own_axes import choose, drawn_into, takes_axes
 _PANEL = 11.0  # em: least width of a panel
 _MOST = 24  # panels
 _WRITTEN = 5  # time steps of a window up to which the weights are written into the squares
-_DARK = 0.6  # of the largest weight: from there on letters are white
+_DARK = 0.6  # share of the largest weight from which text is white
 
 
 def draw_weights(axes: Axes, weights: np.ndarray, rotation: bool) -> Any:
@@ -57,9 +57,9 @@ def attention(
         States (window, dim) that it reads; by default the first that a rollout with seed 0 of the
         system it was trained on starts from.
     layer
-        One of the places that :func:`vpintegrator.nn.attention_weights` gives; the first if None.
+        Name of a layer, a key of :func:`vpintegrator.nn.attention_weights`; the first if None.
     head
-        Which of its heads, or of the blocks that it rotates, from 0 on.
+        Number of a head of the layer, or of a rotated block, from 0 on.
     {ax}
 
     Raises

@@ -19,7 +19,7 @@ from vpintegrator.plotting.scene import Scene
 
 _COMPONENTS = 6  # more do not fit on a page
 _STRETCH = 150  # stored times that a panel shows well
-_TURNS = 12  # of an orbit, the same
+_TURNS = 12  # turns of an orbit that a panel shows well
 _LEAST = 24  # stored times
 _PANEL = 20  # em: least width of a panel
 
@@ -63,7 +63,7 @@ def draw_component(axes: Axes, scene: Scene, component: int, part: slice) -> Non
         orbit = scene.chosen(scene.runs[name].states)[0]
         states, dots = orbit[:, component], scene.dotted(orbit[part])
         with np.errstate(all="ignore"):
-            # what has run away would come back as lines across the others
+            # a diverged curve would return as lines across the others
             gone = np.flatnonzero(~(np.abs(states - (low + high) / 2) < high - low))
         states = (
             np.where(np.arange(len(states)) <= gone[0], states, np.nan) if len(gone) else states

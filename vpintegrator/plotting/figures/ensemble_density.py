@@ -12,8 +12,8 @@ from vpintegrator.plotting.layout import hide_inner_labels
 from vpintegrator.plotting.names import grouped
 from vpintegrator.rollout import EnsembleStatistics
 
-_ROOM = 0.8  # of a panel's width: what its axes leave
-_ALONE = 0.75  # of the width of a page: a single panel
+_ROOM = 0.8  # share of a panel's width inside its axes
+_ALONE = 0.75  # width of a single panel, as a share of the page
 
 
 def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:

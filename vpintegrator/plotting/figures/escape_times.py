@@ -15,7 +15,7 @@ from vpintegrator.plotting.initial_states import InitialCells
 from vpintegrator.rollout import EnsembleStatistics
 
 _HEIGHT = 20  # em
-_HALF = 0.5  # of those that start in a cell: a part that leaves
+_HALF = 0.5  # share of the initial states in a cell that leave
 _LONG = 100  # steps from which on both axes are logarithmic
 
 

@@ -19,7 +19,7 @@ from vpintegrator.rollout import EnsembleStatistics
 
 _HEIGHT = 19  # em
 _LEAST = 500  # orbits: fewer make no picture
-_SPAN = 0.01, 0.99  # of the orbits, between which the colours of their turns differ
+_SPAN = 0.01, 0.99  # quantiles of the orbits between which colours differ
 _STILL, _CHAOS = 1e-12, 1e-2  # ends of the scale of changes
 
 

@@ -55,7 +55,7 @@ def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
     ----------
     {report}
     name
-        One of the system's invariants; the first if None.
+        Name of an invariant of the system; the first if None.
     {ax}
 
     Raises

@@ -25,7 +25,7 @@ from vpintegrator.plotting.plane import planes_of
 from vpintegrator.plotting.portraits import REFERENCE, panel_title
 from vpintegrator.plotting.scene import Scene
 
-_ROOM = 0.75  # of a panel: what its axes leave
+_ROOM = 0.75  # share of a panel inside its axes
 _LEAST = 2000  # states of all orbits: fewer are in the phase portraits
 _MOST = 1024  # cells on a side
 

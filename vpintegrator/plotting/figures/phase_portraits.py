@@ -50,7 +50,7 @@ def portrait(
     ----------
     {report}
     method
-        One of its methods, or ``"reference"``.
+        Name of a method in the report, or ``"reference"``.
     plane
         The names of two components, or of the system's further coordinates, to draw a plane; by
         default what suits the system.

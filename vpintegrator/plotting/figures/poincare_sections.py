@@ -29,7 +29,7 @@ from vpintegrator.plotting.portraits import REFERENCE, panel_title
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout.diagnostics.poincare import Section, poincare_section
 
-_POINTS = 30_000  # of one method; more make no clearer picture
+_POINTS = 30_000  # points of a method; more make no clearer picture
 
 
 def plane_of_section(scene: Scene) -> tuple[int, int] | None:
@@ -115,7 +115,7 @@ def section(report: Rollout, method: str = REFERENCE, ax: Any = None) -> Any:
     ----------
     {report}
     method
-        One of its methods, or ``"reference"``.
+        Name of a method in the report, or ``"reference"``.
     {ax}
 
     Raises

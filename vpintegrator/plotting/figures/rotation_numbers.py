@@ -47,11 +47,12 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_PROFILE, _DIFFERENCE])
     order = np.argsort(where, kind="stable")
     reference = some.reference.copy()
-    reference[order] = np.unwrap(reference[order], period=1)  # one curve, also across a half
+    # a single curve, also across half a turn
+    reference[order] = np.unwrap(reference[order], period=1)
     above.plot(where, reference, ms=large, mew=0, **dots)
     for name, found in measured.items():
         look, size = scene.looks[name], marker_size(scene)
-        # of turns that are known up to whole ones, those nearest to the reference's
+        # turns are known up to whole ones: take those nearest to the reference
         shown = found.number + np.round(reference - found.number)
         above.plot(where, shown, ls="", marker=look.marker, ms=size, color=look.colour)
         regular = found.regular

@@ -14,10 +14,10 @@ from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.ensemble_scene import EnsembleScene, coordinate, strayed
 from vpintegrator.rollout import EnsembleStatistics
 
-_POINTS = 20_000  # of one ensemble; more make no clearer picture
+_POINTS = 20_000  # points of an ensemble; more make no clearer picture
 _PROFILE, _CHANGE = 17, 9  # em
 _FAINT = 0.35
-_NEAR_ZERO = 0.02  # of the largest rotation: below it, steps in a turn have no end
+_NEAR_ZERO = 0.02  # share of the largest rotation; below it, steps in a turn have no bound
 
 
 def branch(

@@ -43,7 +43,7 @@ def draw_volume_error(axes: Axes, scene: Scene, kind: str) -> None:
         later = np.full(len(volume.times), True)
         if logarithmic and np.isfinite(common):
             later = volume.times >= common
-        elif kind == "phase-space":  # what the first window was made by is no method's work
+        elif kind == "phase-space":  # first windows come from the reference or a solver
             given = (scene.runs[name].window - 1) * scene.report.step
             later = volume.times > given * (1 + 1e-9)
         draw_curve(axes, scene, name, volume.times[later], sizes[later], logarithmic)

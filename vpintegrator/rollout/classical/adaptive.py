@@ -128,7 +128,7 @@ class _AdaptiveCursor(Cursor):
                     state[trajectories] = found
                     self._stacks.append((trajectories, solution))
                 elif len(trajectories) > 1:
-                    # one of them broke down: the halves solve the segment again by themselves
+                    # a trajectory failed: the halves solve the segment again by themselves
                     for half in np.array_split(trajectories, 2):
                         again = self._stack(half)
                         # the states up to here have been given out already
@@ -167,7 +167,7 @@ def _solve(
                 solver.step()
                 if solver.status == "failed" or not np.isfinite(solver.y).all():
                     return
-                # where a solution grows without bound LSODA goes on with ever smaller steps
+                # LSODA takes ever smaller steps if a solution grows without bound
                 if solver.status == "running" and solver.step_size < 10 * np.spacing(abs(solver.t)):
                     return
                 interpolant = None

@@ -225,7 +225,7 @@ class _Iteration(Cursor):
         increment = self._method.increment(self._system, state, self._step)
         increment += carry
         new = state + increment
-        # what the addition cut off (exact, as the increment is smaller than the state; else
+        # rounding error of the addition (exact, as the increment is smaller than the state; else
         # harmless)
         increment -= new - state
         if alive is None:

@@ -96,7 +96,7 @@ class Boris(OneStepMethod):
                 )
 
     def _is_symplectic(self, system: System) -> bool:
-        return system.is_hamiltonian  # with x' = v there is no magnetic field then
+        return system.is_hamiltonian  # a field x' = v is Hamiltonian only without a magnetic field
 
     def evaluations(self, system: System) -> float:
         return 1.0

@@ -117,7 +117,7 @@ DORMAND_PRINCE_8 = ExplicitRungeKutta(
     ),
 )
 
-# of the stages: what estimates its error with order 5, and with order 3
+# weights of the stages in the error estimates of order 5 and of order 3
 ESTIMATES = (
     (
         0.01312004499419488,

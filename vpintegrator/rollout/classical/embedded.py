@@ -27,7 +27,7 @@ from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.threads import usable_threads
 
 _SMALLEST = 1e-15
-_FIRST = 0.01  # of the time between outputs: a first step, which adapts itself
+_FIRST = 0.01  # first step relative to the time between outputs; the step adapts itself
 _THREAD = 300_000  # operations of outputs from which on another thread pays
 _ANYTHING = 1e100  # a tolerance
 
@@ -43,7 +43,7 @@ class EmbeddedRungeKutta(ClassicalMethod):
     Attributes
     ----------
     tolerance
-        Of the error of a step, relative and absolute.
+        Tolerance of the error of a step, relative and absolute.
 
     Raises
     ------

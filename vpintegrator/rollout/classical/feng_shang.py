@@ -30,7 +30,7 @@ from vpintegrator.rollout.classical.newton import inverse_matrices, solve_stages
 from vpintegrator.rollout.classical.per_system import once_per_system
 from vpintegrator.rollout.classical.splitting import is_separable
 
-_SECONDS = 5.0  # of the processor that SymPy may take for an antiderivative
+_SECONDS = 5.0  # processor time of SymPy for an antiderivative
 _POINTS = 50  # at which an antiderivative is checked
 _TOLERANCE = 1e-9
 
@@ -70,7 +70,7 @@ class PlaneFlow:
         Parameters
         ----------
         components
-            Of the state where the step begins.
+            Components of the state at the beginning of the step.
         """
         rows = self.rows
         if self.explicit:
@@ -100,7 +100,7 @@ class PlaneFlow:
         incoming
             Derivatives of the state at the beginning of the step, (dim, derivative, trajectory).
         """
-        # from k = f(z + h/2 k): (I - h/2 df/dy) dk = df/dz dz
+        # differentiate k = f(z + h/2 k): (I - h/2 df/dy) dk = df/dz dz
         shape = components[0].shape
         right = np.zeros((2, *incoming.shape[1:]))
         for (i, j), value in zip(self._places, self._outer(*components), strict=True):

@@ -27,10 +27,10 @@ from vpintegrator.threads import usable_threads
 _THREAD = 3_000_000  # operations from which on another thread pays
 _CHECKED = 8  # states at which it is compared with NumPy, and as many near them
 _STEPS = 3
-_NEAR = 1e-3  # of the size of states
+_NEAR = 1e-3  # relative to the size of states
 _NUDGE = 16 * float(np.finfo(np.float64).eps)
 _AMPLIFIED = 20.0  # times what such a change changes
-_ALLOWED = 1e-12  # of the size of states
+_ALLOWED = 1e-12  # relative to the size of states
 
 
 @final
@@ -146,8 +146,8 @@ def compile_method(
     Parameters
     ----------
     method, system, states, step
-        As in :class:`CompiledMethod`. Methods that are implicit, or choose their steps, run as
-        they are.
+        Arguments of :class:`CompiledMethod`. Methods that are implicit, or choose their steps, are
+        not compiled.
     compiled
         False for None; by default a warning says why what could be compiled is not.
 

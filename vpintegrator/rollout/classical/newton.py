@@ -52,7 +52,7 @@ def solve_stages(
         total -= stage
         return total
 
-    # from y = 0 the first update is a linearly implicit step: exact for linear systems, and for
+    # the first update from y = 0 is a linearly implicit step: exact for linear systems, and for
     # stiff ones on the branch of solutions that an explicit step may overshoot
     inverse = _inverse_newton_matrix(jacobian(base), matrix)
     stage = _solve(inverse, sum(columns[1:], start=columns[0]) * field(base))

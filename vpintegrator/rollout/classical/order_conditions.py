@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 LARGEST_ORDER = 10  # 1,205 trees in all, in seconds; each order more takes some six times longer
-# of the sum of the sizes of a condition's terms: coefficients may have lost their last two digits;
+# relative to the sum of the sizes of a condition's terms: coefficients may lose two last digits;
 # tableaus of the literature, rounded once, miss none by more than a unit of rounding
 _ROUNDING = 64 * np.finfo(np.float64).eps
 

@@ -31,7 +31,7 @@ class Part:
     Attributes
     ----------
     rows
-        Where they stand in the state.
+        Rows of the components in the state.
     """
 
     def __init__(self, equations: Equations, start: int, stop: int) -> None:

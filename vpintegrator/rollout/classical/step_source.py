@@ -39,7 +39,7 @@ class StepSource:
     constants
         Number of constants that are computed from these.
     weights
-        What the step h is multiplied with; the products are handed over.
+        Factors of the step h; the products are passed as arguments.
     operations
         Number of sums, products, functions and the like in a step.
     """
@@ -75,7 +75,7 @@ def write_embedded_source(
     Parameters
     ----------
     method, system
-        As above.
+        Method and system of the step.
     estimates
         Weights of the stages, in two combinations, that estimate the error.
 
@@ -141,13 +141,13 @@ def _assembled(
     lines
         The body of the step, which calls ``rates_0`` and so on for the parts.
     weights
-        As above.
+        Factors of the step h.
     calls
         The parts that a step calls, in order.
     stages
-        How many rates are kept; 0 where each is used to move its components at once.
+        Number of rates that are kept; 0 if each rate is used at once to move its components.
     ending
-        What calls the step.
+        Code that calls the step.
     """
     formulas = FormulaGraph(system.equations.symbols)
     graph, field = formulas.graph, system.equations.vector_field

@@ -54,7 +54,7 @@ class TaylorMethod(ClassicalMethod):
     Attributes
     ----------
     tolerance
-        Of the error of a step, relative or, where components are smaller than 1, absolute. The
+        Tolerance of the error of a step, relative or, for components smaller than 1, absolute. The
         order of the polynomials follows from it:
         :math:`\lceil 1 - \tfrac{1}{2} \ln(\text{tolerance}) \rceil`.
 
@@ -115,7 +115,7 @@ class _TaylorCursor(Cursor):
         self._integrator = _integrator(system, method.tolerance)
         self._clock, self._step = system.clock, step
         # (trajectory, dim) where the stretch began, how many states after it have been given out,
-        # how many there are in all, and they themselves, once they are known
+        # the number of states in all, and the states, once they are known
         self._first, self._done, self._size = first.copy(), done, size
         self._states: np.ndarray | None = None
 
@@ -195,7 +195,7 @@ def in_heyoka(values: tuple[Value, ...], symbols: Mapping[Symbol, Any]) -> list[
     values
         The formulas.
     symbols
-        What their variables are there.
+        Variables of heyoka by symbol.
 
     Raises
     ------

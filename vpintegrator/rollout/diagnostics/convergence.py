@@ -79,8 +79,8 @@ def work_precision(
     system
         The system; by default that of the flows.
     time
-        Where the error is measured; by default 20 of the largest step. It is rounded to whole steps
-        of each size.
+        Time at which the error is measured; by default 20 of the largest step. The time is rounded
+        to whole steps of each size.
     steps
         Steps of the classical methods, in any order; by default twice the step of the first flow,
         that step, and its halves down to a sixteenth.

@@ -23,7 +23,7 @@ def variance_of_fit(residuals: np.ndarray, degree: int) -> np.ndarray:
     Parameters
     ----------
     residuals
-        Of the fit at places 0, 1, 2, ..., (series, place).
+        Residuals of the fit at places 0, 1, 2, ..., (series, place).
     degree
         0: a constant, whose variance is that of the mean; 1: a line, that of its slope.
     """

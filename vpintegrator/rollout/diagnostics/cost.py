@@ -20,9 +20,9 @@ class Evaluations:
     Attributes
     ----------
     vector_field
-        Of f(z), all components of it.
+        Evaluations of f(z), all components of it.
     jacobian
-        Of the matrix df_i/dz_j.
+        Evaluations of the matrix df_i/dz_j.
     """
 
     vector_field: float
@@ -40,7 +40,7 @@ class CountingSystem(System):
     Attributes
     ----------
     field_evaluations, jacobian_evaluations
-        How many so far.
+        Numbers of evaluations so far.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def count_evaluations(
     initial
         Initial states, (n, dim).
     steps
-        How many steps are counted from each.
+        Number of steps that are counted from each.
 
     Examples
     --------

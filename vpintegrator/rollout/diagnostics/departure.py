@@ -25,14 +25,14 @@ class RegionObserver(Observer):
     Attributes
     ----------
     region
-        What of it the system has.
+        Bounds of the quantities that the system has.
     index
         First step outside by more than the tolerance, -1 if none, (trajectory,).
     excess
-        As in :class:`vpintegrator.dynamics.region.Departure`.
+        Largest excess, see :class:`vpintegrator.dynamics.region.Departure`.
     """
 
-    remembered = ("index", "excess")  # what an earlier version recorded has neither
+    remembered = ("index", "excess")  # recordings of earlier versions have neither
 
     def __init__(self, region: Region, system: System, trajectories: int) -> None:
         self.region = region.within(system)

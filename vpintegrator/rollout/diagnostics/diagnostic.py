@@ -32,9 +32,9 @@ class Variable:
     Attributes
     ----------
     name
-        Of the measurement, and in the file unless ``stored_as`` is given.
+        Name of the measurement, and of its array in the file unless ``stored_as`` is given.
     title
-        What it is, in words.
+        Description of the measurement.
     dims
         Its axes; those of every group are ``"trajectory"``, ``"time"`` (the stored times) and
         ``"component"``. A variable whose one axis has its own name is the coordinate of that axis.
@@ -44,7 +44,7 @@ class Variable:
     required
         Whether a file without it is damaged; else it was not measured then.
     values, attributes
-        Where it is written: its numbers, and further attributes of the array.
+        Numbers to write, and further attributes of the array.
     """
 
     name: str
@@ -72,20 +72,22 @@ class Column:
     value
         Its value for a method: a number, word, truth value, or None.
     style
-        How printed tables write it: ``"number"``; ``"words"``; ``"count"`` of the orbits;
-        ``"short"``, a number of three digits; ``"duration"``; ``"drift"``, with its sign and only
-        where nothing diverged; ``"failure"``, a time that is perhaps not reached; ``"kept"``, an
-        error after what ``beside`` holds; ``"hidden"`` for CSV and JSON alone.
+        Format in printed tables: ``"number"``; ``"words"``; ``"count"`` of the orbits; ``"short"``,
+        a number of three digits; ``"duration"``; ``"drift"``, a number with its sign if nothing
+        diverged; ``"failure"``, a time that may not be reached; ``"kept"``, an error behind the
+        value of ``beside``; ``"hidden"`` for CSV and JSON alone.
     header
         Its title in two lines, by default split before the last word.
     rank
-        Where a printed table gets too wide, columns go in the order of their ranks; None stays.
+        Order in which a printed table that is too wide drops columns; a column with None is never
+        dropped.
     place
         Printed tables are ordered by this first, and then as the diagnostics are.
     beside
         Title of a further column that is printed in the same cell.
     promised
-        Of a defect: the parts of a method's structure that it would break. It is printed then.
+        Properties of methods that exclude a defect in this column. If a method has one of them and
+        yet a defect, the column is always printed.
     """
 
     title: str
@@ -175,7 +177,7 @@ class Number(Diagnostic):
     variable
         The number.
     measured
-        What gives it, None where it is not defined.
+        Function that returns the number; None if the number is not defined.
     column
         Its column but for the value.
     """

@@ -45,7 +45,7 @@ def divergence_times(
     error
         Distance from the reference, NaN where that is not known, (trajectory, time).
     extent
-        Of the reference, see :func:`extent_of`; where it is 0, distances tell nothing.
+        Extent of the reference, see :func:`extent_of`; distances are not used if it is 0.
     changes
         Changes of the invariants along the orbits, by name.
     invariants

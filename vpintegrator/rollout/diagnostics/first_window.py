@@ -14,7 +14,7 @@ from vpintegrator.rollout.flow import NumericalFlow
 
 _TOLERANCE = 1e-13
 _BATCH = 16  # trajectories in one solution: as many as the smallest tolerance of SciPy allows
-_ENTRIES = 100_000  # of their derivatives
+_ENTRIES = 100_000  # entries of the derivatives in memory
 
 
 def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
@@ -91,7 +91,7 @@ def first_window_derivative(
         for start in range(0, len(usable), batch):
             part = usable[start : start + batch]
             solution = _solve_variational(system, initial[part], first, step, window)
-            if not np.isfinite(solution).all():  # one that fails stops all of them
+            if not np.isfinite(solution).all():  # a trajectory that fails stops all of them
                 each = [
                     _solve_variational(system, initial[i : i + 1], first, step, window)
                     for i in part

@@ -35,7 +35,7 @@ _KINDS = {"relative": "rel. error", "absolute": "abs. error"}
 _ENSEMBLE = "the largest value of any trajectory at the start"
 _ROUNDING = 1e-12  # change of an invariant that is kept: at most this, in up to so many steps
 _ROUNDING_STEPS = 200
-ENDINGS = ("error", "error kind", "drift", "drift ±")  # of its columns, after its label
+ENDINGS = ("error", "error kind", "drift", "drift ±")  # endings of column titles, after the label
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ def invariant_errors(
     states
         Along trajectories, (trajectory, time, dim).
     times
-        Of the states, (time,), increasing; None where no drift is wanted.
+        Times of the states, (time,), increasing; None for no drift.
 
     Returns
     -------
     dict of str to InvariantError
-        By the names of the invariants.
+        Errors by name of the invariant.
 
     Examples
     --------
@@ -298,7 +298,7 @@ class InvariantDiagnostic(Diagnostic):
             def of(numbers: str, name: str = name) -> Any:
                 return lambda s: getattr(s, numbers)[name]
 
-            later = 6 if columns else 0  # what follows the first is given up earlier
+            later = 6 if columns else 0  # columns of later invariants are dropped first
             kind = (label, _KINDS[first[name].kind])
             error, error_kind, drift, drift_error = (f"{label} {ending}" for ending in ENDINGS)
             columns += [

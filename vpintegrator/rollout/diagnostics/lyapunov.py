@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report
 
 _CAPACITY = 128  # times kept; when they are full every other one is dropped
-_TRANSIENT = 0.2  # of the time, in which the tangent vector turns to the fastest growth
+_TRANSIENT = 0.2  # share of the time in which the tangent vector turns to the fastest growth
 _GROUPINGS = (1, 2, 4)
 
 

@@ -19,7 +19,7 @@ from vpintegrator.rollout.observer import Observer
 from vpintegrator.rollout.run import Run
 
 POINTS = 10  # states that the interpolation polynomial goes through
-_BEFORE = POINTS // 2 - 1  # of them before the two between which the crossing lies
+_BEFORE = POINTS // 2 - 1  # points before the interval of the crossing
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class SectionObserver(Observer):
     step
         Time step of the trajectories.
     period
-        Of the component, where the planes c + period, c + 2 period, ... are one with the first: so
-        it is with the time of equations that are periodic in it. More than two steps long.
+        Period of the component, more than two steps long. The planes c + period, c + 2 period, ...
+        are then the same plane, as with the time of periodic equations.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class SectionObserver(Observer):
         first = self._next - self._start
         height = states[:, first : end - self._start + 1, self._component] - self._value
         before, after = height[:, :-1], height[:, 1:]
-        plane = np.zeros_like(after)  # how much higher the one is that is crossed
+        plane = np.zeros_like(after)  # offset of the plane that is crossed
         crossed = np.zeros(before.shape, dtype=bool)
         for way, to_whole in ((1, np.floor), (-1, np.ceil)):
             if way * self._direction < 0:
@@ -191,7 +191,7 @@ def poincare_section(
     Parameters
     ----------
     states
-        Of trajectories, (trajectory, time, dim).
+        States of trajectories, (trajectory, time, dim).
     step
         Time step of the trajectories.
     component, value
@@ -199,7 +199,7 @@ def poincare_section(
     direction
         1 for crossings upwards, -1 downwards, 0 both.
     period
-        Of the component, where it is an angle or the time of periodic equations.
+        Period of the component, if it is an angle or the time of periodic equations.
 
     Examples
     --------

@@ -54,7 +54,7 @@ class RotationNumbers:
     reference, reference_change
         The same of the reference.
     tolerance
-        What the halves of a regular orbit differ by at most.
+        Largest difference between the halves of a regular orbit.
     """
 
     centre: np.ndarray | None

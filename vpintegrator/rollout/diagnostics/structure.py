@@ -14,7 +14,7 @@ from vpintegrator.rollout.flow import NumericalFlow
 _LARGEST = 128  # components up to which all of D is computed
 _VECTORS = 8  # random tangent vectors beyond: 28 pairs
 _FEWEST = 4  # windows
-_ENTRIES = 1_000_000  # of images of tangent vectors, at a time
+_ENTRIES = 1_000_000  # entries of images of tangent vectors at a time
 
 _Image = Callable[[NumericalFlow, np.ndarray, np.ndarray], np.ndarray]
 

@@ -92,7 +92,7 @@ class TangentMap(Accumulator):
         self._tangent = first.reshape(count, flow.window * dim, dim)
         self._log_volume = np.zeros(count)  # sums of the logarithms of all diag(R), and of r_11
         self._log_length = np.zeros(count)
-        # what is known of states that have not come yet
+        # values of states that are not reached yet
         self._waiting = np.stack(
             [_log_determinant(first), np.log(np.linalg.norm(first[..., 0], axis=-1))], axis=-1
         )

@@ -36,7 +36,7 @@ def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     states
-        Of a method, (trajectory, time, dim).
+        States of a method, (trajectory, time, dim).
     reference
         The reference at the same times, (trajectory, time, dim).
 
@@ -64,7 +64,7 @@ def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndar
     Parameters
     ----------
     states
-        Of a method, (trajectory, time, dim).
+        States of a method, (trajectory, time, dim).
     reference
         The reference at the same times, (trajectory, time, dim).
 
@@ -106,13 +106,14 @@ class ErrorObserver(Observer):
     reference
         States of the first steps, (time, trajectory, dim); NaN where nothing is known.
     threshold
-        Of the distance.
+        Threshold of the distance.
     stored
         Steps of the stored times.
     largest
         Receives the largest distance since the stored time before, (time, trajectory).
     given
-        How many states after the initial one a method was given: no errors, and not in the mean.
+        Number of states after the initial one that were given to the method. They have no error and
+        do not count in the mean.
     moving
         Numbers of the components that count, all by default.
     """
@@ -165,7 +166,7 @@ class ErrorObserver(Observer):
             difference = difference[..., self._moving] if self._selects else difference
             squares = np.einsum("ntd,ntd->nt", difference, difference)
             distance = np.sqrt(squares)
-            # what has diverged is infinitely wrong
+            # a diverged trajectory has an infinite error
             distance[np.isnan(distance)] = np.inf
             squares[np.isnan(squares)] = np.inf
             unknown = ~self._known[:, start : start + len(reference)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # and their words; the last where a chart of the system has another volume
 VOLUMES = {"step": "map volume", "phase-space": "phase-space volume", "measure": "chart volume"}
-_ALWAYS = ("step", "phase-space")  # that have columns in every table
+_ALWAYS = ("step", "phase-space")  # kinds with a column in every table
 _ENTRIES = 1_000_000  # entries of the Jacobians computed at a time
 _ROUNDING = 1e-12  # |log|det|| of a map that keeps volume: at most this, in up to so many steps
 _ROUNDING_STEPS = 200
@@ -84,7 +84,7 @@ def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
     flow
         The map, which must have a derivative.
     windows
-        Where it is measured, (..., window, dim).
+        Windows at which the determinant is computed, (..., window, dim).
 
     Returns
     -------
@@ -165,7 +165,7 @@ def step_log_determinant(
     system
         The system, to which it applies.
     states
-        Where it is measured, (..., dim).
+        States at which the determinant is computed, (..., dim).
     step
         The time step h.
 
@@ -201,7 +201,7 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
     model
         A model of windows.
     windows
-        Where it is measured, (..., window, dim).
+        Windows at which the determinant is computed, (..., window, dim).
 
     Returns
     -------
@@ -222,7 +222,7 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
             f"windows have shape {windows.shape}, but {model.name} reads (..., {model.window}, "
             f"{model.dim})"
         )
-    return log_determinant(as_flow(model, step=1.0), windows)  # of any step: a map is a map
+    return log_determinant(as_flow(model, step=1.0), windows)  # the map does not depend on the step
 
 
 def _states(states: Any, dim: int) -> np.ndarray:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _TRIAL = 256  # trajectories and steps that show where states go
 _MODEL = "model.safetensors"
 _FEW = 64  # states by whose images functions are told apart
-_BESIDE, _PARTS = 1e-3, 64  # how far beside a centre, and how often a flow is looked at on its way
+_BESIDE, _PARTS = 1e-3, 64  # relative distance from a centre; samples of a flow in a step
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,11 @@ def ensemble(
         Initial states (trajectory, dim), or how many to draw from the distribution that the system
         suggests.
     steps
-        How many each makes.
+        Number of steps of each trajectory.
     seed
-        Where initial states are drawn.
+        Seed of initial states that are drawn.
     measures
-        What is measured: plane, view, escape and rotation.
+        Measurements: plane, view, escape and rotation.
     workers
         Processes on this machine.
     scheduler

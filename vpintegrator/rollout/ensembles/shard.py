@@ -18,7 +18,7 @@ from vpintegrator.shard_folder import write_shard
 from vpintegrator.workers import require_versions
 
 FORMAT = "vpintegrator-ensemble-shard-2"
-_STATES = 2**24  # of a shard, about: a second or a few of a fast map
+_STATES = 2**24  # states in a shard, about a second or a few of a fast map
 _LEAST, _MOST = 256, 65_536  # trajectories of one
 _PART = 32  # steps at a time
 _ARRAYS = ("density", "left", "left_domain", "rotation", "change")

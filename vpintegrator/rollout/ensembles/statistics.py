@@ -55,9 +55,9 @@ class Statistics:
     Parameters
     ----------
     plan
-        What is wanted.
+        Settings of the statistics.
     trajectories
-        How many.
+        Number of trajectories.
     compiled
         Whether machine code does it; by default if there is a compiler.
     """
