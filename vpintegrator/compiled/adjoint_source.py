@@ -1,4 +1,4 @@
-"""From a graph of scalar operations to the C++ of residuals and their derivatives."""
+"""C++ source of residuals and their derivatives, from a graph of scalar operations."""
 
 from __future__ import annotations
 
@@ -180,10 +180,10 @@ def differentiated(
 def _kept(
     graph: ScalarGraph, outputs: list[int], seeds: list[int], derivatives: list[int]
 ) -> list[int]:
-    """What the way back reads of the way there.
+    """Return the forward values that the backward pass needs.
 
-    Sums and products that only the way back needs it computes itself; functions and divisions are
-    left to the way there, since the way back is gone once for every row of a Jacobian.
+    The backward pass computes sums and products that only it needs. The forward pass computes
+    functions and divisions, because a Jacobian repeats the backward pass for every row.
     """
     before = set(graph.needed(outputs))
     backward = leads_to(graph, seeds)

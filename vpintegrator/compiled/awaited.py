@@ -1,4 +1,4 @@
-"""Machine code that need not be waited for: its user goes on meanwhile, and asks now and then."""
+"""Machine code compiled in the background, while its user continues."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ C = TypeVar("C", bound=Compiler)
 
 
 class Awaited(ABC, Generic[C]):
-    """What a compiler makes.
+    """Machine code that a compiler makes in the background.
 
     Attributes
     ----------
     failure
-        Why it will never be ready, if the compiler failed while it was not waited for, or what it
-        made does not do what PyTorch does.
+        Reason why the code will never be ready: the compiler failed in the background, or results
+        differ from PyTorch's. None otherwise.
     """
 
     failure: NotCompilable | None = None

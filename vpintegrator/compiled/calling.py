@@ -1,4 +1,4 @@
-"""Calling a library from Python: arrays of NumPy by their addresses, and parts of them at once."""
+"""Calls of a library from Python: NumPy arrays by address, and parts of them in parallel."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shared(work: Callable[[slice], None], count: int, lanes: int, threads: int) 
 
 
 def in_threads(work: Callable[[S], T], parts: Iterable[S], threads: int) -> list[T]:
-    """What some work gives for each part; a library lets Python go on meanwhile."""
+    """Return the results of ``work`` for each part, computed in threads."""
     if threads < 2:
         return list(map(work, parts))
     with ThreadPoolExecutor(threads) as pool:

@@ -119,7 +119,7 @@ def _of_maximum(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
 
 
 def _of_larger(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
-    """One where it is the larger one, a half where both are equal."""
+    """Return the derivatives of max(a, b): 1 for the larger argument, 1/2 each if equal."""
     difference = g.sub(g.add(g.constant(1.0), g.greater(a, b)), g.greater(b, a))
     first = g.mul(g.constant(0.5), difference)
     return first, _less_than_one(g, first)
@@ -143,7 +143,7 @@ _OF_TWO: dict[str, Callable[[ScalarGraph, int, int, int], tuple[int, int]]] = {
 
 
 def _of_power(g: ScalarGraph, n: int, a: int, b: int) -> Iterator[tuple[int, int]]:
-    """Those of a^b, zero where PyTorch has them zero: no 0 log(0) and no 0 0^-1."""
+    """Yield the derivatives of a^b, zero where PyTorch's are zero: no 0 log(0) and no 0 0^-1."""
     zero, one = g.constant(0.0), g.constant(1.0)
     by_base = g.mul(b, g.power(a, g.sub(b, one)))
     yield a, g.where(g.equal(b, zero), zero, by_base)

@@ -165,7 +165,7 @@ class FormulaGraph:
 
 
 def _common_factor(node: Sum) -> tuple[Number, Sequence[tuple[Expression, Number]]]:
-    """What all terms are multiplied with, if it is the same, and what is left of them."""
+    """Return the common factor of all terms, and the terms without it."""
     common = size(node.terms[0][1])
     if node.constant or common == 1 or any(size(c) != common for _, c in node.terms):
         return 1, node.terms

@@ -1,4 +1,4 @@
-"""Arithmetic on arrays of the numbers of a graph's nodes."""
+"""Arithmetic on arrays of node numbers of a graph."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ class NodeArrays:
         return self.times(self.lift(a), self.number(factor))
 
     def apply(self, function: str, a: np.ndarray) -> np.ndarray:
-        """One of ``FUNCTIONS``."""
+        """Apply one of ``FUNCTIONS``."""
         return _elementwise(functools.partial(self.graph.apply, function))(a)
 
     def opposite(self, condition: np.ndarray) -> np.ndarray:
-        """Where a condition is not true."""
+        """Return the negation of a condition."""
         return self.minus(self.number(1.0), condition)
 
     def not_less(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Where a >= b; nowhere where one of them is NaN."""
+        """Return the condition a >= b, false if a or b is NaN."""
         return self.plus(self.greater(a, b), self.equal(a, b))
 
     def guarded(self, a: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

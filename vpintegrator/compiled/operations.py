@@ -42,10 +42,10 @@ BOOLEAN = {*RESHAPING, *_COMPARISONS, *_LOGICAL, "_to_copy", "mul", "where"}
 
 
 class Operations(Activations, Reductions):
-    """What PyTorch's operators do, on arrays (int64) of the numbers of a graph's nodes."""
+    """Implementation of PyTorch's operators on arrays (int64) of node numbers."""
 
     def find(self, name: str) -> Callable[..., Any] | None:
-        """What stands for an operator such as ``index_select``, if there is anything."""
+        """Return the implementation of an operator such as ``index_select``, or None."""
         if name in FUNCTIONS:
             return functools.partial(self.apply, name)
         if name in _ELEMENTWISE:

@@ -1,4 +1,4 @@
-"""A graph laid out for the machine: C++ functions that compute its nodes one after another."""
+"""Program of a graph: C++ functions that compute its nodes one after another."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Program:
                 self.calls += [s.format(value) for s in statements]
 
     def reference(self, n: int) -> str:
-        """How to read a node after the functions have run; constants as vectors."""
+        """Return the expression that reads a node after the functions ran; constants as vectors."""
         text = self._reference(n, frozenset(), ("", ""))
         return text if self._graph.varies[n] else self._filled("value", text)
 

@@ -30,7 +30,7 @@ def regrouped(trace: Trace) -> Trace:
 
 
 def operations(trace: Trace) -> int:
-    """How many operations depend on the window."""
+    """Return the number of operations that depend on the window."""
     graph, ends = trace.graph, trace.outputs
     return sum(graph.varies[n] and graph.arguments(n) != () for n in graph.needed(ends))
 

@@ -302,7 +302,7 @@ def compile_residual(
 
 
 class _Problem(ctypes.Structure):
-    """As in the C++. The arrays must outlive it."""
+    """Structure of the C++ code, which does not own the arrays."""
 
     _fields_ = (
         ("windows", ctypes.c_void_p),

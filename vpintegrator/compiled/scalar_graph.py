@@ -85,7 +85,7 @@ class ScalarGraph:
     def needed(
         self, ends: Iterable[int], known: Callable[[int], bool] = lambda number: False
     ) -> list[int]:
-        """What nodes are made from, and they themselves, arguments first; not what is known."""
+        """Return ``ends`` and the unknown nodes on which they depend, arguments first."""
         found: set[int] = set()
         waiting = list(ends)
         while waiting:
@@ -265,7 +265,7 @@ class ScalarGraph:
         return self._number("atan2", a, b)
 
     def apply(self, function: str, a: int) -> int:
-        """One of ``FUNCTIONS``."""
+        """Apply one of ``FUNCTIONS``."""
         value = self.value(a)
         if value is not None:
             return self.constant(_folded(FUNCTIONS[function], value))
@@ -275,7 +275,7 @@ class ScalarGraph:
 
 
 def too_large(limit: int) -> NotCompilable:
-    """What is said of a model that is larger than the limit."""
+    """Return the error for a model with more operations than the limit."""
     return NotCompilable(f"it needs more than {limit:,} operations on numbers")
 
 

@@ -1,4 +1,4 @@
-"""From a graph of scalar operations to the C++ that iterates a model."""
+"""C++ source that iterates a model, from a graph of scalar operations."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: 
 
 
 def kernel(real: str, narrow: bool, abreast: int = 0) -> str:
-    """What every source begins with."""
+    """Return the beginning of every source."""
     defines = ["#define NARROW"] * narrow + [f"#define ABREAST {abreast}"] * bool(abreast)
     return "\n".join([f"typedef {real} real;", *defines, header("kernel.h")])
 

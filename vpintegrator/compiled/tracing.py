@@ -1,8 +1,7 @@
-"""From a PyTorch model to a graph of scalar operations.
+"""Tracing of a PyTorch model to a graph of scalar operations.
 
-The model runs once, on one window. Each operation on tensors that PyTorch meets on the way is done
-on arrays of node numbers as well (``operations``). To follow it any other way, by ``torch.fx`` say,
-takes PyTorch seconds.
+The model runs once, on one window. Each operation of PyTorch on tensors is repeated on arrays of
+node numbers (``operations``). Other ways of tracing, such as ``torch.fx``, take seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 LARGEST = 100_000  # operations; beyond, tensors are not small and PyTorch is as fast
-_WORK = 4 * LARGEST  # before zeros drop out and equal ones are found
+_WORK = 4 * LARGEST  # operations before zeros and duplicates are eliminated
 _DTYPES = (torch.float64, torch.float32)
 _BRANCHES = ("_local_scalar_dense", "is_nonzero", "nonzero")
 
@@ -43,7 +42,7 @@ class Trace:
     outputs
         Numbers of the nodes of the new window, (window * dim,).
     weights
-        Names of the model's tensors that the parameters of the graph stand for, each flattened.
+        Names of the model's tensors that, flattened, are the parameters of the graph.
     """
 
     graph: ScalarGraph
@@ -162,7 +161,7 @@ def _computed(model: Integrator) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def first_line(error: Exception) -> str:
-    """What an exception of PyTorch's says, without where it comes from."""
+    """Return the first line of the message of an exception."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -253,7 +252,7 @@ class _Follower(_PyTorchAlone):
     def _perform(
         self, operation: Any, found: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> Any:
-        """What stands for an operation on tensors, done on nodes."""
+        """Perform an operation on tensors on their nodes."""
         indexed = operation.overloadpacket.__name__ in INDEXED
         try:
             arguments = [self._argument(argument, indexed) for argument in args]

@@ -1,4 +1,4 @@
-"""Compiled models against PyTorch, before they are used.
+"""Verification of compiled models against PyTorch before use.
 
 A library takes seconds to make and is used for years; whether it does what PyTorch does shows on a
 few windows in milliseconds. What tracing cannot see shows there too: random numbers, trajectories
@@ -99,7 +99,7 @@ def verify_model(machine: Machine, model: Integrator, windows: Any = None) -> No
 
 
 def _near(model: Integrator, states: np.ndarray) -> np.ndarray:
-    """Which windows of states are not far beyond what the normalisation says is usual."""
+    """Return whether windows of states are within the usual range of the normalisation."""
     distances = model.normalised(torch.from_numpy(states)).abs().numpy()
     return np.asarray((distances <= _FAR).all((1, 2)))
 

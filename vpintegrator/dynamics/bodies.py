@@ -96,7 +96,7 @@ class Bodies:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One table ``[[symmetry]]``."""
+    """Table ``[[symmetry]]``."""
 
     action: str
     dimension: int

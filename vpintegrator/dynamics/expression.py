@@ -147,7 +147,7 @@ def parse(text: str | int | float, scope: Scope, where: str) -> Value:
 
 
 def syntax_tree(text: str) -> ast.expr:
-    """What Python's parser makes of an expression."""
+    """Return the syntax tree of an expression."""
     with _PARSING:  # up to Python 3.12 it counts the depth of all threads together
         return ast.parse(text, mode="eval").body
 

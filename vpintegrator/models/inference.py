@@ -316,7 +316,7 @@ def _infer(
 
 
 def least_squares(residual: Residual, start: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As ``gauss_newton``, from further starts where the minimum found is improbable.
+    """Minimise like ``gauss_newton``, from further starts if the minimum found is improbable.
 
     Few pairs may have several minima. The further starts are the sigma points of the prior.
     """

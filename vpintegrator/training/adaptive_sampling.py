@@ -1,4 +1,4 @@
-"""Training states where a model errs most: chaotic layers, edges of islands and of the domain.
+"""Additional training states at large errors: chaotic layers, edges of islands and the domain.
 
 How much it errs at a state is not known before that state's image is, which may be expensive; but
 errors of states nearby are. Among many candidates those are drawn, with a probability that is the
@@ -216,7 +216,7 @@ def _between(
 
 
 def _images(system: System, states: np.ndarray, step: float) -> np.ndarray:
-    """Those after a step, (state, dim); NaN where there is none."""
+    """Return the states after a step, (state, dim); NaN if the solution fails."""
     if system.is_discrete:
         return system.iteration(_TOLERANCE, _TOLERANCE)(states)
     times = np.array([0.0, step])

@@ -1,4 +1,4 @@
-"""The model that vp-train takes by default: generating functions, splittings, couplings."""
+"""Default choice of a model by vp-train: generating functions, splittings, couplings."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ class _Solver:
         return _LOWEST if of_bodies and _can(self.make, _EXACT_TERMS) else None
 
     def first(self) -> Found:
-        """Of polynomials alone."""
+        """Fit polynomials without further functions."""
         most = _FIRST if _can(self.make, _EXACT_TERMS) else COEFFICIENTS
         return self({}, self.sizes, most=most)
 
@@ -338,7 +338,7 @@ class _Solver:
         return self(attempt.functions, attempt.sizes or self.sizes)
 
     def below(self, target: float) -> list[Found]:
-        """One of each kind, the least that errs by at most so much."""
+        """Return the smallest model of each kind with an error of at most ``target``."""
         found: list[Found] = []
         for attempt in (None, *_ATTEMPTS):
             if (found and found[-1].ended == "interrupt") or (found and self.late):
@@ -445,7 +445,7 @@ def _words(found: Found) -> str:
 
 
 def _chosen(known: Found, couplings: Found) -> tuple[Found, str]:
-    """One of the two, and why, in a sentence."""
+    """Choose between two models; return the choice and its reason in a sentence."""
     errors = f"{couplings.error:.1e} beside {known.error:.1e} of {_words(known)}"
     if couplings.error <= _ROUNDING:
         return couplings, f"couplings are taken, whose step is explicit: they err by {errors}"

@@ -60,7 +60,7 @@ class Cheapest:
 
     @property
     def text(self) -> str:
-        """As a model keeps it."""
+        """JSON text of the candidates, stored in model files."""
         rows = [row.row for row in self.candidates]
         return json.dumps({"limit": self.limit, "candidates": rows, "taken": self.place})
 

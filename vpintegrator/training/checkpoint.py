@@ -1,4 +1,4 @@
-"""Checkpoints: all that it takes to go on with a training as if nothing had happened.
+"""Checkpoints: everything that a training needs to continue exactly.
 
 A safetensors file: nothing in it is ever executed or unpickled, and it is replaced in one move.
 """
@@ -25,16 +25,16 @@ FORMAT_VERSION = 5
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a training with several random starts stands.
+    """Progress of a training with several random starts.
 
     Attributes
     ----------
     done
-        Trials that are over.
+        Number of finished trials.
     epochs, seconds
-        That they took; the seconds are those since the training began.
+        Epochs of the finished trials, and seconds since the training began.
     error
-        The least validation error in them.
+        Smallest validation error of the finished trials.
     """
 
     done: int = 0

@@ -1,4 +1,4 @@
-"""What ``auto`` stands for: an optimizer by the model's kind and size, and by an epoch's time."""
+"""Automatic choice of an optimizer by the model's kind and size, and by the time of an epoch."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from vpintegrator.training.training_data import TrainingData
 BY_TIME = ("levenberg-marquardt", "gauss-newton", "adam")
 LARGEST_MATRIX = 5_000  # parameters for which auto takes Levenberg-Marquardt
 _TIMED = 1_000  # fewer have epochs of some tenths of a second at most
-# with fewer of them Gauss-Newton gets further where its own are cheaper: on the FPUT chain (30
-# components, 2,976 parameters) to 5.1e-3 instead of 1.3e-2 in the time of one, to 2.0e-3 instead of
-# 2.2e-3 in that of five. Where they are dearer it does not: attention (3,384 parameters) gets to
-# 1.2e-2 instead of 1.0e-3 in the time of five
+# with fewer Levenberg-Marquardt epochs in the budget, Gauss-Newton reaches smaller errors if its
+# epochs are cheaper: on the FPUT chain (30 components, 2,976 parameters) 5.1e-3 instead of 1.3e-2
+# in the time of one epoch, 2.0e-3 instead of 2.2e-3 in the time of five. If its epochs are dearer
+# errors are larger: attention (3,384 parameters) reaches 1.2e-2 instead of 1.0e-3 in five epochs
 _FEWEST_EPOCHS = 8
 _PART = 8  # of the windows of Gauss-Newton one in so many is timed
 
@@ -83,16 +83,16 @@ def by_time(
 
 
 def device_for(model: Integrator, data: TrainingData, objective: Objective, batch: int) -> Choice:
-    """Where a model is trained with so many windows a step, if that is left to be chosen.
+    """Choose the device that trains a model with ``batch`` windows a step.
 
-    What is timed is a gradient in PyTorch: machine code is faster on either device.
+    The choice times a gradient in PyTorch; machine code is faster on either device.
 
     Parameters
     ----------
     model, data, objective
-        On the CPU; they stay as they are.
+        Model, data and objective on the CPU; they are not changed.
     batch
-        Windows in a step.
+        Number of windows in a step.
     """
 
     def work(device: str) -> Callable[[], object]:
@@ -121,7 +121,10 @@ def _seconds_of_an_epoch(
     objective: Objective,
     batch: int | None,
 ) -> float:
-    """From one block of the Jacobian; an epoch takes as many as it has, and solves once."""
+    """Estimate the seconds of a Levenberg-Marquardt epoch from one block of the Jacobian.
+
+    An epoch computes all blocks, and solves once.
+    """
     generator = torch.Generator().manual_seed(0)
     optimizer = LevenbergMarquardt(model, pairs, objective, batch=batch, generator=generator)
     blocks = math.ceil(len(optimizer.inputs) / optimizer.block)
@@ -138,7 +141,10 @@ def _seconds_of_an_epoch(
 def _seconds_of_gauss_newton(
     model: Integrator, pairs: Pairs, objective: Objective, batch: int | None
 ) -> float:
-    """From a product with J^T J of some windows; an epoch takes up to so many as it may."""
+    """Estimate the seconds of a Gauss-Newton epoch from a product with J^T J of some windows.
+
+    An epoch takes the largest allowed number of products.
+    """
     generator = torch.Generator().manual_seed(0)
     optimizer = GaussNewton(model, pairs, objective, batch=batch, generator=generator)
     whole, part = len(optimizer.inputs), -(-len(optimizer.inputs) // _PART)

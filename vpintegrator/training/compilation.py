@@ -1,4 +1,4 @@
-"""Whether training runs as machine code, and from when on."""
+"""Decision whether, and from which step, training runs as machine code."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the 
 
 @dataclass(frozen=True)
 class Execution:
-    """Where training runs, and whether as machine code.
+    """Device, threads and compilation of a training.
 
     Attributes
     ----------
     device, threads, compiled
-        As for :func:`vpintegrator.train`.
+        Arguments of :func:`vpintegrator.train`.
     """
 
     device: str | torch.device = "cpu"

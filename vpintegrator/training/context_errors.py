@@ -20,18 +20,18 @@ from vpintegrator.training.training_data import TrainingData
 
 @dataclass(frozen=True)
 class ContextError:
-    """How well constants are inferred from contexts of one length.
+    """Errors of constants inferred from contexts of one length, and of predictions.
 
     Attributes
     ----------
     length
-        States of each context.
+        Number of states of each context.
     error
-        Root mean square error of the state after it, relative to the spread of the states.
+        Root mean square error of the state after the context, relative to the spread of the states.
     parameters
-        Median error of each parameter of a family, where contexts determine all of them.
+        Median error of each parameter of a family, if contexts determine all parameters.
     unknown
-        A sentence where they do not.
+        Reason in a sentence if contexts do not determine the parameters.
     """
 
     length: int

@@ -1,12 +1,12 @@
-"""From the identity to a map that is far from it: continuation in the map that is to be learned.
+"""Continuation in the map to be learned, from the identity to a map that is far from it.
 
-Least squares for polynomials that begin near the identity stall where the flow turns states by more
+Least squares for polynomials that begin near the identity stall if the flow rotates states by more
 than about a right angle. With A the linear map that fits the data best and L = log A, the targets
 
     y_s = exp(s L) z + s (y - A z),  0 <= s <= 1,
 
-lead from the identity to the data, and each s is little more than the one before (Allgower, Georg,
-Introduction to Numerical Continuation Methods, SIAM 2003, chapter 1).
+lead from the identity to the data. Each value of s is slightly larger than the one before
+(Allgower, Georg, Introduction to Numerical Continuation Methods, SIAM 2003, chapter 1).
 """
 
 from __future__ import annotations

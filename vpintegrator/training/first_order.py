@@ -63,7 +63,7 @@ class FirstOrder(TorchOptimizer):
 
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
-        """One for each batch."""
+        """Return the number of steps in an epoch, one for each batch."""
         return min(pairs, _EPOCH) / batch
 
     def made(self) -> torch.optim.Optimizer:

@@ -1,4 +1,4 @@
-"""What a search for a model ends with."""
+"""Result of a search for a model."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from vpintegrator.training.history import Budget, History
 
 @dataclass
 class Found:
-    """What a search ended with.
+    """Result of a search for a model.
 
     Attributes
     ----------
     model
-        That of the smallest validation error, trained as far as the search went; an earlier one
-        if others are not better by a tenth, and one whose attention is trained if that brings its
-        orbits nearer to those of the data.
+        Model with the smallest validation error, trained as far as the search went. An earlier
+        model is preferred unless a later one is better by a tenth. Trained attention is preferred
+        if it brings orbits nearer to the data.
     error
-        Its validation error.
+        Validation error of the model.
     history
-        Of its last training.
+        History of the model's last training.
     tried
         A line for each model: sizes, parameters and validation error.
     seconds, epochs
-        Used by the search.
+        Seconds and epochs that the search used.
     ended
         ``target``, ``interrupt`` or ``lost process`` if nothing is left to do; else empty.
     complete
-        Whether further training changes nothing: the model is the result of a linear solve, or as
-        good as one.
+        Whether further training changes nothing, as after a linear solve.
     rival
-        Another model that is to be kept if training does not make this one better.
+        Model to keep instead, unless training makes the model better.
     cheapest
-        All candidates, where the cheapest one below an error was asked for.
+        All candidates, if the cheapest model below an error was asked for.
     """
 
     model: Integrator
@@ -50,7 +49,7 @@ class Found:
     cheapest: Cheapest | None = None
 
     def left(self, budget: Budget) -> Budget:
-        """What a budget has left after the search, for the training of its model."""
+        """Return the remaining budget after the search."""
         return replace(
             budget,
             seconds=budget.seconds and max(budget.seconds - self.seconds, 0.1),

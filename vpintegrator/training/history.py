@@ -1,4 +1,4 @@
-"""How a training went."""
+"""History and budget of a training."""
 
 from __future__ import annotations
 
@@ -30,44 +30,45 @@ _MANY, _EARLY, _WORSE = 50, 0.2, 1.1
 
 @dataclass
 class History(RichDisplay, by="history"):
-    r"""How a training went.
+    r"""Errors of a training, epoch by epoch, and its outcome.
 
     Errors are root mean squares over all new states of all windows, relative to the spread of the
-    training states, see :func:`vpintegrator.training.relative_error`: of the components that move,
-    not of the time and constants of motion.
+    training states, see :func:`vpintegrator.training.relative_error`. The time and constants of
+    motion do not count.
 
-    Those of validation and test are one window ahead, of exact windows. That of training is what
-    the optimizer sees: on its windows, with the horizon and the noise of the loss; of Adam while
-    the weights change.
+    Validation and test errors are one window ahead, from exact windows. The training error is the
+    optimizer's: on its windows, with the horizon and the noise of the loss; for Adam, while the
+    weights change.
 
     Attributes
     ----------
     optimizer, seed, parameters
-        What was run: the optimizer's name, the seed, and the number of parameters.
+        Name of the optimizer, seed, and number of parameters.
     epoch, seconds, training_error, validation_error
         One entry an epoch (for second-order methods an epoch is an iteration).
     best_epoch, best_validation_error
-        Of the weights that were kept; epoch 0 stands for those of an earlier random start.
+        Epoch and error of the kept weights; epoch 0 stands for an earlier random start.
     test_error
-        Of the kept weights on the dataset's test group; nan if that is empty.
+        Error of the kept weights on the dataset's test group; nan if the group is empty.
     improved_epoch, improved_error
-        When the validation error last fell by a tenth, and to what.
+        Epoch at which the validation error last fell by a tenth, and the error.
     windows
-        Those in use by a second-order method at the end, see ``DampedLeastSquares``; else 0.
+        Number of windows that a second-order method used at the end, see ``DampedLeastSquares``;
+        else 0.
     rollbacks
-        How often the error exploded and training went back to the best weights.
+        Number of times that the error exploded and training returned to the best weights.
     stopped_by
         ``epochs``, ``seconds``, ``target``, ``patience``, ``interrupt``, ``divergence``,
-        ``solved`` for a linear solve, or ``lost process``, for one of several that is gone.
+        ``solved`` for a linear solve, or ``lost process`` if one of several processes ended.
     compiled
         Whether residuals and their derivatives were computed as machine code.
     share
-        Of the budget that is used up, 0 to 1.
+        Fraction of the budget that is used up, 0 to 1.
     device, device_reason
-        Where it was trained, and what was measured where that was left to be chosen.
+        Device of the training, and the measurement by which it was chosen, if any.
     warning
-        Why the model is not to be relied on, if so: it errs more than no change does, or far more
-        on the test group than on the validation group.
+        Reason why the model is unreliable, or empty. Its error is larger than without any change of
+        state, or far larger on the test group than on the validation group.
     """
 
     optimizer: str
@@ -155,14 +156,14 @@ class NothingLearned(InputError):
 
 @dataclass(frozen=True)
 class Budget:
-    """When training ends: after seconds, after epochs, at a validation error, or without progress.
+    """Limits of a training: seconds, epochs, a validation error, or epochs without progress.
 
     Attributes
     ----------
     seconds, epochs, target
-        None where there is no such limit.
+        Limits; None for no limit.
     patience
-        Epochs in which the validation error must fall by a tenth; None where it need not.
+        Epochs in which the validation error must fall by a tenth; None for no such limit.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Latent constants of trajectories and the map that reads them, found together from states."""
+"""Joint fit of latent constants of trajectories and of the map that uses them."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ class JointFit:
         )
 
     def _improve(self) -> bool:
-        """One iteration; whether the error has fallen."""
+        """Do one iteration; return whether the error has fallen."""
         qr, solved = self._linearised()
         values, k, rough = coefficients(self.layer), self.constants, roughness(self.layer)
         while self.damping < _LARGEST:

@@ -1,4 +1,4 @@
-"""What second-order methods share: a subset of windows, its cost, and a choice of damping."""
+"""Common parts of second-order methods: a subset of windows, its cost, the choice of damping."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from vpintegrator.training.optimizer import Optimizer
 from vpintegrator.training.residuals import relative
 from vpintegrator.training.state import LARGEST_SIZE, Nested, State
 
-_FIRST_DAMPING = 1e-3  # times the curvature,
-_DAMPING_OF_TRAINED = 1e-7  # and where a model was trained before
+_FIRST_DAMPING = 1e-3  # times the curvature, for untrained models
+_DAMPING_OF_TRAINED = 1e-7  # times the curvature, for models that were trained before
 _LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
 _OVERFITTED = 1.3  # what four residuals for each parameter cost, at a minimum
 _IMPROVED = 0.9
@@ -80,7 +80,7 @@ class DampedLeastSquares(Optimizer):
         """The problem near the present parameters."""
 
     def epoch(self, progress: float) -> float:
-        """One iteration; ``progress`` is not used."""
+        """Do one iteration; ``progress`` is not used."""
         linear = self.linearise()
         trained = "training" in self.model.metadata
         first = _DAMPING_OF_TRAINED if trained else _FIRST_DAMPING

@@ -69,7 +69,7 @@ class LevenbergMarquardt(DampedLeastSquares):
 
     @classmethod
     def default_batch(cls, model: Integrator, objective: Objective) -> int:
-        """Those that determine the parameters well."""
+        """Return the number of windows that determines the parameters well."""
         count = sum(p.numel() for p in model.parameters() if p.requires_grad)
         rows = _ROWS_PER_PARAMETER if count <= _LARGE else _ROWS_OF_LARGE
         enough = rows * count // objective.residuals_of_window(model)

@@ -324,7 +324,7 @@ class WholePairs(HeldPairs):
 
 
 def maps_of(model: Integrator) -> int:
-    """How often a model applies the map of its generating function."""
+    """Return the number of times that a model applies the map of its generating function."""
     return implicit_map(model).repeats * (2 if isinstance(model.core, Reversible) else 1)
 
 

@@ -1,4 +1,4 @@
-"""Linear least squares of any number of rows: sequential QR, rank, ridge, leave-one-out error."""
+"""Linear least squares with any number of rows: sequential QR, rank, ridge, leave-one-out error."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Solution:
 
     @property
     def rank(self) -> int:
-        """How many coefficients the equations determine."""
+        """Number of coefficients that the equations determine."""
         return len(self.sizes)
 
     def left_out(self, projected: np.ndarray, residual: np.ndarray) -> np.ndarray:

@@ -13,17 +13,17 @@ from vpintegrator.training.training_data import TrainingData
 
 
 class LinearSolve(Optimizer):
-    """One linear least-squares solve for the coefficients of a generating function.
+    """Optimizer that solves one linear least-squares problem for a generating function.
 
-    An epoch is the whole training. Twenty equations for each coefficient are drawn at random from
-    the pairs of the training group.
+    One epoch is the whole training. Random pairs of the training group give twenty equations for
+    each coefficient.
     """
 
     name = "linear"
 
     @classmethod
     def default_batch(cls, model: Integrator, objective: Objective) -> int:
-        """Twenty equations for each coefficient."""
+        """Return the number of pairs that gives twenty equations for each coefficient."""
         return enough_pairs(model)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Curves for TensorBoard, whose failure is no reason to lose the training that they show."""
+"""Training curves for TensorBoard; a failure to write them does not stop the training."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from vpintegrator.training.output import sentence
 def logging_to(
     folder: str | os.PathLike[str] | None,
 ) -> Iterator[Callable[[History], None] | None]:
-    """What notes the last epoch of a history, if there is a folder to write to.
+    """Yield a function that logs the last epoch of a history, or None without a folder.
 
     Raises
     ------
     InputError, OSError
-        If TensorBoard is not installed, or nothing can be written from the beginning. Later there
-        is a warning.
+        If TensorBoard is not installed, or the folder cannot be written at the beginning. A later
+        failure gives a warning.
     """
     if folder is None or processes.rank() > 0:
         yield None

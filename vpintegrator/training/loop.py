@@ -153,7 +153,9 @@ class Training:
             self.begin_from(self._weights(), error)
 
     def _latest(self, budget: Budget, start: float) -> float:
-        """When to leave an epoch by itself: not the first one, nor where other processes wait."""
+        """Return the time at which an epoch is interrupted; never the first epoch, or with several
+        processes.
+        """
         nothing = math.isinf(self.history.best_validation_error)
         if nothing or budget.seconds is None or processes.count() > 1:
             return math.inf

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MachineCode:
-    """What training asks of machine code.
+    """Compiled residuals with tensors as arguments and results.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What training minimises: predicted minus true states, one window ahead or more."""
+"""Training objective: predicted minus true states, one window ahead or more."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Objective:
         check(self, horizon=whole, noise=not_negative)
 
     def residuals_of_window(self, model: Integrator) -> int:
-        """How many numbers are predicted from a window."""
+        """Return the number of components that are predicted from a window."""
         return self.horizon * model.prediction_window * model.dim
 
     def new_states(self, model: Integrator, targets: torch.Tensor) -> torch.Tensor:
-        """Those of the true states (..., time, dim) that the model is to predict."""
+        """Return the true states to be predicted, out of targets (..., time, dim)."""
         return targets[..., targets.shape[-2] - self.horizon * model.prediction_window :, :]
 
     def difference(

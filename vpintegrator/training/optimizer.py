@@ -1,4 +1,4 @@
-"""What every optimizer is: it says what it needs, improves a model, and can be written down."""
+"""Base class of optimizers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vpintegrator.training.training_data import TrainingData
 
 
 class Optimizer(ABC):
-    """Improves a model, epoch by epoch; :mod:`vpintegrator.optimizer_names` lists them all.
+    """Base class of optimizers; :mod:`vpintegrator.optimizer_names` lists them all.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Optimizer(ABC):
 
     @classmethod
     def steps(cls, pairs: int, batch: int) -> float:
-        """How many steps an epoch has."""
+        """Return the number of steps in an epoch."""
         return 1.0
 
     @abstractmethod

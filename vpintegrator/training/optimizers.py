@@ -1,4 +1,4 @@
-"""The optimizers by their names, and the choice among them."""
+"""Optimizers by name, and the choice among them."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ BY_NAME: dict[str, type[Optimizer]] = {name: _class(where) for name, where in CL
 
 @dataclass(frozen=True)
 class Method:
-    r"""How training minimises.
+    r"""Optimizer of a training, and its options.
 
     The second-order optimizers solve, for the residuals r of the windows in use and their
     derivative J by the parameters :math:`\theta`,
 
-    .. math:: (J^T J + \mu I)\, \delta = -J^T r, \qquad \theta \mapsto \theta + \delta,
+    .. math:: (J^T J + \mu I)\, \delta = -J^T r, \qquad \theta \mapsto \theta + \delta.
 
-    with a damping :math:`\mu` that falls where a step does what was expected of it, and grows where
-    it does not: Levenberg-Marquardt by a factorisation, Gauss-Newton by conjugate gradients.
+    The damping :math:`\mu` falls after a step that reduces the error as predicted, and grows
+    otherwise. Levenberg-Marquardt solves by a factorisation, Gauss-Newton by conjugate gradients.
 
     Attributes
     ----------
     optimizer, batch, learning_rate, restarts, seed, kernel
-        As for :func:`vpintegrator.train`.
+        Arguments of :func:`vpintegrator.train`.
 
     References
     ----------
@@ -66,7 +66,7 @@ class Method:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those that were given of which not every optimizer has all."""
+        """Return the given options that only some optimizers have."""
         some = {name for kind in BY_NAME.values() for name in kind.options}
         return {n: value for n in sorted(some) if (value := getattr(self, n)) is not None}
 

@@ -1,4 +1,4 @@
-"""Fitting maps to whole stretches of noisy orbits, whose true first states are unknown, too.
+"""Fits of maps to whole segments of noisy orbits with unknown first states.
 
 Trained on pairs of noisy states, a map takes the noise of the first for a part of the motion. A
 stretch of an orbit that starts from a state of its own, found together with the weights, shares
@@ -42,22 +42,22 @@ _LARGEST = 1 << 24  # numbers of derivatives that are computed at a time
 
 @dataclass(frozen=True)
 class OrbitFit:
-    """How a map fits stretches of orbits, of the full length unless time was up before.
+    """Result of a fit to segments of orbits.
 
     Attributes
     ----------
     training, validation
-        Root mean square distance of the observations from the fitted stretches, a component, in
-        units of each component's standard deviation, after each iteration: of noise of relative
-        size s it cannot fall below about s.
+        Root mean square distance of the observations from the fitted segments after each iteration,
+        for each component, in units of the component's standard deviation. With noise of relative
+        size s the distance cannot fall below about s.
     best
-        The iteration whose weights were kept, by the validation.
+        Iteration with the smallest validation distance, whose weights were kept.
     stretches
-        How many were fitted, in training and validation.
+        Numbers of fitted segments, in training and validation.
     length
-        Steps of each.
+        Steps of each segment; fewer than the full length if time was up.
     validation_error, test_error
-        Of the fitted model, one step ahead, as in :class:`vpintegrator.training.History`.
+        Errors of the fitted model one step ahead, as in :class:`vpintegrator.training.History`.
     """
 
     training: list[float]

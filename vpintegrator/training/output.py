@@ -1,4 +1,4 @@
-"""What a training writes: checkpoints, and the model to its file or, failing that, elsewhere."""
+"""Output of a training: checkpoints, and the model in its file or, if that fails, elsewhere."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from vpintegrator.training import processes
 
 @dataclass(frozen=True)
 class Files:
-    """What training writes, and goes on from.
+    """Files that a training writes, and the checkpoint that it resumes.
 
     Attributes
     ----------
     checkpoint, checkpoint_seconds, resume, output, overwrite, log
-        As for :func:`vpintegrator.train`.
+        Arguments of :func:`vpintegrator.train`.
     """
 
     checkpoint: str | os.PathLike[str] | None = None
@@ -97,7 +97,7 @@ def _other_places(path: Path) -> Iterator[Path]:
 
 
 def sentence(error: Exception) -> str:
-    """What an error says, without numbers of errors."""
+    """Return the message of an error without error numbers."""
     if isinstance(error, OSError) and error.strerror:
         return f"cannot write {error.filename or 'a file'}: {error.strerror}"
     return str(error)

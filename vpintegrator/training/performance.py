@@ -38,7 +38,7 @@ class Performance:
 
     @property
     def row(self) -> dict[str, object]:
-        """As files keep it: without numbers that are not finite."""
+        """Return the entry of a file: without numbers that are not finite."""
         values = asdict(self).items()
         return {k: v for k, v in values if not isinstance(v, float) or math.isfinite(v)}
 

@@ -1,4 +1,4 @@
-"""Training on several processes, as torchrun starts them; with one process all of it does nothing.
+"""Training on several processes started by torchrun; with one process these functions do nothing.
 
 Every process holds the whole model and takes every n-th window; sums over windows are added up
 across processes, after which all of them take the same step.
@@ -18,7 +18,7 @@ from vpintegrator.errors import InputError
 
 
 class LostProcess(RuntimeError):
-    """One of the processes is gone, so that the others cannot go on."""
+    """Error: one of the processes ended, so that the others cannot continue."""
 
 
 def start(device: str) -> str:

@@ -1,4 +1,4 @@
-"""A bar that follows a training."""
+"""Progress bar of a training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Show = Callable[[History], None]
 
 @contextmanager
 def shown(progress: Show | bool | None) -> Iterator[Show | None]:
-    """What is called after every epoch; None for nothing.
+    """Yield a function to call after every epoch, or None.
 
     Parameters
     ----------

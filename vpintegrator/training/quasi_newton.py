@@ -48,7 +48,7 @@ class QuasiNewton(TorchOptimizer):
         return _BATCH
 
     def made(self) -> torch.optim.Optimizer:
-        """One that never finds the gradient or the step too small."""
+        """Return an L-BFGS optimizer without tolerances for the gradient or the step."""
         return torch.optim.LBFGS(
             [self.parameters],
             max_iter=_ITERATIONS,

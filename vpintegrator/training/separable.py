@@ -1,4 +1,4 @@
-"""Blocks of components that do not move one another, by which a vector field is split."""
+"""Splitting of a vector field by blocks of components with zero diagonal Jacobian block."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from vpintegrator.nn.symmetry import TOLERANCE
 def separable_blocks(
     system: System, states: np.ndarray, group: torch.Tensor, clock: bool = False
 ) -> list[list[int]] | None:
-    """As few blocks as are found of components of which none drives itself or another of its own.
+    """Greedily partition the components into blocks whose diagonal Jacobian block is zero.
 
-    Moving along such a block with all others held still is a shear, and exact in one step; of all
-    of them the vector field is the sum.
+    The motion of one block with the other blocks held fixed is a shear, which one step solves
+    exactly. The vector field is the sum of these motions.
 
     Parameters
     ----------
     system
-        Its equations are known, or there are none to go by.
+        System; the partition needs its equations as formulas.
     states
-        Where the Jacobian is looked at, (state, dim).
+        States at which the Jacobian is evaluated, (state, dim).
     group
-        Symmetries (element, dim, dim), which are to take every block to itself.
+        Symmetries (element, dim, dim) that must map every block to itself.
     clock
-        Whether the last component is a time that no shear moves: a block by itself.
+        Whether the last component is a time, which no shear moves and which is its own block.
 
     Returns
     -------
     list of list of int, or None
-        None where a component drives itself, or one that a symmetry takes it to, or where the
+        None if a component drives itself or one of its images under the symmetries, or if the
         equations are not known.
     """
     if not system.has_formulas or system.is_discrete:
@@ -45,7 +45,7 @@ def separable_blocks(
     for component in range(system.dim):
         if component in placed:
             continue
-        # what a group links is linked by one of its elements: no chains need to be followed
+        # components linked by a group are linked by one of its elements: no chains to follow
         alike = [int(index) for index in np.flatnonzero(linked[:, component] | linked[component])]
         if driven[np.ix_(alike, alike)].any():
             return None

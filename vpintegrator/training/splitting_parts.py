@@ -1,4 +1,4 @@
-"""The shears that a stack of polynomial couplings is made of, and their fit to a vector field."""
+"""Shears of a stack of polynomial couplings, and their fit to a vector field."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but roundi
 
 @dataclass
 class FittedShear:
-    """One shear of a stack: what it adds to states is linear in its parameters.
+    """Shear of a stack, whose increment is linear in its parameters.
 
     Attributes
     ----------
     part
-        Which of the parts of the vector field it is of.
+        Number of the part of the vector field to which the shear belongs.
     groups
-        Its parameters, those that are wanted first in groups of their own.
+        Parameters of the shear; groups that are fitted first come first.
     share
-        The slice of these that is its own, where it shares a parameter with others.
+        Slice of the parameters that belongs to the shear, if it shares a parameter with others.
     components
-        Of a state in its coordinates, those that it moves.
+        Components that the shear moves, in its coordinates.
     move
-        What it adds to states (state, dim) in its coordinates.
+        Increment of states (state, dim) as a function, in the shear's coordinates.
     rotation
-        Q (dim, dim) that leads to its coordinates, if they are not those of the states.
+        Matrix Q (dim, dim) from states to the shear's coordinates; None for the identity.
     """
 
     part: int
@@ -62,7 +62,7 @@ class FittedShear:
 
     @torch.no_grad()
     def columns(self, z: torch.Tensor, group: list[nn.Parameter]) -> torch.Tensor:
-        """What it adds to states for each parameter of a group alone, (state, dim, parameter)."""
+        """Return the increment of states for each parameter of a group, (state, dim, parameter)."""
         everything = [parameter for some in self.groups for parameter in some]
         own = [parameter.clone() for parameter in everything]
         turned = z if self.rotation is None else z @ self.rotation.mT
@@ -82,7 +82,7 @@ class FittedShear:
 
 
 def shears_of(model: Integrator) -> list[FittedShear]:
-    """Those of a model in the order in which psi applies them; none if it has other couplings."""
+    """Return the shears of a model in the order of psi; none if it has other couplings."""
     psi = model.core.psi if isinstance(model.core, Reversible) else model.core
     stack = [layer for layer in psi if _is_coupling(layer)] if isinstance(psi, Composition) else []
     if not all(map(is_polynomial, stack)):
@@ -118,7 +118,7 @@ def _place(rotation: torch.Tensor | None, known: list[torch.Tensor | None]) -> i
 
 
 def _shears(layer: nn.Module) -> list[tuple[int, FittedShear]]:
-    """Those of a layer, each with the number of its block."""
+    """Return the shears of a layer, each with the number of its block."""
     if isinstance(layer, GradientCoupling):
         n = (layer.dim - layer.conserved) // 2
         q, p, k = range(n), range(n, 2 * n), range(2 * n, layer.dim)

@@ -1,11 +1,11 @@
-"""Where polynomials begin: as a classical splitting method of the system, which they improve.
+"""Initialisation of polynomial couplings by a classical splitting method of the system.
 
-A vector field that is a sum of shears f_1 + ... + f_m is followed by moving along one after the
-other, and back again, with the factors of a composition (``vpintegrator.compositions``). A model
-whose couplings are these shears *is* that method, its kernel: near the flow already, and near
-enough for least squares to find the rest, where from the identity they may stall in a valley of
-errors of order one. The shears are fitted to the system's vector field at the training states, or
-where its equations are not known to differences of the states.
+A vector field that is a sum of shears f_1 + ... + f_m is solved by the shears one after the other,
+and back again, with the factors of a composition (``vpintegrator.compositions``). A model whose
+couplings are these shears equals that method, its initial splitting scheme. Such a model is near
+the flow, and least squares find the rest; from the identity they may stall at errors of order one.
+The shears are fitted to the vector field at the training states, or to differences of the states if
+the equations are not known.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def check_kernel(kernel: str) -> str:
 
 @dataclass(frozen=True)
 class Beginning:
-    """How a model begins.
+    """Initial state of training of a model.
 
     Attributes
     ----------
     method
-        The splitting method that it is, in words; empty where it was left as it was: it is no stack
-        of couplings by polynomials, or errs less already.
+        Splitting method that initialises the model, in words. Empty if the model is unchanged: its
+        error is smaller already, or it is no stack of couplings by polynomials.
     misfit
-        How far the sum of the shears is from the vector field of the data, relatively.
+        Relative residual of the fit of the shears to the vector field of the data.
     error
-        Of the model, relatively, one window ahead.
+        Relative error of the model, one window ahead.
     """
 
     method: str = ""

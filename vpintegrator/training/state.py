@@ -1,4 +1,4 @@
-"""What an optimizer writes down, and reads back without trusting it."""
+"""State of an optimizer in checkpoints, checked when it is read."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import torch
 from vpintegrator.errors import InputError
 
 Tensors = dict[str, torch.Tensor]
-Nested = dict[str, Any]  # of tensors, numbers, lists of tensors, None, and of such again
-LARGEST_SIZE = 2**53  # the whole numbers that a float holds
+Nested = dict[str, Any]  # values: tensors, numbers, lists of tensors, None, nested dicts
+LARGEST_SIZE = 2**53  # largest whole number up to which a float is exact
 
 
 @dataclass(frozen=True)
 class State:
     """Tensors and numbers from which an optimizer goes on exactly.
 
-    They stay as they are while training goes on. Read back from a file they may be anything, so
-    they are taken by the methods, which raise InputError where something else is expected.
+    The state does not change while training continues. A state from a file may hold anything;
+    methods that read it raise InputError for unexpected content.
 
     Attributes
     ----------
     tensors, numbers
-        By name; a name of several parts, with dots, stands for what is within one another. The
-        entries of a list have numbers for names, and its length is a number of its name.
+        Tensors and numbers by name; dots in a name separate the levels of nesting. Entries of a
+        list are named by their index; the number of the list's name is its length.
     source
-        Where they come from, for messages.
+        Source of the state, for messages.
     within
-        The part of the names that is left out, with its dot.
+        Prefix of the names, with its dot.
     taken
-        The names that were asked for so far.
+        Names that were read so far.
     """
 
     tensors: Tensors = field(default_factory=dict)
@@ -44,7 +44,7 @@ class State:
 
     @classmethod
     def of(cls, nested: Nested) -> State:
-        """That of an optimizer, made flat."""
+        """Flatten the nested state of an optimizer."""
         state = cls()
 
         def add(name: str, value: Any) -> None:
@@ -64,7 +64,7 @@ class State:
         return state
 
     def part(self, name: str) -> State:
-        """What is within a name; it is false if there is nothing."""
+        """Return the part of the state under a name; it is false if empty."""
         within = f"{self.within}{name}."
         return State(self.tensors, self.numbers, self.source, within, self.taken)
 
@@ -72,7 +72,7 @@ class State:
         return any(name.startswith(self.within) for name in (*self.tensors, *self.numbers))
 
     def tensor(self, name: str, like: torch.Tensor, *shape: int) -> torch.Tensor:
-        """One of the dtype and on the device of ``like``, of its shape or another."""
+        """Return a tensor with the dtype and device of ``like``, and its shape or ``shape``."""
         tensor = self._take(self.tensors, name)
         wanted = shape or like.shape
         check_tensor(f"{self.source} is damaged: {self.within}{name}", tensor, like.dtype, wanted)

@@ -1,4 +1,4 @@
-"""Far maps by stretches of the way: each learned alone, near the identity, and then all as one.
+"""Multiple shooting for large steps: segments of a step are learned alone, then all together.
 
 Least squares for polynomials that begin near the identity stall where a step turns states by more
 than about a right angle. Where the system is known, so are states on the way: the map from each to
@@ -126,9 +126,9 @@ def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | Non
 
 
 def _stretches_of(model: Integrator, data: TrainingData, most: int) -> int:
-    """How many stretches each stack of layers is for; 0 where all of the way are too few.
+    """Return the number of segments for each stack of layers; 0 if ``most`` are too few.
 
-    Eigenvalues of the map's derivative tell, and not its size: a shear may be large.
+    The eigenvalues of the map's derivative decide, since a shear near the identity may be large.
     """
     start = _some_states(model, data, _FEW)
     still = {*model.conserved} | ({model.dim - 1} if model.clock else set())
@@ -176,7 +176,7 @@ def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
 
 @torch.no_grad()
 def _images(model: Integrator, states: np.ndarray) -> np.ndarray:
-    """Those of states (state, dim), and the states themselves where there are none."""
+    """Return the images of states (state, dim); states whose image is not finite are unchanged."""
     found = model(torch.from_numpy(states)[:, None].to(model.scale))[:, 0].double()
     images = found.numpy(force=True)
     return np.where(np.isfinite(images), images, states)

@@ -13,14 +13,14 @@ from vpintegrator.training.state import Nested
 
 
 class TorchOptimizer(Optimizer):
-    """One of ``torch.optim``; the parameters are those of :class:`Optimizer`.
+    """Optimizer of ``torch.optim``; the parameters are those of :class:`Optimizer`.
 
-    One vector instead of many small tensors, or the update would take longer than the rest.
+    Parameters are one vector: updates of many small tensors would take longer than the rest.
 
     Attributes
     ----------
     on_cpu
-        Whether the vector is on the CPU wherever the model is.
+        Whether the vector is on the CPU, on whichever device the model is.
     """
 
     compiles = True
@@ -34,10 +34,10 @@ class TorchOptimizer(Optimizer):
 
     @abstractmethod
     def made(self) -> torch.optim.Optimizer:
-        """The optimizer of the parameters, as it begins."""
+        """Return a new optimizer of the parameters."""
 
     def inner_state(self) -> Nested:
-        """What torch's optimizer has, nothing before its first step."""
+        """Return the state of torch's optimizer, empty before its first step."""
         # torch changes its tensors in place
         return copy.deepcopy(self.optimizer.state_dict()["state"].get(0, {}))
 

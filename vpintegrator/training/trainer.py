@@ -1,4 +1,4 @@
-"""One training, from what it reads to the model that it writes: prepare, work, finish."""
+"""Preparation, epochs and results of one training."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from vpintegrator.training.training_data import TrainingData
 
 @dataclass
 class Trainer:
-    """What :func:`vpintegrator.training.train` does, in three steps, one after another.
+    """State of :func:`vpintegrator.training.train`, which prepares, works and finishes.
 
-    The attributes are those of that function, in groups; ``kind`` is the class of the optimizer,
-    ``trained`` the model, or the map of single states that it is where its attention rests.
+    Attributes are the arguments of that function, in groups. ``kind`` is the optimizer's class.
+    ``trained`` is the model, or its map of single states if its attention is the identity.
     """
 
     model: Integrator
@@ -161,7 +161,7 @@ class Trainer:
 
     @property
     def _end(self) -> float:
-        """When to leave even the first epoch, unless other processes wait for it."""
+        """Return the time at which even the first epoch ends; never with several processes."""
         if self.budget.seconds is None or processes.count() > 1:
             return math.inf
         return self.stages.start + BEYOND * self.budget.seconds
@@ -235,7 +235,10 @@ class Trainer:
         return self.machine is not None and self.machine.ready
 
     def _compiled(self) -> MachineCode | None:
-        """As before, so that the result is the same, unless that is impossible here."""
+        """Return the machine code of the training, or None.
+
+        A resumed training uses machine code if it did before, so that the result is the same.
+        """
         execution, budget, saved = self.execution, self.budget, self.saved
         again = saved is not None and saved.history.compiled
         if saved is not None and budget.epochs is not None and not again:
@@ -274,7 +277,7 @@ class Trainer:
         self.kind, self.identity["optimizer"] = BY_NAME[name], name
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for a training to be resumed, in JSON's types."""
+        """Return the values, as JSON types, that must be equal for a training to be resumed."""
         model, method = self.model, self.method
         own = {"shift": model.shift.tolist(), "scale": model.scale.tolist()}
         return {
@@ -283,7 +286,7 @@ class Trainer:
             "dtype": str(model.scale.dtype).removeprefix("torch."),
             "start": model.metadata.get("start_fingerprint"),
             "fixed weights": [n for n, p in model.named_parameters() if not p.requires_grad],
-            # that of the states may differ by rounding on another machine
+            # normalisation by the states may differ by rounding on another machine
             "normalisation": None if self.normalise else own,
             "dataset": self.data.dataset.fingerprint,
             "optimizer": self.kind.name,

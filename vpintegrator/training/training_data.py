@@ -1,4 +1,4 @@
-"""A dataset as training sees it: what is read or computed once serves every training on it."""
+"""Training data of a dataset; values read or computed once serve every training on it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TrainingData:
 
     @classmethod
     def of(cls, dataset: TrainingData | Dataset | str | os.PathLike[str]) -> TrainingData:
-        """That of a dataset, or of the path of one."""
+        """Return the training data of a dataset, or of the path of one."""
         if isinstance(dataset, TrainingData):
             return dataset
         found = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
@@ -167,7 +167,7 @@ class TrainingData:
 
     @cached_property
     def _statistics(self) -> tuple[_Moments, Region, _Moments]:
-        """Of the training states, and of what errors are relative to."""
+        """Return moments and domain of the training states, and moments of moving components."""
         dim, system = self.dataset.dim, self.dataset.system
         moments, moving = _Moments(dim), _Moments(len(system.moving))
         region = Region.of_parts(map(moments.noted, self._states()), system)
@@ -182,7 +182,7 @@ class TrainingData:
         return ErrorScale((*system.moving,), spread_of(system, self._statistics[2].deviation))
 
     def _in_chart(self, chart: ChartMap) -> _Moments:
-        """Of the training states in other coordinates; angles have the mean zero."""
+        """Return moments of the training states in other coordinates; angles have mean zero."""
         key = "chart", *chart.texts
         if key not in self._made:
             moments = _Moments(self.dataset.dim)

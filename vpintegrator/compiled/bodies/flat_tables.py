@@ -1,4 +1,4 @@
-"""The tables of shears without addresses: one array of integers and one of reals.
+"""Tables of shears without addresses: one array of integers and one of reals.
 
 They can be moved, to a GPU for instance, as they are: places in them say where what is.
 """
@@ -66,7 +66,7 @@ def flat_tables(
 
 
 def _moves(shear: Shear, integers: _Array) -> tuple[int, int, int, int]:
-    """For each component that a shear moves, what moves it, in the order of the clusters."""
+    """Store the clusters that move each component of a shear, in order; return count and places."""
     moved = shear.moved.T  # moves are (component of a cluster, cluster)
     order = np.argsort(shear.moved, axis=None, kind="stable")
     cluster, within = np.unravel_index(order, shear.moved.shape)
@@ -85,7 +85,7 @@ class _Array:
         self._dtype, self._size = dtype, first
 
     def place(self, array: np.ndarray) -> int:
-        """Where an array begins."""
+        """Return the index at which an array begins, stored at first use."""
         flat = array.astype(self._dtype).ravel()
         key = flat.tobytes()
         if key not in self._places:

@@ -1,4 +1,4 @@
-"""From the function of one cluster to the C++ of it and of its derivatives."""
+"""C++ source of the function of one cluster and of its derivatives."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Kind:
 
 @dataclass(frozen=True)
 class Language:
-    """How functions are written.
+    """Form of generated functions.
 
     Attributes
     ----------
     large, small
-        The programs of those that are functions of their own, and part of the loops.
+        Program classes of separate functions, and of functions inlined in the loops.
     slopes
         Whether derivatives need ``slopes``.
     qualifier
-        What stands before the type of every function.
+        Text before the return type of every function.
     """
 
     large: type[Program] = Program

@@ -1,4 +1,4 @@
-"""Models of many bodies as a list of shears, each the same function of many clusters."""
+"""Models of many bodies as a list of shears, each one function of many clusters."""
 
 from __future__ import annotations
 
@@ -126,12 +126,12 @@ def _terms(potential: nn.Module) -> list[nn.Module]:
 
 
 def permutation(reflection: Reflection, dim: int) -> Permutation:
-    """What a reflection does to a state.
+    """Return a reflection as a signed permutation of the components of a state.
 
     Raises
     ------
     NoShears
-        If that is no permutation of components with signs.
+        If the reflection is not a signed permutation of components.
     """
     if reflection.signs is not None:
         return Permutation(np.arange(dim), reflection.signs.double().numpy())

@@ -1,7 +1,7 @@
-"""From shears of clusters to the C++ of loops over them, and the tables that it reads.
+"""C++ source of loops over clusters of shears, and the tables that the loops read.
 
-The C++ knows no number of bodies: a model of eight and one of a thousand share a library, and
-units that differ in their weights alone share a function.
+The source does not depend on the number of bodies: models of eight and of a thousand bodies share a
+library. Units that differ only in their weights share a function.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 _FEW = 6  # clusters of a shear up to which straight code is faster
-_SHORT = 20_000  # operations of which it takes seconds to compile
-# the same of windows: straight code takes half a minute to compile then, and its Jacobians are a
-# tenth of an iteration, three to seven times as fast; steps alone are as fast in loops
+_SHORT = 20_000  # operations that compile within seconds
+# the same limit for windows: straight code then takes half a minute to compile, and its Jacobians,
+# a tenth of an iteration, are three to seven times as fast; steps alone are as fast in loops
 _LONG = 60_000
 
 
@@ -49,7 +49,7 @@ class LoopsSource:
     values
         The weights.
     trained
-        Places among them of the trained parameters of the model, in its order.
+        Places among the weights of the model's trained parameters, in the model's order.
     """
 
     units: list[str]
@@ -71,7 +71,7 @@ class LoopsSource:
         return self.operations
 
     def tables(self, lanes: int, narrow: bool = False) -> Tables:
-        """What the library reads, for vectors of so many numbers."""
+        """Return the tables that the library reads, for vectors of ``lanes`` numbers."""
         dimension = max(_dimension(shear.potential) for shear in self._shears)
         return Tables(
             self._shears,
@@ -98,14 +98,14 @@ class LoopsSource:
 
 @dataclass(frozen=True)
 class Loops:
-    """How loops are written.
+    """Generator of the source of loops.
 
     Attributes
     ----------
     units
-        Makes the source of kinds, ``double`` or ``float``, and whether derivatives are wanted.
+        Function from kinds, ``double`` or ``float``, and the need of derivatives to the source.
     language
-        Of the kinds.
+        Language of the kinds.
     """
 
     units: Callable[[Sequence[Kind], str, bool], list[str]]
@@ -220,7 +220,7 @@ def _units(kinds: Sequence[Kind], real: str, derivatives: bool) -> list[str]:
 def _trained(
     model: Integrator, functions: Sequence[ClusterFunction], placed: Sequence[PlacedPotential]
 ) -> np.ndarray:
-    """Where the trained parameters of a model are among the weights of all functions."""
+    """Return the places of a model's trained parameters among the weights of all functions."""
     found: dict[int, np.ndarray] = {}
     for function, place in zip(functions, placed, strict=True):
         start = 0

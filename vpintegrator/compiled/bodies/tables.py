@@ -1,4 +1,4 @@
-"""What a library of shears reads: which components each cluster has, and where weights are."""
+"""Tables that a library of shears reads: components of each cluster, and places of weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEWEST, _MOST = 4, 32  # such rows
 
 
 class _Potential(ctypes.Structure):
-    """As in the C++; so are the others."""
+    """Structure of the C++ code, as are the classes below."""
 
     _fields_ = tuple((name, ctypes.c_long) for name in ("kind", "weights", "constants", "first"))
 
@@ -46,14 +46,14 @@ class _Shears(ctypes.Structure):
 
 @dataclass(frozen=True)
 class PlacedPotential:
-    """Where what belongs to a potential is: its kind, and the first of each sort of number.
+    """Places of a potential's function, weights, constants and derivatives.
 
     Attributes
     ----------
     kind
-        Number of its function.
+        Number of the potential's function.
     weights, constants, first
-        Among all weights, all constants, and all derivatives by trained weights.
+        First place among all weights, all constants, and all derivatives by trained weights.
     size, outputs, trained
         Components that a cluster reads and moves, and number of trained weights.
     """
@@ -147,7 +147,7 @@ class Tables:
 
     @property
     def address(self) -> ctypes.c_void_p:
-        """Of the tables."""
+        """Address of the tables."""
         return ctypes.c_void_p(ctypes.addressof(self._structure))
 
     def _shear(self, shear: Shear, number: int, place: np.ndarray) -> _Shear:
@@ -165,7 +165,7 @@ class Tables:
         return _Shear(number, len(read), *tables)
 
     def _over(self, clusters: int) -> int:
-        """How many lanes of the last group there are."""
+        """Return the number of used lanes in the last group."""
         return (clusters - 1) % self._lanes + 1
 
     def _by_lanes(self, table: np.ndarray) -> np.ndarray:
@@ -188,7 +188,7 @@ class Tables:
         return self._address(array.astype(self._real))
 
     def _address(self, array: np.ndarray) -> int:
-        """Of an array that is kept; equal ones are there once."""
+        """Return the address of a stored copy of an array; equal arrays are stored once."""
         array = np.ascontiguousarray(array)
         kept = self._arrays.setdefault(array.dtype.str.encode() + array.tobytes(), array)
         return int(kept.ctypes.data)

@@ -1,4 +1,4 @@
-"""Models of windows as a list of shears: attention of all time steps, functions of each state.
+"""Models of windows as a list of shears: attention over time steps, functions of each state.
 
 A function of attention is followed once, and applied for every element of a symmetry group; a layer
 of single states is followed once, and applied to every time step. Code that has all of these one
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class WindowFunction(nn.Module):
-    """What a shear adds, as a function of windows (window, dim) that can be followed.
+    """Increment of a shear as a traceable function of windows (window, dim).
 
     Attributes
     ----------
     owner
-        The layer, or the part of a layer, whose weights it has.
+        Layer, or part of a layer, that owns the weights.
     image
-        Shape of what it gives.
+        Shape of the result.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class _Taken:
         outputs: int,
         inverse: bool = False,
     ) -> WindowFunction:
-        """One for each part and direction."""
+        """Return the function of a layer in one direction, made once."""
         key = id(owner), inverse
         if key not in self._functions:
             self._functions[key] = WindowFunction(owner, function, shape, outputs)
@@ -135,7 +135,7 @@ class _Taken:
         self.shears.append(self._shear(function, read, signs, moved, weights))
 
     def _layer(self, layer: nn.Module, inverse: bool) -> None:
-        """What a layer changes, of the whole window where it is attention, or of each state."""
+        """Append the shear of a layer: of the whole window for attention, else of each state."""
         polynomial = isinstance(layer, BasisCoupling) or getattr(layer, "polynomial", False)
         mixes = getattr(layer, "identity_at_zero", False) and not polynomial
         times = self.window if mixes else 1

@@ -1,4 +1,4 @@
-"""Models of many bodies on a GPU: loops over clusters, a thread or a block for a trajectory."""
+"""Models of many bodies on a GPU: loops over clusters; a thread or a block for each trajectory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from vpintegrator.compiled.gpu.residual import Given
     from vpintegrator.models import Integrator
 
-_SPACE = 1 << 28  # bytes of what threads work on
-# up to how many trajectories, and from how many clusters of a shear, a block of threads has one: by
-# what keeps all processors of a GPU busy
+_SPACE = 1 << 28  # bytes of the workspace of threads
+# largest number of trajectories, and smallest number of clusters of a shear, for which each
+# trajectory has a block of threads: these keep all processors of a GPU busy
 _FEW, _CLUSTERS = 1 << 14, 32
 _BLOCKS = 1 << 12
 
@@ -114,7 +114,7 @@ class BodyKernels:
         self._many_clusters = sum(clusters) >= _CLUSTERS * len(clusters)
 
     def compute_constants(self, weights: torch.Tensor, constants: torch.Tensor) -> None:
-        """Those of all weights."""
+        """Compute the constants from all weights."""
         self._kernels.launch("constants", self._potentials, weights, constants, *self._tables)
 
     def rollout(
@@ -216,9 +216,9 @@ class BodyKernels:
 
     @property
     def bytes_of_row(self) -> int:
-        """Of memory that a row of a Jacobian takes while it is computed."""
+        """Number of bytes in use for each row while a Jacobian is computed."""
         return (2 * self.dim + self._trained) * self._like.element_size()
 
     def _threads(self, count: int, numbers: int) -> int:
-        """As many as there is space for, of so many numbers each."""
+        """Return the largest number of threads that fit in memory with ``numbers`` numbers each."""
         return max(min(count, _SPACE // (numbers * self._like.element_size())), 1)

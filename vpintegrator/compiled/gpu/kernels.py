@@ -1,4 +1,4 @@
-"""Kernels at work: on a GPU, or played by the CPU, which shows what they compute."""
+"""Kernels on a GPU, or emulated on the CPU for tests."""
 
 from __future__ import annotations
 
@@ -184,6 +184,6 @@ def kernels_for(
 
 
 def address(tensor: torch.Tensor) -> int:
-    """Where the numbers of a contiguous tensor are in the memory of its device."""
+    """Return the address of a contiguous tensor in the memory of its device."""
     assert tensor.is_contiguous()
     return int(tensor.data_ptr())

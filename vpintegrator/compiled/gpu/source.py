@@ -1,4 +1,4 @@
-"""From a graph of scalar operations to the CUDA that iterates a model, or differentiates it."""
+"""CUDA source that iterates a model, or differentiates it, from a graph of scalar operations."""
 
 from __future__ import annotations
 
@@ -176,10 +176,10 @@ def write_residual(
 
 
 def prelude(real: str, short: bool, constants: int = 0, functions: int = 0) -> str:
-    """What every source begins with; parts of short programs become parts of the kernel.
+    """Return the beginning of every source; short programs become parts of the kernel.
 
-    Constants of programs go to the memory for constants, where there is room for so many. Many
-    functions are called.
+    Constants of programs are stored in constant memory if they fit. A large number of functions is
+    called instead of inlined.
     """
     part = "__forceinline__" if short else "__noinline__"
     unrolled = "unroll" if short else "unroll 1"
