@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpintegrator.argument_values import whole_number
 from vpintegrator.errors import InputError
+
+if TYPE_CHECKING:
+    from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 
 TRAJECTORIES = 8  # unless told otherwise
 _TANGENT_STEPS = 200
@@ -92,12 +96,16 @@ class Measures:
         first 8 trajectories; 0 for none.
     work_precision
         Whether to run every method at several steps too, for error against cost.
+    diagnostics
+        Own diagnostics, objects of :class:`~vpintegrator.rollout.diagnostics.Diagnostic`. They are
+        measured, stored and tabulated beside those of the package.
     """
 
     threshold: float | None = None
     section: str | tuple[str, float, int] | None = "auto"
     tangent_steps: int = _TANGENT_STEPS
     work_precision: bool = False
+    diagnostics: Sequence[Diagnostic] = ()
 
     def __post_init__(self) -> None:
         if self.threshold is not None and not (

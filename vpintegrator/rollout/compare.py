@@ -18,8 +18,9 @@ from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import ClassicalMethod, compile_method, integrate
 from vpintegrator.rollout.comparison import TANGENT_TRAJECTORIES, Comparison
 from vpintegrator.rollout.diagnostics import work_precision
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.poincare import section_plane
-from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
+from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.flow import ClassicalFlow, LearnedFlow, NumericalFlow
 from vpintegrator.rollout.measure import Progress, run_through
 from vpintegrator.rollout.memory import check_memory
@@ -75,7 +76,7 @@ def compare(
         :class:`~vpintegrator.rollout.arguments.Measures` are given as keywords: ``initial``,
         ``dataset``, ``reference``, ``trajectories``, ``seed``, ``first_window``; ``time``,
         ``steps``, ``step``, ``every``, ``reference_time``; ``threshold``, ``section``,
-        ``tangent_steps``, ``work_precision``.
+        ``tangent_steps``, ``work_precision``, ``diagnostics``.
     compiled
         Whether models run as machine code, see :func:`vpintegrator.rollout.rollout`, and explicit
         and splitting methods, see :func:`vpintegrator.integrate`; by default wherever that is
@@ -138,7 +139,9 @@ def compare(
         window = max(flow.window for flow in flows)
         first = exact.states[:, :window] if prepared.first is None else prepared.first
         runs = {
-            flow.name: run_through(flow, first, comparison, recording, str(number), progress)
+            flow.name: run_through(
+                flow, first, comparison, recording, str(number), progress, prepared.diagnostics
+            )
             for number, flow in enumerate(flows)
         }
         studied = {}
@@ -156,6 +159,7 @@ def compare(
             seed=origin.seed,
             section_plane=plane,
             work_precision=studied,
+            diagnostics=prepared.diagnostics,
             _recording=recording,
         )
     except BaseException:
@@ -192,7 +196,8 @@ def prepare_comparison(
     first = None
     if not by_reference:
         first = integrate(system, start.first_window, origin.initial, step, window - 1)
-    prepared = PreparedComparison(system, step, flows, origin, schedule, plane, first)
+    diagnostics = with_own(measures.diagnostics)
+    prepared = PreparedComparison(system, step, flows, origin, schedule, plane, first, diagnostics)
     prepared.check_memory(min(int(measures.tangent_steps), schedule.steps))
     return prepared
 
@@ -209,6 +214,8 @@ class PreparedComparison:
         The Poincare section, None for none.
     first
         First windows (trajectory, window, dim) of a method; None for those of the reference.
+    diagnostics
+        Those that measure the methods.
     """
 
     system: System
@@ -218,6 +225,7 @@ class PreparedComparison:
     schedule: Schedule
     plane: tuple[str, float, int] | None
     first: np.ndarray | None
+    diagnostics: tuple[Diagnostic, ...]
 
     def check_memory(self, tangent_steps: int) -> None:
         # the reference is at hand as a whole, and the spread about its mean computed from copies
@@ -255,7 +263,7 @@ class PreparedComparison:
     def reserve(self, recording: Recording) -> None:
         """Find out whether everything has room."""
         initial, stored = self.origin.initial, self.schedule.stored
-        series = sum(len(diagnostic.series(self.system)) for diagnostic in DIAGNOSTICS)
+        series = sum(len(diagnostic.series(self.system)) for diagnostic in self.diagnostics)
         measured = len(stored) * len(initial) * (self.system.dim + series)
         solved = (self.schedule.known + 1) * initial.size * (self.origin.reference is None)
         recording.reserve(solved + len(self.flows) * measured)

@@ -15,7 +15,8 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
 from vpintegrator.reading import StoredGroup, open_hdf5
 from vpintegrator.rollout.diagnostics import WorkPrecision
-from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
+from vpintegrator.rollout.diagnostics.registry import with_own
 from vpintegrator.rollout.file_writing import (
     FORMAT,
     FORMAT_VERSION,
@@ -30,13 +31,16 @@ _LARGEST = 1e300  # value of a component
 _COORDINATES = {"state", "trajectory", "time", "component", "unit"}
 
 
-def open_rollout(path: str | os.PathLike[str]) -> Report:
+def open_rollout(path: str | os.PathLike[str], diagnostics: Sequence[Diagnostic] = ()) -> Report:
     """Read a rollout file.
 
     Parameters
     ----------
     path
         The HDF5 file, which vp-rollout or ``Report.save`` wrote.
+    diagnostics
+        Own diagnostics of the comparison. Without them the names of their measurements are in
+        ``unknown`` of each run.
 
     Raises
     ------
@@ -51,7 +55,7 @@ def open_rollout(path: str | os.PathLike[str]) -> Report:
     >>> vp.open_rollout("pendulum-rollout.h5").runs.keys()
     dict_keys(['rk4'])
     """
-    path = as_path("path", path)
+    path, known_here = as_path("path", path), with_own(diagnostics)
     with open_hdf5(path, FORMAT, FORMAT_VERSION, oldest=FORMAT_VERSION) as root:
         system = System(
             root.text("system"),
@@ -78,10 +82,14 @@ def open_rollout(path: str | os.PathLike[str]) -> Report:
             reference=states,
             reference_error=reference.array("estimated_error", (trajectories,)),
             threshold=root.number("threshold", finite=False),
-            runs={name: _read_run(name, root.group(name), system, sizes) for name in methods},
+            runs={
+                name: _read_run(name, root.group(name), system, sizes, known_here)
+                for name in methods
+            },
             seed=root.whole("seed", None),
             section_plane=_read_plane(root, system, path),
             work_precision=_read_studies(root, methods),
+            diagnostics=known_here,
         )
 
 
@@ -119,7 +127,13 @@ def _read_plane(root: StoredGroup, system: System, path: Path) -> tuple[str, flo
     return plane[0], float(plane[1]), int(plane[2])
 
 
-def _read_run(name: str, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> Run:
+def _read_run(
+    name: str,
+    group: StoredGroup,
+    system: System,
+    sizes: Mapping[str, int],
+    diagnostics: Sequence[Diagnostic],
+) -> Run:
     """A method's group, and the names of what no diagnostic knows in it."""
     kind = group.text("kind")
     if kind not in ("learned", "classical"):
@@ -128,7 +142,7 @@ def _read_run(name: str, group: StoredGroup, system: System, sizes: Mapping[str,
     if not all(isinstance(trait, str) for trait in structure):
         raise InputError(f"{group}: the attribute 'structure' must be a list of words")
     measurements: dict[str, Any] = {}
-    for diagnostic in DIAGNOSTICS:
+    for diagnostic in diagnostics:
         measurements |= diagnostic.read(group, system, sizes)
     run = Run(
         name=name,
@@ -143,7 +157,7 @@ def _read_run(name: str, group: StoredGroup, system: System, sizes: Mapping[str,
         states=group.array("state", tuple(sizes.values())),
         measurements=measurements,
     )
-    known = {variable.key for each in DIAGNOSTICS for variable in each.stored(run)}
+    known = {variable.key for each in diagnostics for variable in each.stored(run)}
     unknown = set(group.names) - known - _COORDINATES
     return replace(run, unknown=tuple(map(printable, sorted(unknown))))
 

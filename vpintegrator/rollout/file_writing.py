@@ -19,7 +19,6 @@ from vpintegrator.errors import printable
 from vpintegrator.hdf5 import create_hdf5, fill
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import SERIES, TRAJECTORY, Variable
-from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
 from vpintegrator.rollout.run import Run
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def write_rollout(report: Report, path: str | os.PathLike[str], overwrite: bool 
             group = f.create_group(name, track_order=True)
             _write_method(group, run)
             write_states(group, run.states, report.times, report.system)
-            for diagnostic in DIAGNOSTICS:
+            for diagnostic in report.diagnostics:
                 for variable in diagnostic.stored(run):
                     _write(group, variable)
         if report.work_precision:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,14 @@ def run_through(
     recording: Recording,
     key: str,
     progress: Progress | None = None,
+    diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
 ) -> Run:
     """Run a method through a comparison; the arguments are those of :class:`Propagation`.
 
     ``first`` may have more states than a window of the method.
     """
     windows = np.ascontiguousarray(first[:, : flow.window])
-    propagation = Propagation(flow, windows, comparison, recording, key)
+    propagation = Propagation(flow, windows, comparison, recording, key, diagnostics)
     propagation.run(progress)
     return propagation.result()
 
@@ -56,6 +57,8 @@ class Propagation:
         Storage of the states.
     key
         Under which name, different for each method of a comparison.
+    diagnostics
+        Those that measure the method.
     """
 
     def __init__(
@@ -65,15 +68,17 @@ class Propagation:
         comparison: Comparison,
         recording: Recording,
         key: str,
+        diagnostics: Sequence[Diagnostic] = DIAGNOSTICS,
     ) -> None:
         self._first, self._comparison = first, comparison
         self.flow, self._recording, self._key = flow, recording, key
+        self._diagnostics = diagnostics
         begun = f"{key}/done" in recording.progress()
         shape = (len(comparison.stored), len(first))
         states = recording.array(f"{key}/states", (*shape, comparison.system.dim), begun)
         self.keeper = StateKeeper(comparison.stored, states)
         self.ensemble = Ensemble(flow, comparison, first, {}, states.transpose(1, 0, 2))
-        self._measured = [each for each in DIAGNOSTICS if self._watch(each, shape, begun)]
+        self._measured = [each for each in diagnostics if self._watch(each, shape, begun)]
         self._observers: dict[str, Observer] = {
             "states": self.keeper,
             "sampler": self.ensemble.sampler,
@@ -120,7 +125,7 @@ class Propagation:
         """Return the run with all measurements, also those that need derivatives or more steps."""
         flow = self.flow
         measurements: dict[str, Any] = {}
-        for diagnostic in DIAGNOSTICS:
+        for diagnostic in self._diagnostics:
             if diagnostic in self._measured:
                 measurements |= diagnostic.measure(self.ensemble)
             else:

@@ -13,7 +13,7 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
 from vpintegrator.rich_display import RichDisplay
-from vpintegrator.rollout.diagnostics.diagnostic import Column
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.divergence import divergence_times, extent_of
 from vpintegrator.rollout.diagnostics.invariants import ENDINGS, InvariantError
 from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS, INVARIANTS
@@ -69,6 +69,8 @@ class Report(RichDisplay, by="report"):
         Component, value and direction of the Poincare section, or None.
     work_precision
         Error against cost over several steps, by method; empty where it was not asked for.
+    diagnostics
+        Those that measured the methods: of the package, and own ones.
     """
 
     system: System
@@ -82,6 +84,7 @@ class Report(RichDisplay, by="report"):
     seed: int | None = None
     section_plane: tuple[str, float, int] | None = None
     work_precision: dict[str, Any] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = field(default=DIAGNOSTICS, repr=False, compare=False)
     _recording: Recording = field(default_factory=Recording, repr=False, compare=False)
 
     @property
@@ -151,7 +154,7 @@ class Report(RichDisplay, by="report"):
         run = self.run(name)
         texts = ("name", "title", "kind", "order", "structure")
         numbers = {text: getattr(run, text) for text in texts}
-        for diagnostic in DIAGNOSTICS:
+        for diagnostic in self.diagnostics:
             numbers |= diagnostic.summary(run, self)
         return Summary(**numbers)
 
@@ -161,7 +164,7 @@ class Report(RichDisplay, by="report"):
 
         The prefix ``invariant`` distinguishes a label from another column of the same name.
         """
-        others = (diagnostic for diagnostic in DIAGNOSTICS if diagnostic is not INVARIANTS)
+        others = (each for each in self.diagnostics if each is not INVARIANTS)
         columns = [*_METHOD, *(column for other in others for column in other.columns(self))]
         taken = {column.title for column in columns}
         labels: dict[str, str] = {}
@@ -176,7 +179,7 @@ class Report(RichDisplay, by="report"):
     @cached_property
     def columns(self) -> list[Column]:
         """The columns of the table: those of the method, and of every diagnostic."""
-        return [*_METHOD, *(column for each in DIAGNOSTICS for column in each.columns(self))]
+        return [*_METHOD, *(column for each in self.diagnostics for column in each.columns(self))]
 
     def table(self) -> list[dict[str, Any]]:
         """A row a method; the keys are the column titles, in order, no two alike.

@@ -11,15 +11,10 @@ from rich.console import Console
 import vpintegrator as vp
 from tests.rollout.test_compare import same
 from vpintegrator.cli.results import rollout_results
+from vpintegrator.errors import InputError
 from vpintegrator.plotting import csv_table, markdown_table, terminal_table
-from vpintegrator.rollout.diagnostics.diagnostic import (
-    SERIES,
-    TRAJECTORY,
-    Column,
-    Diagnostic,
-    Variable,
-)
-from vpintegrator.rollout.diagnostics.registry import DIAGNOSTICS
+from vpintegrator.rollout.diagnostics import Column, Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import SERIES, TRAJECTORY
 from vpintegrator.rollout.observer import Observer, fold
 
 
@@ -71,9 +66,7 @@ class PathDiagnostic(Diagnostic):
 @pytest.fixture
 def path(monkeypatch):
     monkeypatch.setattr("vpintegrator.rollout.measure._LARGEST_PART", 7)
-    DIAGNOSTICS.append(PathDiagnostic())
-    yield DIAGNOSTICS[-1]
-    DIAGNOSTICS[:] = [other for other in DIAGNOSTICS if not isinstance(other, PathDiagnostic)]
+    return PathDiagnostic()
 
 
 def compare(**options):
@@ -84,7 +77,7 @@ def compare(**options):
 
 
 def test_a_new_one_is_everywhere(path, tmp_path):
-    report = compare(every=4)
+    report = compare(every=4, diagnostics=[path])
     run = report.runs["rk4"]
     np.testing.assert_allclose(run.path_length, [4.0, 8.0], rtol=1e-3)
     assert run.excursion.shape == (2, 11)
@@ -103,31 +96,30 @@ def test_a_new_one_is_everywhere(path, tmp_path):
         assert file["rk4/excursion"].dims[1][0].name == "/rk4/time"
         assert file["rk4/path_length"].attrs["long_name"] == "length of the orbit"
         assert file["rk4"].attrs["longest_path"] == run.path_length.max()
-    assert same(report, vp.open_rollout(tmp_path / "a.h5"))
+    assert same(report, vp.open_rollout(tmp_path / "a.h5", diagnostics=[path]))
 
 
-def test_one_that_is_computed_from_the_stored_states(monkeypatch):
+def test_one_that_is_computed_from_the_stored_states():
     class Span(Diagnostic):
         variables = (Variable("span", "extent of the orbit", ("trajectory", "component")),)
 
         def measure(self, ensemble):
             return {"span": np.ptp(ensemble.states, axis=1)}
 
-    monkeypatch.setattr("vpintegrator.rollout.measure.DIAGNOSTICS", [*DIAGNOSTICS, Span()])
-    run = compare(every=4).runs["rk4"]
+    run = compare(every=4, diagnostics=[Span()]).runs["rk4"]
     np.testing.assert_array_equal(run.span, np.ptp(run.states, axis=1))
 
 
 def test_it_goes_on_after_an_interruption(path, tmp_path):
-    whole = compare()
+    whole = compare(diagnostics=[path])
 
     def stop(name, done, total):
         if name == "rk4" and done >= 20:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compare(checkpoint=tmp_path / "checkpoint", progress=stop)
-    again = compare(checkpoint=tmp_path / "checkpoint", resume=True)
+        compare(diagnostics=[path], checkpoint=tmp_path / "checkpoint", progress=stop)
+    again = compare(diagnostics=[path], checkpoint=tmp_path / "checkpoint", resume=True)
     for name in ("path_length", "excursion"):
         assert same(getattr(again.runs["rk4"], name), getattr(whole.runs["rk4"], name))
     again.discard_checkpoint()
@@ -141,7 +133,7 @@ def test_a_checkpoint_from_before_it_goes_on_without_it(path, tmp_path, monkeypa
         monkeypatch.setattr(PathDiagnostic, "series", lambda *_: ())
         monkeypatch.setattr(PathDiagnostic, "observers", only_the_length)
     options = {"against": ["heun", "rk4", "explicit-midpoint"]}
-    whole = compare(**options)
+    whole = compare(**options, diagnostics=[path])
     options["checkpoint"] = tmp_path / "checkpoint"
 
     def stopping_at(step):
@@ -151,10 +143,9 @@ def test_a_checkpoint_from_before_it_goes_on_without_it(path, tmp_path, monkeypa
 
         return stop
 
-    DIAGNOSTICS.remove(path)
     with pytest.raises(KeyboardInterrupt):
         compare(**options, progress=stopping_at(10))
-    DIAGNOSTICS.append(path)
+    options["diagnostics"] = [path]
     with pytest.raises(KeyboardInterrupt):
         compare(**options, resume=True, progress=stopping_at(30))
     report = compare(**options, resume=True)
@@ -168,7 +159,7 @@ def test_a_checkpoint_from_before_it_goes_on_without_it(path, tmp_path, monkeypa
     assert lengths[:2] == [None, None]
     assert lengths[2] == pytest.approx(6.0, rel=1e-2)
     report.save(tmp_path / "a.h5")
-    assert same(report, vp.open_rollout(tmp_path / "a.h5"))
+    assert same(report, vp.open_rollout(tmp_path / "a.h5", diagnostics=[path]))
     report.discard_checkpoint()
 
 
@@ -179,8 +170,7 @@ def only_the_length(self, ensemble):
 
 def test_what_is_unknown_is_listed_and_what_is_missing_is_absent(path, tmp_path):
     new, old = tmp_path / "new.h5", tmp_path / "old.h5"
-    compare().save(new)
-    DIAGNOSTICS.remove(path)
+    compare(diagnostics=[path]).save(new)
     report = compare()
     report.save(old)
     assert report.runs["rk4"].unknown == ()
@@ -192,7 +182,13 @@ def test_what_is_unknown_is_listed_and_what_is_missing_is_absent(path, tmp_path)
     assert "not known here: RK4: excursion, path_length." in " ".join(out.getvalue().split())
     with pytest.raises(AttributeError, match="'path_length' was not measured; there are error"):
         _ = report.runs["rk4"].path_length
-    DIAGNOSTICS.append(path)
-    report = vp.open_rollout(old)
+    report = vp.open_rollout(old, diagnostics=[path])
     assert report.runs["rk4"].path_length is None
     assert report.table()[0]["median length"] is None
+
+
+def test_two_of_one_name_are_refused(path):
+    with pytest.raises(InputError, match="PathDiagnostic measures path_length, and so does"):
+        compare(diagnostics=[path, PathDiagnostic()])
+    with pytest.raises(InputError, match="diagnostics must be"):
+        compare(diagnostics=[PathDiagnostic])

@@ -18,6 +18,7 @@ from vpintegrator.rollout.diagnostics.cost import (
     count_evaluations,
     evaluations_per_step,
 )
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.invariants import (
@@ -55,7 +56,9 @@ from vpintegrator.rollout.diagnostics.volume import (
 )
 
 __all__ = [
+    "Column",
     "CountingSystem",
+    "Diagnostic",
     "DriftAccumulator",
     "DriftFit",
     "Evaluations",
@@ -66,6 +69,7 @@ __all__ = [
     "SectionObserver",
     "TangentHistory",
     "TangentMap",
+    "Variable",
     "Volume",
     "WorkPrecision",
     "affordable",

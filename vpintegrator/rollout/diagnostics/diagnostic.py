@@ -1,8 +1,8 @@
 """Base class of diagnostics: observers, measurements, storage and summary.
 
 The rollout, the rollout file, summaries, tables in all formats and JSON loop over the diagnostics
-registered in ``registry.py``. A new diagnostic needs a file in this folder, an instance in the
-registry, and a test.
+of a report: those in ``registry.py``, and own ones that ``vp.compare(diagnostics=...)`` takes. A
+new diagnostic of the package needs a file in this folder, an instance in the registry, and a test.
 """
 
 from __future__ import annotations
@@ -108,6 +108,21 @@ class Diagnostic(ABC):
     variables
         Measurements that are arrays or numbers, and are stored as they are. For other measurements,
         override :meth:`stored` and :meth:`read`.
+
+    Examples
+    --------
+    >>> from vpintegrator.rollout.diagnostics import Column, Diagnostic, Variable
+    >>> class Extent(Diagnostic):
+    ...     variables = (Variable("extent", "largest component", ("trajectory",)),)
+    ...     def measure(self, ensemble):
+    ...         return {"extent": np.abs(ensemble.states).max((1, 2))}
+    ...     def summary(self, run, report):
+    ...         return {"extent": float(run.extent.max())}
+    ...     def columns(self, report):
+    ...         return [Column("extent", lambda summary: summary.extent, "short")]
+    >>> report = vp.compare(None, "rk4", system="pendulum", steps=20, diagnostics=[Extent()])
+    >>> report.table()[0]["extent"] == report.runs["rk4"].extent.max()
+    True
     """
 
     variables: tuple[Variable, ...] = ()

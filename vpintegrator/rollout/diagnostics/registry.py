@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from vpintegrator.argument_values import of_kind
+from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, SECONDS
 from vpintegrator.rollout.diagnostics.departure import DEPARTURE
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
@@ -18,7 +22,7 @@ from vpintegrator.rollout.diagnostics.structure import (
 from vpintegrator.rollout.diagnostics.trajectory_error import ERROR
 from vpintegrator.rollout.diagnostics.volume import VOLUME
 
-DIAGNOSTICS: list[Diagnostic] = [
+DIAGNOSTICS: tuple[Diagnostic, ...] = (
     ERROR,
     INVARIANTS,
     VOLUME,
@@ -32,4 +36,26 @@ DIAGNOSTICS: list[Diagnostic] = [
     DEPARTURE,
     SECTION,
     ROTATION,
-]
+)
+
+
+def with_own(own: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return all diagnostics of the package, and further ones.
+
+    Raises
+    ------
+    InputError
+        If one is no diagnostic, or a measurement has a name that another one has.
+    """
+    found = [*DIAGNOSTICS]
+    for diagnostic in own:
+        of_kind("diagnostics", diagnostic, Diagnostic, "subclasses of Diagnostic, as objects")
+        taken = {variable.name for each in found for variable in each.variables}
+        for variable in diagnostic.variables:
+            if variable.name in taken:
+                raise InputError(
+                    f"diagnostics: {type(diagnostic).__name__} measures {variable.name}, and so "
+                    "does another diagnostic; take another name"
+                )
+        found.append(diagnostic)
+    return tuple(found)
