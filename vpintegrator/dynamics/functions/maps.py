@@ -41,6 +41,11 @@ class Map(System):
 
     Made by :meth:`from_function`; a system like any other, whose step is 1.
 
+    Parameters
+    ----------
+    text, name, parameters, source
+        Of :class:`vpintegrator.System`; ``from_function`` writes the text.
+
     Examples
     --------
     >>> def turn(x, px, K=0.6):

@@ -121,7 +121,7 @@ class Diagnostic(ABC):
     ...     def columns(self, report):
     ...         return [Column("extent", lambda summary: summary.extent, "short")]
     >>> report = vp.compare(None, "rk4", system="pendulum", steps=20, diagnostics=[Extent()])
-    >>> report.table()[0]["extent"] == report.runs["rk4"].extent.max()
+    >>> bool(report.table()[0]["extent"] == report.runs["rk4"].extent.max())
     True
     """
 
