@@ -17,7 +17,7 @@ _WORDS = {bool: "true or false", int: "an integer", float: "a finite number", st
 
 
 def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
-    """``value`` as one of the plain types bool, int, float, str and None, which JSON can store.
+    """Return ``value`` as a plain type that JSON can store: bool, int, float, str or None.
 
     NumPy's numbers are taken for Python's, and integers for numbers where ``kinds`` asks for these;
     nothing else is converted: a text is never a truth value, and a truth value never a number.
@@ -39,7 +39,7 @@ def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
 
 
 def whole(argument: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """``value`` if it is an integer in these bounds, else InputError."""
+    """Return ``value`` if it is an integer in these bounds, else raise InputError."""
     value = _of_python(value)
     sound = isinstance(value, int) and not isinstance(value, bool)
     if not sound or value < least or (most is not None and value > most):
@@ -49,28 +49,28 @@ def whole(argument: str, value: Any, least: int = 1, most: int | None = None) ->
 
 
 def positive(argument: str, value: Any) -> float:
-    """``value`` as a float if it is a finite number greater than 0, else InputError."""
+    """Return ``value`` as a float if it is finite and greater than 0, else raise InputError."""
     if not _is_finite(value) or value <= 0:
         raise InputError(f"{argument} = {value!r} must be positive")
     return float(value)
 
 
 def finite(argument: str, value: Any) -> float:
-    """``value`` as a float if it is a finite number, else InputError."""
+    """Return ``value`` as a float if it is a finite number, else raise InputError."""
     if not _is_finite(value):
         raise InputError(f"{argument} must be a finite number, not {shown(value)}")
     return float(value)
 
 
 def not_negative(argument: str, value: Any) -> float:
-    """``value`` as a float if it is a finite number, 0 or more, else InputError."""
+    """Return ``value`` as a float if it is finite and 0 or more, else raise InputError."""
     if not _is_finite(value) or value < 0:
         raise InputError(f"{argument} = {value!r} must be 0 or more")
     return float(value)
 
 
 def whole_number(argument: str, value: Any, least: int = 0) -> int:
-    """A number of things, ``least`` or more, which may be written as 1e6; else InputError."""
+    """Return a number of things, ``least`` or more, also from 1e6; else raise InputError."""
     value = _of_python(value)
     sound = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not sound or value < least:
@@ -79,7 +79,7 @@ def whole_number(argument: str, value: Any, least: int = 0) -> int:
 
 
 def one_of(argument: str, value: str, choices: Iterable[str]) -> str:
-    """``value`` if it is among ``choices``, else InputError naming them."""
+    """Return ``value`` if it is among ``choices``, else raise InputError with their names."""
     choices = list(choices)
     if value not in choices:
         raise InputError(f"{argument} must be one of {', '.join(choices)}, not {value!r}")
@@ -87,7 +87,7 @@ def one_of(argument: str, value: str, choices: Iterable[str]) -> str:
 
 
 def divisible(argument: str, value: int, by: str, divisor: int) -> int:
-    """The quotient of two positive integers, or InputError when there is a remainder."""
+    """Return the quotient of two positive integers; raise InputError if there is a remainder."""
     whole(argument, value)
     whole(by, divisor)
     if value % divisor:
@@ -120,14 +120,14 @@ def _is_finite(value: Any) -> bool:
 
 
 def of_kind(argument: str, value: Any, kinds: type | tuple[type, ...], words: str) -> Any:
-    """``value`` if it is an object of these classes, else InputError that says what it must be."""
+    """Return ``value`` if it has one of these classes, else raise InputError with ``words``."""
     if not isinstance(value, kinds):
         raise InputError(f"{argument} must be {words}, not {shown(value)}")
     return value
 
 
 def called(argument: str, value: Any, words: str = "a function") -> Any:
-    """``value`` if it can be called and is no class, else InputError."""
+    """Return ``value`` if it can be called and is no class, else raise InputError."""
     if not callable(value) or isinstance(value, type):
         raise InputError(f"{argument} must be {words}, not {shown(value)}")
     return value
@@ -141,12 +141,12 @@ def check_integrator(model: Any) -> None:
 
 
 def as_path(argument: str, value: Any) -> Path:
-    """``value`` as a path if it is a text or a path, else InputError."""
+    """Return ``value`` as a path if it is a text or a path, else raise InputError."""
     return Path(of_kind(argument, value, (str, os.PathLike), "the path of a file"))
 
 
 def real_array(argument: str, value: Any, axes: Collection[str] | None) -> Any:
-    """``value`` as an array of float64 with these axes, none of them empty, else InputError.
+    """Return ``value`` as a nonempty float64 array with these axes, else raise InputError.
 
     Without ``axes`` any number of axes is right.
     """
@@ -168,7 +168,7 @@ def real_array(argument: str, value: Any, axes: Collection[str] | None) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value in a message: as Python writes it where that is short, else its class."""
+    """Return a value for a message: its repr where that is short, else its class."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     kind = type(value).__name__

@@ -19,7 +19,7 @@ SYSTEMS, DATASETS = "vpintegrator.systems", "vpintegrator.datasets"
 
 
 def catalogue(package: str) -> dict[str, Any]:
-    """The TOML files of an installed folder of data, by name without ending, in order."""
+    """Return the TOML files of an installed folder of data, by name without suffix, in order."""
     files = importlib.resources.files(package)
     return {
         entry.name.removesuffix(".toml"): entry
@@ -29,7 +29,7 @@ def catalogue(package: str) -> dict[str, Any]:
 
 
 def list_systems() -> list[str]:
-    """Names of the systems in the catalogue.
+    """Return the names of the systems in the catalogue.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def list_systems() -> list[str]:
 
 
 def list_recipes() -> list[str]:
-    """Names of the dataset recipes in the catalogue.
+    """Return the names of the dataset recipes in the catalogue.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class RecipeSummary:
 
 
 def system_summaries() -> list[SystemSummary]:
-    """All systems of the catalogue, by subject."""
+    """Return all systems of the catalogue, by subject."""
     result = []
     for name, table in _tables(SYSTEMS):
         parameters = table.get("parameters", {})
@@ -137,7 +137,7 @@ def _of_return_map(table: Mapping[str, Any], components: int, structure: str) ->
 
 
 def recipe_summaries() -> list[RecipeSummary]:
-    """All datasets of the catalogue, by name."""
+    """Return all datasets of the catalogue, by name."""
     return [
         RecipeSummary(
             name,

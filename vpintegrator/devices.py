@@ -31,7 +31,7 @@ class Choice:
 
 
 def check_device(name: str, what: str = "device =", auto: bool = True) -> str:
-    """The name of a device that is there, or ``auto``.
+    """Return the name of a device that exists here, or ``auto``.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def check_device(name: str, what: str = "device =", auto: bool = True) -> str:
 
 
 def devices() -> list[str]:
-    """The devices that there are, the CPU first.
+    """Return the devices of this machine, the CPU first.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def devices() -> list[str]:
 
 
 def faster_device(work: Callable[[str], Callable[[], object]], what: str) -> Choice:
-    """The CPU, or the first GPU where some work takes less than half of the time there.
+    """Return the CPU, or the first GPU if some work takes less than half of the time there.
 
     Double precision is what these models are trained in, so that a GPU is one of CUDA's.
 

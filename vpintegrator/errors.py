@@ -25,7 +25,7 @@ class InputError(ValueError):
 
 
 def printable(text: str, longest: int | None = None) -> str:
-    """Text on one line without characters that a terminal obeys; cut in the middle if too long.
+    """Return text on one line without control characters, shortened in the middle if too long.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def printable(text: str, longest: int | None = None) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A clause such as ``; did you mean 'rigid-body'?``, or nothing when nothing is near."""
+    """Return a clause such as ``; did you mean 'rigid-body'?``, or nothing if no name is near."""
     import difflib
 
     if len(name) > _LONGEST_NAME:

@@ -112,7 +112,7 @@ def check_input(path: str | os.PathLike[str], expected: str) -> Path:
 
 
 def check_version(path: str | os.PathLike[str], version: Any, newest: int) -> int:
-    """The version of the format of a file, a number or a text in it, if it can be read.
+    """Return the format version of a file as an integer.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def disk_errors(path: str | os.PathLike[str], but: Path | None = None) -> Iterat
 
 
 def safe_name(text: str, otherwise: str = "unnamed") -> str:
-    """``text``, which a file or a stranger gave, as a part of a file's name.
+    """Return ``text`` from an untrusted source as a part of a file's name.
 
     Letters, digits, ``_``, ``+``, ``-`` and dots that do not lead stay; so names of the catalogue
     do. Anything else, separators of folders among it, becomes ``-``. The result is short.

@@ -156,7 +156,7 @@ def _pause() -> None:
 
 
 def write_words(group: h5py.Group, name: str, names: Sequence[str], title: str) -> h5py.Dataset:
-    """A dimension scale of words."""
+    """Write a dimension scale of words."""
     scale = group.create_dataset(name, data=np.array(names, dtype=object), dtype=TEXT)
     scale.attrs["long_name"] = title
     scale.make_scale(name)
@@ -164,7 +164,7 @@ def write_words(group: h5py.Group, name: str, names: Sequence[str], title: str) 
 
 
 def fill(group: h5py.Group, name: str, values: np.ndarray | h5py.VirtualLayout) -> h5py.Dataset:
-    """A chunked and checksummed dataset (trajectory, time, ...), written part by part.
+    """Write a chunked and checksummed dataset (trajectory, time, ...), part by part.
 
     The values may be a view of a file larger than the memory, or a layout of other files.
     """

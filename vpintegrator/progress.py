@@ -30,7 +30,7 @@ def in_notebook() -> bool:
 
 @contextmanager
 def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
-    """A progress bar on standard error with time taken and time left.
+    """Show a progress bar on standard error with time taken and time left.
 
     Where that is no terminal, there is a plain line from time to time.
 
@@ -76,7 +76,7 @@ def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
 
 
 def plain_progress(console: Console, *columns: Any) -> Progress:
-    """Progress for a file or a pipe: a line a tenth of the way, and at least one a minute.
+    """Print progress to a file or a pipe: a line for each tenth, and at least one a minute.
 
     A task that is done within seconds prints nothing.
     """

@@ -91,7 +91,7 @@ class StoredGroup:
         return {key: self._attribute(key, None) for key in keys}
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
-        """An attribute that is a text."""
+        """Return an attribute that must be a text."""
         value = self._attribute(key, default)
         if value is default:
             return default
@@ -113,7 +113,7 @@ class StoredGroup:
         positive: bool = False,
         finite: bool = True,
     ) -> float:
-        """An attribute that is a finite number; any number if it need not be ``finite``."""
+        """Return an attribute that must be a number, and a finite one if ``finite``."""
         value = self._attribute(key, default)
         if value is default:
             return default
@@ -127,7 +127,7 @@ class StoredGroup:
         return number
 
     def whole(self, key: str, default: Any = _REQUIRED, *, least: int = 0) -> int:
-        """An attribute that is a whole number, ``least`` or more."""
+        """Return an attribute that must be a whole number, ``least`` or more."""
         value = self._attribute(key, default)
         if value is default:
             return default
@@ -137,7 +137,7 @@ class StoredGroup:
         return int(found.reshape(()))
 
     def numbers(self, key: str, length: int, default: Any = _REQUIRED) -> np.ndarray:
-        """An attribute that is an array of finite numbers, (length,), as float64."""
+        """Return an attribute that must be an array of finite numbers, (length,), as float64."""
         value = self._attribute(key, default)
         if value is default:
             return default
@@ -150,7 +150,7 @@ class StoredGroup:
         return result
 
     def json(self, key: str, kind: type = dict, default: Any = _REQUIRED) -> Any:
-        """An attribute that is JSON: a ``dict`` or a ``list``, not deeply nested."""
+        """Return an attribute that must be JSON: a ``dict`` or a ``list``, not deeply nested."""
         if default is not _REQUIRED and not self.has(key):
             return default
         return read_json(self.text(key), f"{self._where}: the attribute '{key}'", kind)
@@ -195,11 +195,11 @@ class StoredGroup:
             return [n for n in names if self._group.get(n, getclass=True) is h5py.Group]
 
     def group(self, name: str) -> StoredGroup:
-        """The group of this name in this one."""
+        """Return the group of this name in this group."""
         return StoredGroup(self._child(name, h5py.Group, "group"), self._path)
 
     def dataset(self, name: str, axes: Sequence[int | None], kind: str = "f") -> h5py.Dataset:
-        """A dataset, checked but not read.
+        """Return a dataset that is checked but not read.
 
         Parameters
         ----------
@@ -221,14 +221,14 @@ class StoredGroup:
         return found
 
     def array(self, name: str, axes: Sequence[int | None], kind: str = "f") -> np.ndarray:
-        """The numbers of a dataset, as float64 or int64; see :meth:`dataset`."""
+        """Return the numbers of a dataset, as float64 or int64; see :meth:`dataset`."""
         found = self.dataset(name, axes, kind)
         with reading(f"{self._where}, {name}"):
             values: np.ndarray = np.asarray(found[...])
             return values.astype(np.float64 if kind == "f" else np.int64)
 
     def labelled(self, name: str) -> StoredGroup:
-        """A dataset as what holds its attributes."""
+        """Return a dataset, with access to its attributes."""
         return StoredGroup(self._child(name, h5py.Dataset, "dataset"), self._path)
 
     def _child(self, name: str, kind: type, word: str) -> Any:
@@ -458,7 +458,7 @@ def check_shape(dataset: h5py.Dataset, axes: Sequence[int | None], where: str) -
 
 
 def read_json(text: str, where: str, kind: type = dict) -> Any:
-    """JSON from a file: a ``dict`` or a ``list``.
+    """Parse JSON from a file: a ``dict`` or a ``list``.
 
     Raises
     ------

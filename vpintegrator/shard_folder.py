@@ -85,7 +85,7 @@ class ShardFolder:
                     remove_shards(self.path)
 
     def replace(self) -> None:
-        """Called before the shards of another file are deleted."""
+        """Prepare for the deletion of the shards of another file."""
 
     def _prepare(self, resume: bool, overwrite: bool) -> bool:
         """Whether there are shards to go on with."""
@@ -137,7 +137,7 @@ class ShardFolder:
 
 
 def folder_of(path: Path) -> Path:
-    """The folder of shards that belongs to a file."""
+    """Return the folder of shards that belongs to a file."""
     return path.with_name(f"{path.name}.shards")
 
 

@@ -60,7 +60,7 @@ def check_keys(
 
 
 def toml_text(values: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """A text of values and then tables, those that are not empty."""
+    """Return values and then nonempty tables as TOML."""
     lines = [f"{_key(key)} = {_written(value)}" for key, value in values.items()]
     for name, table in tables.items():
         if table:

@@ -42,13 +42,13 @@ _PATIENCE = 60.0  # seconds without any worker
 
 @lru_cache(1)
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """Return the versions of the software that the numbers depend on."""
     packages = {name: version(name) for name in ("vpintegrator", "numpy", "scipy", "sympy")}
     return {"machine": platform.machine(), **packages}
 
 
 def differing_versions(found: dict[str, str], wanted: dict[str, str], where: str) -> str:
-    """The sentence about a machine on which the numbers may differ."""
+    """Return a sentence about a machine on which the numbers may differ."""
     name = next(name for name in wanted if found.get(name) != wanted[name])
     return (
         f"{where} has {name} {found.get(name)}, but {name} {wanted[name]} is used here: the bits "
@@ -69,7 +69,7 @@ def require_versions(wanted: dict[str, str]) -> None:
 
 
 def check_workers(workers: Any, scheduler: object) -> int:
-    """The number of processes, which a scheduler has of its own.
+    """Check the number of processes; a scheduler has a number of its own.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def check_workers(workers: Any, scheduler: object) -> int:
 def process_pool(
     workers: int, make: Callable[[Task], Shard]
 ) -> Iterator[Callable[[Iterable[Task]], Iterator[Shard]]]:
-    """New processes on this machine, with one thread each.
+    """Start processes on this machine, with one thread each.
 
     They are started afresh and not forked, which is unsafe where threads are about, and hang on a
     pipe: when it is closed, by this process or by its death, they end at once.
@@ -125,7 +125,7 @@ def process_pool(
 
 
 def check_main() -> None:
-    """New processes import the script that is run; it must not call for new ones meanwhile."""
+    """Raise InputError in a process that imports the main script of its parent."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise InputError(
             "a script that calls for several workers is imported by each of them: put its "
@@ -158,7 +158,7 @@ def _end_with(leash: Connection) -> None:
 def cluster(
     scheduler: str | os.PathLike[str] | Client, folder: Path, make: Callable[[Task], Shard]
 ) -> Iterator[Callable[[Iterable[Task]], Iterator[Shard]]]:
-    """The workers of a dask scheduler.
+    """Connect to the workers of a dask scheduler.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ _WORDS = {bool: "true or false", int: "an integer", float: "a number", NoneType:
 
 
 def flag(name: str) -> str:
-    """The name of an argument as a flag."""
+    """Return the name of an argument as a flag."""
     return "--" + name.replace("_", "-")
 
 
@@ -64,7 +64,7 @@ def flags_of_models(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """The words that the flag of an argument takes; none where it takes numbers."""
+    """Return the words that the flag of an argument takes; none if it takes numbers."""
     if name in _WORDS_OF_FLAGS:
         return _WORDS_OF_FLAGS[name]
     declared = (each for group in GROUPS for each in fields(group))
@@ -72,7 +72,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def given_names(flags: Mapping[str, Any], entries: tuple[str, ...]) -> dict[str, Any]:
-    """The arguments that are given, before the model is known: by flags with their values."""
+    """Return the arguments given by flags, with their values, before the model is known."""
     named = {entry.partition("=")[0].strip(): None for entry in entries}
     return named | {name: value for name, value in flags.items() if value is not None}
 
@@ -80,7 +80,7 @@ def given_names(flags: Mapping[str, Any], entries: tuple[str, ...]) -> dict[str,
 def read_options(
     architecture: type[Integrator], flags: Mapping[str, Any], entries: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Arguments of an architecture, from flags of their own and from ``--option NAME=VALUE``.
+    """Return arguments of an architecture from its own flags and from ``--option NAME=VALUE``.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def model_options(architecture: type[Integrator]) -> list[tuple[str, str, Any]]:
 
 
 def help_of_options(architecture: type[Integrator]) -> list[tuple[str, str]]:
-    """The same as two columns of a help text."""
+    """Return the options of an architecture as two columns of a help text."""
     return [
         (given, f"{words}  [default: {_as_typed(default)}]".strip())
         for given, words, default in model_options(architecture)

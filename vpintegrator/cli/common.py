@@ -78,7 +78,7 @@ class _BadInput(click.ClickException):
 
 
 def read_parameters(entries: tuple[str, ...]) -> dict[str, Any]:
-    """``("I1=3", "m=2,1")`` as ``{"I1": 3.0, "m": [2.0, 1.0]}``; other values stay expressions."""
+    """Parse ``("I1=3", "m=2,1")`` to ``{"I1": 3.0, "m": [2.0, 1.0]}``; keep other values."""
     parameters = {}
     for entry in entries:
         name, equals, value = entry.partition("=")
@@ -99,7 +99,7 @@ def _number(text: str) -> int | float | str:
 
 
 def read_fractions(text: str) -> list[float]:
-    """The parts of train, validation and test, written with commas between."""
+    """Return the fractions of train, validation and test, written with commas between."""
     values = read_numbers(text, "fractions")
     if len(values) != 3:
         raise InputError(f"--fractions {text}: expected three parts, as in 0.7,0.15,0.15")
@@ -107,7 +107,7 @@ def read_fractions(text: str) -> list[float]:
 
 
 def read_numbers(text: str, option: str, kind: Callable[[str], Any] = float) -> list[Any]:
-    """Numbers of an option, written with commas between."""
+    """Return the numbers of an option, written with commas between."""
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
@@ -121,7 +121,7 @@ overwrite_option = click.option(
 
 
 def columns_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--columns``, which the command receives as a list of titles, or None."""
+    """Add ``--columns``, which the command receives as a list of titles, or None."""
     return click.option(
         "--columns",
         metavar="TITLE,...",
@@ -146,14 +146,14 @@ class Options:
 
 
 def version_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--version``, looked up only when asked for."""
+    """Add ``--version``, which is looked up only when asked for."""
     return click.version_option(package_name="vpintegrator")(command)
 
 
 def parameter_option(
     help: str = "Set a parameter of the system; repeat for several; commas for an array (m=2,1).",
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """``-p NAME=VALUE``, once or several times."""
+    """Add ``-p NAME=VALUE``, once or several times."""
     flags = ("-p", "--parameter", "parameters")
     complete = offer(equated(parameters))
     return click.option(
@@ -162,7 +162,7 @@ def parameter_option(
 
 
 def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """``--compiled auto|yes|no``, which the command receives as None, True or False."""
+    """Add ``--compiled auto|yes|no``, which the command receives as None, True or False."""
     values = {"auto": None, "yes": True, "no": False}
     return click.option(
         "--compiled",
@@ -175,7 +175,7 @@ def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def device_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """``--device``, the name of one of PyTorch's or ``auto``, which the command has to check."""
+    """Add ``--device``, a device of PyTorch or ``auto``, which the command has to check."""
     return click.option(
         "--device",
         default="cpu",
@@ -187,7 +187,7 @@ def device_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def console() -> Console:
-    """The terminal, for results: texts are shown as they are, and none of them can steer it.
+    """Return the terminal for results; control characters in texts have no effect.
 
     In a pipe or a file lines may be of any length, in a notebook they are those of a page, plain.
     With --json it is standard error, with --quiet nothing.
@@ -226,7 +226,7 @@ def say(heading: str, text: str, style: str | None = None) -> None:
 
 
 def progress_bar(*columns: Any) -> AbstractContextManager[Progress]:
-    """A progress bar on standard error, as :func:`vpintegrator.progress.progress_bar`."""
+    """Show a progress bar on standard error, see :func:`vpintegrator.progress.progress_bar`."""
     from vpintegrator.progress import progress_bar
 
     return progress_bar(*columns, quiet=is_asked("quiet"))

@@ -40,7 +40,7 @@ _TO_ESCAPE = re.compile(r"""[\s'"\\$`!*?\[\](){};&|<>#]""")
 
 
 def offer(*sources: Source) -> Completer:
-    """The ``shell_complete`` of an option or argument that takes what the sources know.
+    """Return the ``shell_complete`` of an option or argument for the names of the sources.
 
     Where none of them knows anything and one is of files, the shell completes any file: it may have
     another ending. A file that cannot be read offers nothing, and says nothing either.
@@ -68,17 +68,17 @@ def offer(*sources: Source) -> Completer:
 
 
 def names(*known: str) -> Source:
-    """Names that are always the same."""
+    """Return a source of fixed names."""
     return lambda _context, _text: dict.fromkeys(known, "")
 
 
 def described(describe: Callable[[], Offered]) -> Source:
-    """Names and a few words about each, looked up when they are asked for."""
+    """Return a source of names with short descriptions, looked up on demand."""
     return lambda _context, _text: describe()
 
 
 def files(*suffixes: str) -> Source:
-    """Files with one of these endings, and folders; into a folder that is the only choice."""
+    """Return a completer for folders and for files with one of these suffixes."""
 
     def found(_: click.Context, text: str) -> Offered:
         for _deeper in range(_DEEPEST):
@@ -96,7 +96,7 @@ def files(*suffixes: str) -> Source:
 
 
 def folders(_: click.Context, __: click.Parameter, text: str) -> list[CompletionItem[str]]:
-    """A completer of its own: let the shell complete a folder."""
+    """Return the completion of a folder, which the shell does itself."""
     return [CompletionItem(text, type="dir")]
 
 
@@ -136,19 +136,19 @@ def equated(source: Source) -> Source:
 
 @described
 def systems() -> Offered:
-    """The systems of the catalogue, with their titles."""
+    """Return the systems of the catalogue, with their titles."""
     return _titles(SYSTEMS)
 
 
 @described
 def datasets() -> Offered:
-    """The recipes of the catalogue, with their titles."""
+    """Return the recipes of the catalogue, with their titles."""
     return _titles(DATASETS)
 
 
 @described
 def models() -> Offered:
-    """The architectures."""
+    """Return the architectures."""
     from vpintegrator.models.registry import ARCHITECTURES
 
     return ARCHITECTURES.descriptions()
@@ -163,7 +163,7 @@ def _titles(package: str) -> Offered:
 
 
 def parameters(context: click.Context, _: str) -> Offered:
-    """Parameters of the system that the command line names so far, or that its models hold."""
+    """Return the parameters of the system on the command line, or of its models."""
     given = dict(context.params)
     for each in context.command.params:
         # click has not shared them out where the last option still lacks its value
@@ -177,7 +177,7 @@ def parameters(context: click.Context, _: str) -> Offered:
 
 
 def model_options(context: click.Context, text: str) -> Offered:
-    """``NAME=`` of the model's options for --option, and ``NAME=VALUE`` where values are words."""
+    """Return ``NAME=`` of the model's options for --option; ``NAME=VALUE`` if values are words."""
     named = context.params.get("model")
     tables = [MODEL_OPTIONS[named]] if named in MODEL_OPTIONS else list(MODEL_OPTIONS.values())
     option, equals, _ = text.partition("=")
@@ -240,7 +240,7 @@ class WholeWordsInBash(BashComplete):
     _before = ""  # name and equals sign before the value, which bash keeps
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words up to the one to complete, put together again, and that one."""
+        """Return the words before the word to complete, and that word, both joined again."""
         words, last = super().get_completion_args()
         if last == "=":  # directly behind it there is nothing yet
             words, last = [*words, "="], ""
@@ -250,7 +250,7 @@ class WholeWordsInBash(BashComplete):
         return words, last
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """A line for the function in bash, whose ``read`` takes one of two backslashes away."""
+        """Return the line for the function in bash; its ``read`` removes one of two backslashes."""
         value = item.value
         if self._before and value.startswith(self._before):
             value = value.removeprefix(self._before)

@@ -34,7 +34,7 @@ class StepType(click.ParamType):
     name = "step"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
-        """The number, or the text ``period`` or ``2*period``."""
+        """Return the number, or the text ``period`` or ``2*period``."""
         if isinstance(value, str) and re.fullmatch(r"([1-9]\d{0,4}\*)?period", value.strip()):
             return value.strip()
         number: float = click.FLOAT.convert(value, param, ctx)
@@ -206,7 +206,7 @@ def _recipe(source: str, parameters: Mapping[str, Any], options: Mapping[str, An
 
 
 def read_ranges(entries: tuple[str, ...]) -> dict[str, Any]:
-    """``("step=0.05:0.4", "k=1:10:log")`` as the table ``[vary]`` of a recipe."""
+    """Parse ``("step=0.05:0.4", "k=1:10:log")`` to the table ``[vary]`` of a recipe."""
     table: dict[str, Any] = {}
     for entry in entries:
         name, _, text = (part.strip() for part in entry.partition("="))

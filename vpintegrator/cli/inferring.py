@@ -46,7 +46,7 @@ def tell_inference(model: Integrator, data: Dataset) -> None:
 def families_at_context(
     models: Mapping[str, Integrator], path: Path, options: dict[str, Any]
 ) -> dict[str, Integrator]:
-    """The models of families for the trajectory of which a file holds some states.
+    """Return the member of each family that matches the states in a file.
 
     The last of the states becomes the initial state.
 

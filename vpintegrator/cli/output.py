@@ -20,7 +20,7 @@ _KEY = "vpintegrator.output"
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--quiet`` and ``--json``, which the functions below know of; no command receives them."""
+    """Add ``--quiet`` and ``--json``, which the functions below read; no command receives them."""
 
     def keep(context: click.Context, option: click.Parameter, value: bool) -> None:
         if value:
@@ -44,7 +44,7 @@ def is_asked(option: str) -> bool:
 
 
 def width_of(console: Console) -> int | None:
-    """Letters of a line in a terminal, None where a line may be of any length."""
+    """Return the characters in a line of the terminal, or None for lines of any length."""
     return console.width if console.width < UNLIMITED else None
 
 

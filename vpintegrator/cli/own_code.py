@@ -31,7 +31,7 @@ def is_reference(text: str) -> bool:
 
 
 def system_of(text: str, parameters: Mapping[str, Any]) -> System:
-    """The system that ``module:name`` is, with other values of some parameters.
+    """Return the system ``module:name`` with other values of some parameters.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _current_folder() -> Iterator[None]:
 
 
 def load_system_asked(name: str, parameters: Mapping[str, Any]) -> System:
-    """The system that a user names: of the catalogue, a file, a text, or ``module:name``."""
+    """Load the system that a user names: of the catalogue, a file, a text, or ``module:name``."""
     if is_reference(name):
         return system_of(name, parameters)
     from vpintegrator.dynamics import load_system

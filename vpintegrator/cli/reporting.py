@@ -57,7 +57,7 @@ def report_imported(dataset: Dataset) -> None:
 
 
 def told_of_import(components: Sequence[str], recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Units, guesses and structure of imported states; what else a file says is left out."""
+    """Return lines on units, guesses and structure of imported states."""
     record = recipe.get("imported")
     record = record if isinstance(record, dict) else {}
     units, guessed = record.get("units"), record.get("guessed")
@@ -109,7 +109,7 @@ def _size(bytes_: int) -> str:
 
 
 def told_of_bodies(bodies: Bodies) -> str:
-    """``3 bodies of 2 components``."""
+    """Return words such as ``3 bodies of 2 components``."""
     return (
         f"{bodies.count} {'body' if bodies.count == 1 else 'bodies'} of {bodies.dimension} "
         f"{'component' if bodies.dimension == 1 else 'components'}"

@@ -77,7 +77,7 @@ def model_results(model: Integrator) -> dict[str, Any]:
 
 
 def rollout_results(report: Report) -> dict[str, Any]:
-    """The table with every number, and what it is about."""
+    """Return the table with every number, and its title."""
     return {
         "system": report.system.name,
         "parameters": dict(report.system.parameters),

@@ -178,7 +178,7 @@ class Candidate:
     def train(
         self, data: Dataset, training: dict[str, Any], files: dict[str, Any], show: Show | None
     ) -> tuple[Integrator, History]:
-        """The model, searched for if it is not known, when it is trained, and how that went."""
+        """Train the model, after a search if it is not known, and return it with its history."""
         from vpintegrator.training import train
 
         if self.network is None:
@@ -345,7 +345,7 @@ class Candidate:
 
 
 def checked_fastest(fastest: float, given: Sequence[str], model: str) -> float:
-    """The error of ``--fastest``, if nothing is given beside that contradicts.
+    """Return the error of ``--fastest``, if no other option contradicts it.
 
     Raises
     ------
@@ -376,7 +376,7 @@ def chosen_functions(
     checkpoint: Path | None,
     make: Make,
 ) -> tuple[dict[str, Any], bool]:
-    """The arguments of an architecture with its functions chosen, or whether to search for them.
+    """Return the arguments with functions chosen, and whether to search for functions.
 
     Parameters
     ----------

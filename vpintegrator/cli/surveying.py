@@ -21,14 +21,14 @@ _USUAL = {"first_window": "reference", "section": "auto", "tangent_steps": 200}
 
 
 def read_steps(text: str | None) -> list[float]:
-    """The steps of ``--step``, with commas between."""
+    """Return the steps of ``--step``, with commas between."""
     return [] if text is None else read_numbers(text, "step")
 
 
 def conditions_asked(
     models: Mapping[str, Integrator], steps: list[float], parameters: Mapping[str, Any]
 ) -> dict[str, list[float]]:
-    """The values of each condition that families among the models are asked for.
+    """Return the values of each parameter of the families among the models.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def conditions_asked(
 def singled(
     models: Mapping[str, Integrator], asked: Mapping[str, list[float]]
 ) -> dict[str, Integrator]:
-    """The models of one step and one set of parameters."""
+    """Return the models at one step and one set of parameters."""
     single = {name: values[0] for name, values in asked.items()}
     return {
         name: model.at(**single) if model.conditions else model for name, model in models.items()
@@ -107,7 +107,7 @@ def run_survey(
 
 
 def survey_table(survey: Survey, width: int | None) -> RenderableType:
-    """A row for each combination of conditions, and the error of each method."""
+    """Return a table with a row for each combination of parameters: the error by method."""
     from rich.table import Column, Table
 
     headers = [f"{title}\nRMSE" for title in survey.methods.values()]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def list_models() -> None:
-    """The architectures and their options."""
+    """Print the architectures and their options."""
     out = console()
     for name, description in ARCHITECTURES.descriptions().items():
         out.print(f"{name}: {description}", style="bold", soft_wrap=True)

@@ -31,20 +31,20 @@ class Interface:
         }
 
     def frame(self, program: CProgram, outputs: Sequence[int]) -> str:
-        """The map, and what iterates it."""
+        """Return the C source of the map and of its iteration."""
         kept, step = self._sizes["kept"], self._sizes["outputs"]
         moved = f"\n        memmove(v, v + {step}, {kept} * sizeof *v);" if kept else ""
         text = _FRAME.format(**self._sizes, moved=moved, slots=program.slots)
         return self._map(program, "map", {"next": outputs}) + text
 
     def jacobian(self, program: CProgram, outputs: Sequence[int], entries: Sequence[int]) -> str:
-        """The map with its derivatives."""
+        """Return the C source of the map with its derivatives."""
         text = _JACOBIAN.format(**self._sizes, slots=program.slots)
         filled = {"next": outputs, "jacobian": entries}
         return self._map(program, "derivatives", filled) + text
 
     def many(self, program: LanesProgram, outputs: Sequence[int]) -> str:
-        """The map of many trajectories, and what iterates it."""
+        """Return the C source of the map of many trajectories and of its iteration."""
         step, kept = (LANES * self._sizes[name] for name in ("outputs", "kept"))
         moved = f"\n            memmove(v, v + {step}, {kept} * sizeof *v);" if kept else ""
         filled = [

@@ -64,7 +64,7 @@ class CLibrary:
         return states, windows
 
     def jacobian(self, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """New states of windows (trajectory, window, dim), and their derivatives by these."""
+        """Return new states of windows (trajectory, window, dim), and their derivatives."""
         windows = np.array(windows, dtype=self.dtype, order="C")
         shape = self.prediction_window, self.dim, self.window, self.dim
         states = np.empty((len(windows), *shape[:2]), dtype=self.dtype)

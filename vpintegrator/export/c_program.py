@@ -119,7 +119,7 @@ def _in_lane(text: str) -> str:
 
 
 def literal(value: float, real: str) -> str:
-    """A number of C, to all digits."""
+    """Return a number in C with all digits."""
     with np.errstate(over="ignore"):
         number = np.float64(value) if real == "double" else np.float32(value)
     if np.isnan(number):

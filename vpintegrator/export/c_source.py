@@ -51,7 +51,7 @@ class CSource:
 def write_c(
     model: Integrator, prefix: str = "vp", jacobian: bool = False, many: bool = False
 ) -> CSource:
-    """A model as C, in the dtype that it has.
+    """Write a model as C, in the data type of the model.
 
     Parameters
     ----------

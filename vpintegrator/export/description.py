@@ -19,7 +19,7 @@ _LONGEST = 300  # letters of what a file says
 
 
 def described(model: Integrator) -> list[str]:
-    """A line each, without characters that steer a terminal: they quote what a file holds."""
+    """Return the facts, a line each, without control characters that a file may hold."""
     facts = facts_of(model)
     return [
         ": ".join(facts.pop(name) for name in ("model", "description") if name in facts),

@@ -31,7 +31,7 @@ _METHODS = {
 
 
 def folded(trace: Trace, values: np.ndarray) -> Trace:
-    """The same map with numbers in place of weights, and of all that depends on weights alone.
+    """Return the same map with all values that depend on weights alone computed as numbers.
 
     Weights that are zero or one drop out, and equal ones are found.
 

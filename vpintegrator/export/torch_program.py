@@ -61,14 +61,14 @@ class Prediction(torch.nn.Module):
 
 
 def example(model: Integrator) -> torch.Tensor:
-    """Some windows."""
+    """Return example windows."""
     shape = _TRACED, model.window, model.dim
     count = _TRACED * model.window * model.dim
     return torch.linspace(0.1, 0.9, count, dtype=model.scale.dtype).reshape(shape)
 
 
 def exported(module: Integrator | torch.nn.Module, windows: torch.Tensor | None = None) -> Any:
-    """A model, or a module of ``windows``, as ``torch.export`` has it, of any number of them.
+    """Export a model, or a module of ``windows``, by ``torch.export``, for any number of windows.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class Iterated:
         self._window, self._function = model.window, function
 
     def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
-        """All states predicted, and the last windows."""
+        """Return all states predicted, and the last windows."""
         states = []
         with torch.no_grad():
             for _ in range(calls):
@@ -105,7 +105,7 @@ class Iterated:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without what PyTorch's exporters tell about themselves."""
+    """Suppress messages and warnings of PyTorch's exporters."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -60,7 +60,7 @@ class LibraryCache:
             _check_owners(self.folder)
 
     def find(self, name: str) -> Path | None:
-        """A library that is as it was when it was made. Others of this name are removed."""
+        """Return an unchanged library from the cache; remove others of the same name."""
         for path in sorted(self.folder.glob(f"{name}-*{self._suffix}")):
             if _is_as_made(path):
                 with suppress(OSError):  # removed meanwhile, which shows when it is loaded
@@ -82,7 +82,7 @@ class LibraryCache:
         return path
 
     def workshop(self) -> tempfile.TemporaryDirectory[str]:
-        """A folder in which to make a library."""
+        """Return a new folder in which to make a library."""
         return tempfile.TemporaryDirectory(prefix=_PREFIX, dir=self.folder)
 
     def prune(self, kept: Path | None = None) -> None:

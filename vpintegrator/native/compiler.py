@@ -42,7 +42,7 @@ class NotWorthIt(NotCompilable):
 
 
 def load_library(source: str) -> ctypes.CDLL:
-    """The library of a C++ source, compiled if it is not in the cache.
+    """Load the library of a C++ source; compile it if it is not in the cache.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Compilation:
         return all(process.poll() is not None for process in self._processes)
 
     def library(self) -> ctypes.CDLL:
-        """The library, waited for.
+        """Wait for the library and return it.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class Compilation:
 
 
 def find_compiler() -> tuple[str, ...]:
-    """The command of the compiler: ``$CXX``, which may have arguments, or a usual name.
+    """Return the command of the compiler: ``$CXX`` with its arguments, or a usual name.
 
     Raises
     ------

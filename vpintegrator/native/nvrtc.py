@@ -62,7 +62,7 @@ class Nvrtc:
     def compile(
         self, source: str, architecture: int, options: Sequence[str] = OPTIONS
     ) -> tuple[bytes, str]:
-        """The binary of a source, and what the compiler says.
+        """Compile a source; return the binary and the messages of the compiler.
 
         For an architecture that is newer than the compiler it is PTX of the newest that is known,
         which the driver compiles.
@@ -169,7 +169,7 @@ class CudaCompilation:
         return self._thread is None or not self._thread.is_alive()
 
     def binary(self) -> bytes:
-        """The binary, waited for.
+        """Wait for the binary and return it.
 
         Raises
         ------
@@ -205,7 +205,7 @@ def _unusable(error: Exception) -> NotCompilable:
 
 @functools.cache
 def find_nvrtc(major: int | None = None) -> Nvrtc:
-    """NVRTC of a version of CUDA, or of the newest there is.
+    """Load NVRTC of a version of CUDA, or the newest that is installed.
 
     Raises
     ------

@@ -17,7 +17,7 @@ _SHOWN = 12  # components of a state
 
 
 def html(dataset: Dataset) -> str:
-    """Counts and lengths of the groups, ranges of the components, and what is known of errors."""
+    """Return HTML of a dataset: groups, ranges of the components, accuracy."""
     system, found = dataset.system, ranges(dataset)
     return whole(
         heading(dataset.title, about(system)),
@@ -41,7 +41,7 @@ def html(dataset: Dataset) -> str:
 
 
 def about(system: System) -> str:
-    """A system in a line, with its parameters."""
+    """Return a system in a line, with its parameters."""
     parameters = ", ".join(f"{name} = {_value(value)}" for name, value in system.parameters.items())
     known = ", measured: its equations are not known" if system.is_measured else ""
     return f"{system.title} ({system.name}{known}){': ' + parameters if parameters else ''}"

@@ -12,7 +12,7 @@ from vpintegrator.plotting.style import PAPER
 
 
 def drawn(declared: FigureDeclaration[Any], scene: Any, words: str) -> str:
-    """A figure of a scene as HTML; nothing where it does not apply.
+    """Return a figure of a scene as HTML; empty if the figure does not apply.
 
     Parameters
     ----------

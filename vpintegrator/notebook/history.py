@@ -17,7 +17,7 @@ _WIDTH = 1.5  # columns of a page
 
 
 def html(history: History) -> str:
-    """Errors, epochs and seconds, and the curve where there is more than nothing."""
+    """Return HTML of a history: errors, epochs and seconds, and the curve if there is one."""
     return whole(
         heading(f"Training by {history.optimizer}"),
         facts(

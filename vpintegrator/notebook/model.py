@@ -41,7 +41,7 @@ def html(model: Integrator) -> str:
 
 
 def layers_of(core: nn.Module) -> Iterator[nn.Module]:
-    """The layers one after the other, of the psi of a reversible map."""
+    """Yield the layers in order; for a reversible map, those of its psi."""
     if isinstance(core, Reversible):
         yield from layers_of(core.psi)
     elif isinstance(core, nn.Sequential):

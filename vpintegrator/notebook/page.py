@@ -22,24 +22,24 @@ _CELL = "padding:0.15em 0.7em;vertical-align:top;"
 
 
 def text(value: Any) -> str:
-    """A text from anywhere, as itself: no markup, no line, no character that is obeyed."""
+    """Return text as HTML that shows it unchanged: no markup, no line breaks."""
     return html.escape(printable(str(value), LONGEST))
 
 
 def whole(*parts: str) -> str:
-    """The parts in a block of their own, in which no formula is looked for."""
+    """Return the parts in a block of their own, in which formulas are not rendered."""
     inside = "".join(parts)
     return f'<div class="vpintegrator tex2jax_ignore mathjax_ignore">{inside}</div>'
 
 
 def heading(title: str, line: str = "") -> str:
-    """A title in bold, and a line below it."""
+    """Return a title in bold, with a line of text below it."""
     below = f"<br>{text(line)}" if line else ""
     return f'<p style="margin:0.3em 0"><strong>{text(title)}</strong>{below}</p>'
 
 
 def paragraph(words: str) -> str:
-    """Small print."""
+    """Return a paragraph in small print."""
     return f'<p style="margin:0.3em 0;font-size:0.9em;opacity:0.8">{text(words)}</p>'
 
 
@@ -60,7 +60,7 @@ def table(
     words: int = 1,
     strong: Callable[[int], bool] = lambda _: False,
 ) -> str:
-    """A table whose first columns are ``words``; the others are numbers, at the right.
+    """Return a table with ``words`` columns of text first; numbers follow, aligned to the right.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _scrolling(inside: str) -> str:
 
 
 def folded(title: str, words: str) -> str:
-    """Lines as they stand, to be unfolded."""
+    """Return lines unchanged in a block to unfold."""
     lines = "\n".join(html.escape(printable(line)) for line in words.splitlines())
     return (
         f"<details><summary>{text(title)}</summary>"
@@ -110,7 +110,7 @@ def folded(title: str, words: str) -> str:
 
 
 def picture(figure: Any, words: str) -> str:
-    """A figure of Matplotlib, as a PNG inside the page.
+    """Return a figure of Matplotlib as a PNG inside the page.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from vpintegrator.notebook.page import facts, folded, heading, whole
 
 
 def html(recipe: Recipe) -> str:
-    """Trajectories, steps, solver and seed; the TOML text folded below."""
+    """Return HTML of a recipe: trajectories, steps, solver and seed; the TOML text folded."""
     count = ", ".join(f"{number:,} {group}" for group, number in recipe.trajectories.items())
     solver = "none: iterated by formula"
     if recipe.is_solved:

@@ -12,7 +12,7 @@ from vpintegrator.rollout import Report
 
 
 def html(report: Report) -> str:
-    """The table of vp-rollout, learned methods in bold, what its numbers are, and the figure."""
+    """Return HTML of a report: the table of vp-rollout, its notes, and the figure."""
     titles, rows, left_out = printed(report)
     kinds = [run.kind for run in report.runs.values()]
     return whole(

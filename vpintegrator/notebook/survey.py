@@ -16,7 +16,7 @@ _TITLES = ("method", "first error", "median RMSE", "worst RMSE", "volume", "a st
 
 
 def html(survey: Survey) -> str:
-    """A row for each condition and method."""
+    """Return HTML of a parameter sweep: a row for each combination and method."""
     rows = survey.table()
     titles = {survey.methods[name] for name in survey.learned}
     cells = [

@@ -31,7 +31,7 @@ _NO_FORMULA = str.maketrans(
 
 
 def markdown(system: System) -> str:
-    """Title, equations between dollars, and a list of all else that is known."""
+    """Return Markdown of a system: title, equations between dollars, list of its properties."""
     line = f"**{plain(system.title)}**: `{code(system.name)}`, {system.dim} components"
     blocks = [f"{line}, {system.structure}"]
     if system.description:
@@ -43,7 +43,7 @@ def markdown(system: System) -> str:
 
 
 def plain(text: str) -> str:
-    """A text of a file in Markdown, as itself: no markup, no link, no formula."""
+    """Return a text of a file in Markdown that shows it unchanged: no markup, link or formula."""
     shown = printable(text).strip().translate(_NO_FORMULA)
     obeyed = {match.end() - 1 for match in _OBEYED.finditer(shown)}
     return "".join(
@@ -53,7 +53,7 @@ def plain(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A name of a file between backticks."""
+    """Return a name of a file between backticks."""
     return printable(text).translate(_NO_FORMULA).replace("`", "'")
 
 

@@ -30,7 +30,7 @@ _LISTED = 8  # methods whose numbers a caption gives one by one
 
 
 def markdown_paragraphs(texts: Mapping[str, str]) -> str:
-    """Captions, each under its figure's name, in lines of at most 100 letters."""
+    """Return captions, each under its figure's name, in lines of at most 100 characters."""
     return "\n".join(f"## {name}\n\n{_wrapped(markdown(text))}\n" for name, text in texts.items())
 
 
@@ -47,7 +47,7 @@ def latex_environments(
     sizes: Mapping[str, tuple[float, float]],
     as_pgf: bool = False,
 ) -> str:
-    """Figures with their captions, as environments to copy from, labelled by their ``subject``.
+    """Return LaTeX environments of figures with captions, labelled by ``subject``.
 
     A figure wider than a column, by its width and height in inches, stands in ``figure*``, which
     spans both columns where there are two; it is scaled to the width of its environment, or to what
@@ -120,7 +120,7 @@ def definitions(system: System, names: Iterable[str]) -> list[str]:
 
 
 def methods(scene: Scene) -> str:
-    """The methods, with what there is to know of each."""
+    """Return a sentence on the methods and the facts known of each."""
     parts = []
     for run in scene.runs.values():
         if run.kind == "learned":
@@ -177,7 +177,7 @@ def by_method(
     values: Mapping[str, float],
     form: Callable[[float], str] | Mapping[str, str] = size,
 ) -> str:
-    """``1.0e-03 (RK4) and 2.0e-05 (vpt)``; of many methods, the smallest and the largest.
+    """Return ``1.0e-03 (RK4) and 2.0e-05 (vpt)``; for many methods, the least and the largest.
 
     ``form`` gives the text of a value, or the texts by method.
     """
@@ -200,7 +200,7 @@ def long_steps(scene: Scene, comma: str = ";") -> str:
 
 
 def closing(scene: Scene, *drawn: Iterator[np.ndarray], mark: str = " (crosses)") -> list[str]:
-    """Methods, divergences, zeros on the curves of what is drawn, and the reference."""
+    """Return sentences on methods, divergences, zeros on the curves, and the reference."""
     zeros = any((curve == 0).any() for curves in drawn for curve in curves)
     floor = [f"Exact zeros are drawn at {SMALLEST:.0e}."] if zeros else []
     return [methods(scene), *divergence(scene, mark), *floor, reference(scene)]
@@ -211,5 +211,5 @@ def capital(sentence: str) -> str:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """``a, b and c``."""
+    """Return ``a, b and c``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)

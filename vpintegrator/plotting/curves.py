@@ -28,7 +28,7 @@ def draw_curve(
     sizes: np.ndarray,
     logarithmic: bool = True,
 ) -> None:
-    """A method's line through sizes (time,), with a cross where its first trajectory diverges."""
+    """Draw sizes (time,) of a method, with a cross where its first trajectory diverges."""
     look = scene.looks[name]
     line = floored(sizes)
     axes.plot(
@@ -96,14 +96,14 @@ def cut(axes: Axes) -> None:
 
 
 def floored(values: np.ndarray) -> np.ndarray:
-    """Absolute values for a logarithmic axis: zeros at :data:`SMALLEST`, infinities left out."""
+    """Return absolute values for a logarithmic axis: zeros at :data:`SMALLEST`, NaN if infinite."""
     with np.errstate(all="ignore"):
         size = np.abs(values)
         return np.where(np.isfinite(size), np.clip(size, SMALLEST, LARGEST), np.nan)
 
 
 def thinned(count: int, logarithmic: bool = False) -> np.ndarray:
-    """Indices of at most some hundred of ``count`` points, evenly or logarithmically spaced."""
+    """Return some hundred of ``count`` indices at most, evenly or logarithmically spaced."""
     if count <= _POINTS:
         return np.arange(count)
     if logarithmic:
@@ -113,7 +113,7 @@ def thinned(count: int, logarithmic: bool = False) -> np.ndarray:
 
 
 def largest_between(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Largest of values (trajectory, time) after each chosen index up to the next, (.., chosen).
+    """Return the largest values (trajectory, time) between chosen indices, (.., chosen).
 
     So a thinned curve passes through every peak of the full one.
     """

@@ -30,7 +30,7 @@ def scale_of_counts(style: Style, cut: float = _LEAST_SEEN) -> Colormap:
 
 
 def coarser(counts: np.ndarray, most: int) -> np.ndarray:
-    """Counts (rows, columns) in cells so large that there are at most ``most`` on a side."""
+    """Return counts (rows, columns) in larger cells, at most ``most`` on a side."""
     factor = max(-(-max(counts.shape) // max(most, 1)), 1)
     if factor == 1:
         return counts
@@ -41,7 +41,7 @@ def coarser(counts: np.ndarray, most: int) -> np.ndarray:
 
 
 def ends_of_scale(counts: list[np.ndarray]) -> tuple[float, float]:
-    """Between which counts the colours of some panels differ."""
+    """Return the least and largest count on the colour scale of some panels."""
     seen = np.concatenate([np.asarray(each)[np.asarray(each) > 0] for each in counts])
     low, high = np.quantile(seen, _ENDS) if seen.size else (1.0, 1.0)
     return float(low), float(max(high, 2 * low))
@@ -54,7 +54,7 @@ def draw_counts(
     style: Style,
     ends: tuple[float, float],
 ) -> AxesImage | None:
-    """Counts (rows, columns) of the cells of a view as an image; gives what a colour bar needs.
+    """Draw counts (rows, columns) in the cells of a view; return the image for a colour bar.
 
     Few points are dots at the middle of their cells, and give None.
     """
@@ -80,7 +80,7 @@ def draw_counts(
 
 
 def draw_dots(axes: Axes, x: np.ndarray, y: np.ndarray, colour: Any, style: Style) -> None:
-    """Points (n,) as dots, the smaller the more there are."""
+    """Draw points (n,) as dots, smaller for more points."""
     axes.scatter(
         x,
         y,

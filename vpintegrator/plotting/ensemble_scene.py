@@ -78,12 +78,12 @@ class EnsembleScene:
         ]
 
     def text(self, text: str) -> str:
-        """A plain text as a label, whatever characters are in it."""
+        """Return a plain text as a label, with its special characters escaped."""
         return escape(text) if self.latex else plain(text)
 
 
 def strayed(found: EnsembleStatistics) -> np.ndarray:
-    """Trajectories that are out of the training domain at some step before they leave."""
+    """Return a mask of trajectories that leave the training domain before they escape."""
     if found.left_domain is None:
         return np.zeros(len(found.left), bool)
     return found.left_domain >= 0

@@ -23,7 +23,7 @@ _PALE = 0.6  # part of the background in the colour of what is early
 
 
 def ranked(scene: Scene, name: str) -> np.ndarray:
-    """The orbits of a method from the best to the worst.
+    """Return the orbits of a method from the best to the worst.
 
     An orbit that diverges is worse than one that does not, and the sooner the worse; the others
     go by their root mean square errors, or without a reference by the first invariant's.
@@ -42,7 +42,7 @@ def ranked(scene: Scene, name: str) -> np.ndarray:
 
 
 def orbits_shown(scene: Scene) -> dict[int, str]:
-    """The orbits that the overview shows of every method, and what each is.
+    """Return the orbits in the overview, each with its rank.
 
     Those that were chosen, or of the first method that in the middle of the ranking and the last.
     """
@@ -53,7 +53,7 @@ def orbits_shown(scene: Scene) -> dict[int, str]:
 
 
 def early_and_late(scene: Scene, name: str, orbit: int) -> tuple[slice, slice]:
-    """The stored times of an orbit that are drawn pale, and those in full colour.
+    """Return the stored times of an orbit drawn pale, and those in full colour.
 
     The first and the last of them, the latter before it diverges.
     """
@@ -65,7 +65,7 @@ def early_and_late(scene: Scene, name: str, orbit: int) -> tuple[slice, slice]:
 
 
 def pale(colour: str, style: Style) -> tuple[float, ...]:
-    """A colour on its way to the background."""
+    """Return a colour mixed with the background."""
     pairs = zip(to_rgb(style.background), to_rgb(colour), strict=True)
     return tuple(_PALE * behind + (1 - _PALE) * own for behind, own in pairs)
 
@@ -134,19 +134,19 @@ def _ending(scene: Scene, name: str, orbit: int, inside: np.ndarray, late: slice
 
 
 def own_mark(scene: Scene, colour: str) -> dict[str, Any]:
-    """A dot, where a method is at the last time."""
+    """Return the style of the dot at the last state of a method."""
     size = 1.3 * marker_size(scene)
     return {"ls": "none", "marker": "o", "ms": size, "color": colour, "mec": scene.style.background}
 
 
 def reference_mark(scene: Scene) -> dict[str, Any]:
-    """A ring, where the reference is then."""
+    """Return the style of the ring at the last state of the reference."""
     size, colour = 2.2 * marker_size(scene), scene.style.reference
     return {"ls": "none", "marker": "o", "ms": size, "mew": 1.2, "mfc": "none", "color": colour}
 
 
 def last_in_common(scene: Scene, name: str, orbit: int) -> int | None:
-    """Index of the last time that is drawn of an orbit, if the reference is known then."""
+    """Return the index of the last time drawn of an orbit, if the reference is known then."""
     last = early_and_late(scene, name, orbit)[1].stop - 1
     known = scene.referenced and 0 < last < scene.report.reference.shape[1]
     if not known or not np.isfinite(scene.report.reference[orbit, last]).all():

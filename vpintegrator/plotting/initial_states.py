@@ -37,18 +37,18 @@ class InitialCells:
         return all(np.ptp(found.initial[:, k]) > 0 for k in found.plan.pair)
 
     def total(self, values: np.ndarray, which: np.ndarray | None = None) -> np.ndarray:
-        """Sums (rows, columns) of values (some,) of all trajectories, or of some."""
+        """Return sums (rows, columns) of values (some,) of all trajectories, or of some."""
         flat = self._flat if which is None else self._flat[which]
         found = np.bincount(flat, weights=values, minlength=self._shape[0] * self._shape[1])
         return found.reshape(self._shape)
 
     def mean(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
-        """Means (rows, columns); NaN where there are none."""
+        """Return means (rows, columns); NaN for empty cells."""
         with np.errstate(all="ignore"):
             return self.total(values, which) / self.total(np.ones(len(values)), which)
 
     def outline(self, axes: Axes, scene: EnsembleScene, found: EnsembleStatistics) -> None:
-        """A dashed line round the cells from which most trajectories leave the training domain.
+        """Draw a dashed line round cells from which most trajectories leave the training domain.
 
         Those that start outside are not among them.
         """
@@ -72,7 +72,7 @@ class InitialCells:
             )
 
     def draw(self, axes: Axes, scene: EnsembleScene, values: np.ndarray, **look: Any) -> AxesImage:
-        """An image of values (rows, columns), nothing where they are NaN."""
+        """Draw an image of values (rows, columns), with NaN transparent."""
         x, y = scene.axes_names
         axes.grid(False)
         axes.set(xlabel=f"initial {x}", ylabel=f"initial {y}")

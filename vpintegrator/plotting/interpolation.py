@@ -25,7 +25,7 @@ _ARRIVED = 1e-6  # sizes of an orbit, the largest distance of a solution from th
 
 
 def turning(orbits: np.ndarray, share: float = 0.5) -> float:
-    """Median angle between one step of orbits (..., time, dim) and the next, in degrees.
+    """Return the median angle between steps of orbits (..., time, dim), in degrees.
 
     ``share`` is that of the angles which are at most as large, if it is not the median.
     """
@@ -63,7 +63,7 @@ def refinement(system: System, orbits: np.ndarray, step: float) -> int:
 def between(
     system: System, orbits: np.ndarray, step: float, pieces: int
 ) -> tuple[np.ndarray, bool]:
-    """Orbits (..., time, dim) with ``pieces`` points a step, and whether all are the solution.
+    """Return orbits (..., time, dim) with ``pieces`` points a step, and whether all are solved.
 
     From every state the equations are solved anew over one step, where this ends in the next state.
     Where it does not, as in noisy data, points lie on a quintic Hermite interpolation, which has

@@ -33,7 +33,7 @@ _INDEXED = re.compile(r"(?<![\w$\\])([A-Za-z])_(\w)(?!\w)")
 
 
 def latex(text: str) -> str:
-    """LaTeX of a plain text: ``2.0e-05`` becomes a power of ten, ``z_0`` an index.
+    """Return LaTeX of a plain text: ``2.0e-05`` becomes a power of ten, ``z_0`` an index.
 
     Whatever the text holds, it is typeset and never obeyed, and it is a single line.
     """
@@ -50,12 +50,12 @@ def latex(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """LaTeX of a plain text that holds no mathematics."""
+    """Return LaTeX of a plain text without mathematics."""
     return "".join(_SPECIAL.get(character, character) for character in printable(text))
 
 
 def label(text: str) -> str:
-    """A text as the key of a ``\\label``: letters, digits and hyphens of it."""
+    r"""Return a text as the key of a ``\label``: its letters, digits and hyphens."""
     return "-".join(re.findall("[A-Za-z0-9]+", text))
 
 

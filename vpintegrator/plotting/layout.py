@@ -24,7 +24,7 @@ def columns_that_fit(scene: Scene | ModelScene, width: float, panel: float) -> i
 
 
 def grid_of_portraits(scene: Scene, count: int) -> tuple[int, int]:
-    """Columns and rows of so many portraits; where there are many, the rows are longer."""
+    """Return columns and rows for a number of portraits; rows are longer for many."""
     most = PORTRAIT_COLUMNS if count <= _MANY else PORTRAIT_COLUMNS + 1
     columns = min(count, most, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
     rows = -(-count // columns)
@@ -38,7 +38,7 @@ def panels_of_curves(
     height: float,
     legend: Sequence[LegendEntry],
 ) -> matplotlib.figure.Figure:
-    """A figure of a panel for each kind, ``height`` em high, two side by side where they fit."""
+    """Return a figure with a panel for each kind, ``height`` em high, in up to two columns."""
     width = scene.style.narrow if len(kinds) == 1 else scene.style.wide
     columns = min(len(kinds), 2, columns_that_fit(scene, width, _CURVES))
     rows = -(-len(kinds) // columns)
@@ -53,7 +53,7 @@ def panels_of_curves(
 def new_figure(
     scene: Scene, width: float, height: float, legend: Sequence[LegendEntry] = ()
 ) -> matplotlib.figure.Figure:
-    """A figure ``width`` inches wide with ``height`` em for panels, and a legend below them."""
+    """Return a figure ``width`` inches wide, with ``height`` em for panels and a legend below."""
     em = scene.style.em
     below = Legend(legend, width / em)
     figure = matplotlib.figure.Figure(
@@ -80,7 +80,7 @@ def hide_unused(panels: Sequence[Axes], used: int) -> None:
 
 
 def marks(scene: Scene, name: str, times: np.ndarray, logarithmic: bool) -> dict[str, Any]:
-    """Markers on a method's line through times, apart from those of the other methods."""
+    """Return markers on a method's line through times, at other places than other methods."""
     place = (list(scene.looks).index(name) + 0.5) / len(scene.looks)
     along = np.log(np.maximum(times, times[1] / 2)) if logarithmic and len(times) > 1 else times
     wanted = (np.arange(_MARKS) + place) / _MARKS

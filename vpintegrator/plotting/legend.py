@@ -43,7 +43,7 @@ def legend_lines(scene: Scene, marked: bool = True) -> list[LegendEntry]:
 
 
 def reference_line(scene: Scene, **look: Any) -> list[LegendEntry]:
-    """The legend's entry of the reference, none where there is none."""
+    """Return the legend entry of the reference, if there is one."""
     if not scene.referenced:
         return []
     style = scene.style
@@ -53,7 +53,7 @@ def reference_line(scene: Scene, **look: Any) -> list[LegendEntry]:
 
 
 def orbit_legend(scene: Scene) -> list[LegendEntry]:
-    """The colours of single orbits; none where these are too many to be told apart."""
+    """Return the colours of single orbits, none if there are too many."""
     count = len(scene.report.reference)
     if not 1 < count <= len(ORBIT_COLOURS):
         return []
@@ -65,7 +65,7 @@ def orbit_legend(scene: Scene) -> list[LegendEntry]:
 
 
 def marker_size(scene: Scene) -> float:
-    """Size of the markers on lines, in points."""
+    """Return the size of the markers on lines, in points."""
     return 0.42 * scene.style.letters
 
 
@@ -84,7 +84,7 @@ class Legend:
         self._columns = columns
 
     def draw(self, figure: Figure | SubFigure) -> None:
-        """Below everything else."""
+        """Draw the legend below everything else."""
         if not self.rows:
             return
         filled = [

@@ -82,7 +82,7 @@ LEARNED = [
 
 
 def looks(methods: Iterable[tuple[str, str, str]]) -> dict[str, Look]:
-    """The look of each run, given as (its name, ``learned`` or ``classical``, its method).
+    """Return the line style of each run, given as name, ``learned`` or ``classical``, and method.
 
     A classical method has one look, whatever it is drawn with; learned models take theirs in the
     order given, as their names are their users' own.

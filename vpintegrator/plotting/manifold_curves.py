@@ -40,7 +40,7 @@ def _within_a_turn(points: np.ndarray, periods: dict[int, float]) -> np.ndarray:
 def manifolds(
     found: InvariantManifolds, ax: Any = None, periods: dict[int, float] | None = None
 ) -> Any:
-    """The stable and unstable manifolds of a hyperbolic point.
+    """Draw the stable and unstable manifolds of a hyperbolic point.
 
     Where they cross there is chaos; islands lie between.
 

@@ -74,7 +74,7 @@ class ModelScene:
         return self.model.name if self.where == "model" else Path(self.where).stem
 
     def text(self, text: str) -> str:
-        """A plain text as a label, whatever characters are in it."""
+        """Return a plain text as a label, with its special characters escaped."""
         return escape(text) if self.latex else plain(text)
 
     @cached_property
@@ -103,7 +103,7 @@ class ModelScene:
 
 
 def first_window(model: Integrator) -> np.ndarray:
-    """The window (window, dim) that the first orbit of a rollout with seed 0 starts from.
+    """Return the first window (window, dim) of the first orbit of a rollout with seed 0.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def first_window(model: Integrator) -> np.ndarray:
 
 
 def attention_in(model: Integrator, window: Any) -> dict[str, np.ndarray]:
-    """Weights (head, time, time) of every attention layer by its place in the model.
+    """Return weights (head, time, time) of every attention layer by its place in the model.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def model_scene(source: Any, style: Style = PAPER) -> ModelScene:
 
 
 def read_training(source: Any) -> TrainingCourse:
-    """The training of a model, of the path of its file, or of a history.
+    """Return the training of a model, of the path of its file, or of a history.
 
     Raises
     ------

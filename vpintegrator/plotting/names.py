@@ -12,7 +12,7 @@ _LONGEST_TITLE = 120
 
 
 def mathtext(component: str) -> str:
-    """A component's name for a label: ``z1`` as z with index 1, ``q[0]`` as q with index 0."""
+    """Return a component's name as a label: ``z1`` as z with index 1, ``q[0]`` as q index 0."""
     component = shortened(component)
     match = re.fullmatch(r"([A-Za-z])_?\[?(\d*)\]?", component)
     if match:
@@ -23,13 +23,13 @@ def mathtext(component: str) -> str:
 
 
 def plain(title: str) -> str:
-    """A title or a name as Matplotlib shows it: no mathematics, whatever characters are in it."""
+    """Return a title or a name with its special characters escaped for Matplotlib."""
     title = printable(title, _LONGEST_TITLE).replace("$", r"\$")
     return f" {title}" if title.startswith("_") else title  # a legend leaves out "_name"
 
 
 def shortened(title: str) -> str:
-    """A title that fits a legend; the middle of a long one is left out."""
+    """Return a title that fits a legend, without the middle of a long one."""
     if len(title) <= _LONGEST:
         return title
     half = (_LONGEST - 1) // 2
@@ -37,23 +37,23 @@ def shortened(title: str) -> str:
 
 
 def grouped(number: float) -> str:
-    """A number with its thousands told apart: 200,000 and not 200000 or 2e+05."""
+    """Return a number with separated thousands: 200,000 and not 200000 or 2e+05."""
     whole = float(number).is_integer() and abs(number) < 1e15
     return f"{number:,.0f}" if whole else f"{number:,g}"
 
 
 def spoken(name: str) -> str:
-    """``squared_momentum`` as words."""
+    """Return ``squared_momentum`` as words."""
     return name.replace("_", " ")
 
 
 def subject(system: System) -> str:
-    """A system's title, and of how many bodies it is: ``Toda lattice, 8 bodies``."""
+    """Return a system's title with the number of bodies: ``Toda lattice, 8 bodies``."""
     if system.bodies is None or system.bodies.count < 2:
         return system.title
     return f"{system.title}, {system.bodies.count} bodies"
 
 
 def orbits(count: int) -> str:
-    """``1 orbit`` or ``4 orbits``."""
+    """Return ``1 orbit`` or ``4 orbits``."""
     return f"{count} orbit" if count == 1 else f"{count} orbits"

@@ -20,7 +20,7 @@ _LARGEST = 1e30  # component that an axis can show
 
 
 def shown(orbits: np.ndarray, dots: bool) -> np.ndarray:
-    """The first points of orbits (..., time, dim), or dots spread over all of their time."""
+    """Return the first points of orbits (..., time, dim), or dots spread over all times."""
     count = orbits.shape[-2]
     if not dots:
         return orbits[..., :POINTS, :]
@@ -30,7 +30,7 @@ def shown(orbits: np.ndarray, dots: bool) -> np.ndarray:
 
 
 def points_shown(count: int, dots: bool) -> int:
-    """Number of points of an orbit of ``count`` that are drawn."""
+    """Return the number of points drawn of an orbit of ``count`` points."""
     return min(count, _DOTS if dots else POINTS)
 
 
@@ -43,7 +43,7 @@ def stroke(style: Style, dots: bool, width: float = 0.75, count: int = _DOTS) ->
 
 
 def orbit_colours(count: int, style: Style) -> list[str]:
-    """A colour for each orbit: those that are told apart well, and of many a whole range."""
+    """Return a colour for each orbit: distinct colours for few, a whole range for many."""
     if count <= len(ORBIT_COLOURS):
         chosen = ORBIT_COLOURS[:count]
     else:  # neighbours differ, as the range is passed in steps of the golden ratio
@@ -53,7 +53,7 @@ def orbit_colours(count: int, style: Style) -> list[str]:
 
 
 def shared_limits(boxes: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
-    """A box (component, low or high) that holds ``first`` and all boxes that are not much larger.
+    """Return a box (component, low or high) of ``first`` and the boxes not much larger.
 
     Those that go beyond it by more than its width on a side do not count: they would push the rest
     into a corner.
@@ -64,7 +64,7 @@ def shared_limits(boxes: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
 
 
 def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:
-    """An axis that shows all values with a margin on both sides, a part of their range.
+    """Return limits of an axis that shows all values, with a margin relative to their range.
 
     It is made for the reference: a method that runs away must not push the rest into a corner.
     """

@@ -68,7 +68,7 @@ def own_style(ax: Any) -> Style:
 def drawn_into(
     ax: Any, draw: Callable[..., None], *arguments: Any, projection: str | None = None
 ) -> Any:
-    """The Axes after ``draw(ax, *arguments)``: those given, or a figure that a notebook shows."""
+    """Call ``draw(ax, *arguments)`` and return the Axes, in a new figure if ``ax`` is None."""
     if ax is None:
         from matplotlib import pyplot
 

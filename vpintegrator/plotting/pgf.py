@@ -21,7 +21,7 @@ ENGINES = ("pdflatex", "lualatex", "xelatex")
 
 
 def find_engine() -> str:
-    """The LaTeX engine that measures labels.
+    """Return the LaTeX engine that measures labels.
 
     Raises
     ------

@@ -19,7 +19,7 @@ PROJECTED = 150  # points of a line that is the projection of an orbit in more t
 
 
 def planes(components: tuple[str, ...], hamiltonian: bool) -> list[tuple[int, int]]:
-    """Pairs of components worth drawing: (q_i, p_i), or neighbours."""
+    """Return pairs of components worth drawing: (q_i, p_i), or neighbours."""
     dim = len(components)
     if hamiltonian:
         return [(i, i + dim // 2) for i in range(dim // 2)]
@@ -27,7 +27,7 @@ def planes(components: tuple[str, ...], hamiltonian: bool) -> list[tuple[int, in
 
 
 def planes_of(system: System) -> list[tuple[int, int]]:
-    """The planes that the system file names, as indices of components and then coordinates.
+    """Return the planes that the system file names, as indices of components and then coordinates.
 
     Where it names none, those of :func:`planes`.
     """
@@ -37,7 +37,7 @@ def planes_of(system: System) -> list[tuple[int, int]]:
 
 
 def located(system: System, states: np.ndarray) -> np.ndarray:
-    """States (..., dim) with the further coordinates of the system file behind their components."""
+    """Return states (..., dim) with the further coordinates of the system file appended."""
     if not system.coordinates:
         return states
     with np.errstate(all="ignore"):
@@ -46,7 +46,7 @@ def located(system: System, states: np.ndarray) -> np.ndarray:
 
 
 def pair_of_section(system: System, component: str) -> tuple[int, int]:
-    """The components on the axes of a Poincare section of at least three dimensions.
+    """Return the components on the axes of a Poincare section of at least three dimensions.
 
     A pair that the section's own component is not part of: the first that the system file names,
     a conjugate one, or the first two.
@@ -106,7 +106,7 @@ class Plane:
         return within(states[..., list(self.pair)], self.box)
 
     def draw(self, axes: Axes, states: np.ndarray, **strokes: Any) -> None:
-        """An orbit (time, dim)."""
+        """Draw an orbit (time, dim)."""
         first, second = self.pair
         if first == second:  # a single component is drawn over itself, one time later
             axes.plot(states[:-1, first], states[1:, first], **strokes)
@@ -114,7 +114,7 @@ class Plane:
             axes.plot(states[:, first], states[:, second], **strokes)
 
     def frame(self, axes: Axes) -> None:
-        """Limits and labels."""
+        """Set limits and labels."""
         x, y = (mathtext(self.names[k]) for k in self.pair)
         y = y if self.pair[0] != self.pair[1] else f"{y} at the next time"
         axes.set(xlim=self.box[0], ylim=self.box[1], xlabel=x, ylabel=y)

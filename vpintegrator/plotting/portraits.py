@@ -43,7 +43,7 @@ def portrait_kind(scene: Scene) -> str:
 
 
 def axes_of_portraits(scene: Scene) -> list[str]:
-    """Names of the coordinates on the axes of single portraits."""
+    """Return the names of the coordinates on the axes of single portraits."""
     if portrait_kind(scene) != "plane":
         return list(scene.components)
     return [scene.coordinates[k] for k in planes_of(scene.system)[0]]
@@ -78,7 +78,7 @@ def draw_orbits(
     dotted: Sequence[bool],
     style: Style,
 ) -> None:
-    """Orbits (trajectory, time, dim), each in its colour, as a line or as dots."""
+    """Draw orbits (trajectory, time, dim), each in its colour, as a line or as dots."""
     rasterized = len(orbits) * orbits.shape[1] > _MANY
     for orbit, colour, dots in zip(orbits, colours, dotted, strict=True):
         strokes = stroke(style, dots, view.width, len(orbit)) | {"rasterized": rasterized}
@@ -87,7 +87,7 @@ def draw_orbits(
 
 
 def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | None = None) -> None:
-    """Orbits of a method, or of the ``reference``, titled with its name and in its colour.
+    """Draw orbits of a method, or of the ``reference``, with its name as the title.
 
     They are drawn in the plane of two coordinates if ``pair`` gives them.
     """
@@ -125,7 +125,7 @@ def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | No
 
 
 def panel_title(scene: Scene, name: str) -> str:
-    """A method's title above its panel, in two lines if part of it diverged."""
+    """Return the title of a method's panel, with a second line if part of it diverged."""
     if name not in scene.looks:
         return name
     title = scene.titles[name]

@@ -167,7 +167,7 @@ def _between(dataset: Dataset, states: np.ndarray) -> np.ndarray:
 
 
 def reduced(states: np.ndarray, system: System) -> np.ndarray:
-    """States (..., dim) with every angle within half a period of 0."""
+    """Return states (..., dim) with every angle within half a period of 0."""
     states = np.array(states)
     for i, period in system.periods.items():
         if i < states.shape[-1]:

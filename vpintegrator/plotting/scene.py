@@ -117,7 +117,7 @@ class Scene:
         self.long = report.times[-1] > _LONG * report.step
 
     def measured(self, name: str) -> dict[str, Any]:
-        """A measurement of every method of which it is known, by the method's name.
+        """Return a measurement by name of the method, for all methods that have it.
 
         Files of earlier versions lack some, and not every measurement is defined for every method.
         """
@@ -125,19 +125,19 @@ class Scene:
         return {method: value for method, value in found.items() if value is not None}
 
     def text(self, text: str) -> str:
-        """A plain text as a label, whatever characters are in it."""
+        """Return a plain text as a label, with its special characters escaped."""
         return escape(text) if self._latex else plain(text)
 
     def moving(self, states: np.ndarray) -> np.ndarray:
-        """States (..., dim) without the time, where it is a component."""
+        """Return states (..., dim) without a time component."""
         return states[..., : self.system.phase_dim]
 
     def chosen(self, states: np.ndarray) -> np.ndarray:
-        """States (trajectory, time, dim) of the chosen orbits, by default of all."""
+        """Return states (trajectory, time, dim) of the chosen orbits, by default of all."""
         return states[self.orbits] if self.orbits else states
 
     def located(self, states: np.ndarray) -> np.ndarray:
-        """States (..., dim) with the further :attr:`coordinates` behind their components."""
+        """Return states (..., dim) with the further :attr:`coordinates` appended."""
         return located(self.system, states)
 
     def dotted(self, orbit: np.ndarray) -> bool:
@@ -153,7 +153,7 @@ class Scene:
         return self.dots or (self.pieces == 1 and turning(self.moving(self.scale)) > COARSE)
 
     def curve(self, states: np.ndarray) -> np.ndarray:
-        """States (..., time, dim) of the reference, :attr:`pieces` points a step."""
+        """Return states (..., time, dim) of the reference, :attr:`pieces` points a step."""
         return self._solved_curve(states)[0]
 
     @property
@@ -171,12 +171,12 @@ class Scene:
         return curve, solved
 
     def first_failure(self, name: str) -> float:
-        """Time at which the first trajectory of a method diverges, NaN if none does."""
+        """Return the time at which the first trajectory of a method diverges, NaN if none does."""
         times = self.report.divergence_time(name)
         return float(np.nanmin(times)) if np.isfinite(times).any() else float("nan")
 
     def legend_title(self, name: str) -> str:
-        """A method's title, and how many of its trajectories diverged if any did."""
+        """Return a method's title, with the number of trajectories that diverged, if any."""
         diverged, count = self.report.diverged(name), len(self.report.reference)
         if not diverged:
             return self.titles[name]

@@ -35,12 +35,12 @@ class Space:
         return within(states[..., :3], self.box)
 
     def draw(self, axes: Any, states: np.ndarray, **strokes: Any) -> None:
-        """An orbit (time, dim) without what leaves the box."""
+        """Draw an orbit (time, dim) without its part outside the box."""
         x, y, z = np.where(self.holds(states)[:, None], states[:, :3], np.nan).T
         axes.plot(x, y, z, **strokes)
 
     def frame(self, axes: Any) -> None:
-        """The box, its labels and the view."""
+        """Draw the box and its labels, and set the view."""
         box = self.box
         axes.set(xlim=box[0], ylim=box[1], zlim=box[2])
         axes.set_box_aspect((1, 1, 1), zoom=0.8)

@@ -20,7 +20,7 @@ _VIEW = np.array([1.0, 0.55, 0.42])  # direction of view, in the order of the co
 
 
 def on_sphere(states: np.ndarray) -> float | None:
-    """Radius of the sphere about the origin that all states (..., 3) lie on, or None."""
+    """Return the radius of the sphere about the origin that all states (..., 3) lie on, or None."""
     if states.shape[-1] != 3:
         return None
     radius = np.linalg.norm(states, axis=-1)
@@ -65,7 +65,7 @@ class Sphere:
             return np.asarray(distance < _NEAR * self.radius)
 
     def draw(self, axes: Axes, states: np.ndarray, alpha: float = alpha, **strokes: Any) -> None:
-        """An orbit (time, dim), fainter on the far side, without what is not near to the sphere."""
+        """Draw an orbit (time, dim) near the sphere, fainter on the far side."""
         near, points = self.holds(states), states[:, list(self.components)]
         if self.alone:
             points = np.where(near[:, None], points, np.nan)
@@ -91,7 +91,7 @@ class Sphere:
             )
 
     def frame(self, axes: Axes) -> None:
-        """The shaded sphere and the three axes."""
+        """Draw the shaded sphere and the three axes."""
         right, up, toward = _camera()
         radius, style = self.radius, self.style
         _ball(axes, radius, right, up, toward, style)

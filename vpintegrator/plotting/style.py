@@ -81,13 +81,13 @@ class Style:
         return self.width or self.page
 
     def adapt(self, look: Look) -> Look:
-        """A method's look with this style's line widths, and light enough for its background."""
+        """Return a line style with the line widths of this style, visible on its background."""
         colour = _lightened(look.colour) if self.dark else look.colour
         return replace(look, colour=colour, width=look.width * self.line)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Matplotlib's settings, for as long as the block lasts."""
+        """Apply Matplotlib's settings within the block."""
         with matplotlib.rc_context(self._parameters()):
             yield
 
@@ -150,7 +150,7 @@ STYLES = {style.name: style for style in (PAPER, TALK, DARK)}
 
 
 def find_style(name: str = "paper", width: str | float | None = None) -> Style:
-    """The style of a name, with all figures of one width if that is given.
+    """Return the style of a name, with all figures of one ``width`` if it is given.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def find_style(name: str = "paper", width: str | float | None = None) -> Style:
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance of a colour, from 0 for black to 1 for white (WCAG 2.1)."""
+    """Return the relative luminance of a colour, from 0 for black to 1 for white (WCAG 2.1)."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

@@ -70,7 +70,7 @@ class _Layout:
 def terminal_table(
     report: Report, width: int | None = _WIDTH, columns: Sequence[str] | None = None
 ) -> RenderableType:
-    """A table for a terminal ``width`` letters wide, learned methods first and in bold.
+    """Return a table for a terminal ``width`` characters wide, learned methods first, in bold.
 
     Without a width it has all columns. What must not be left out is stacked in several blocks
     where the width is too small for it.
@@ -125,7 +125,7 @@ def terminal_table(
 
 
 def csv_table(report: Report, columns: Sequence[str] | None = None) -> str:
-    """All numbers at full precision; times in seconds.
+    """Return a CSV table of all numbers at full precision; times in seconds.
 
     A title that a spreadsheet would take for a formula gets an apostrophe before it.
 
@@ -153,7 +153,7 @@ def _check_report(report: Any) -> None:
 
 
 def csv_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """Rows of a table at full precision, with their keys above; all columns by default."""
+    """Return CSV rows of a table at full precision, with a header; all columns by default."""
     if columns:
         chosen = chosen_titles(columns, list(rows[0]))
         rows = [{title: row[title] for title in chosen} for row in rows]
@@ -165,7 +165,7 @@ def csv_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None = Non
 
 
 def chosen_titles(asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Titles of columns as the table has them, each once; case, hyphens and underscores are free.
+    """Return column titles, each once; case, hyphens and underscores do not matter.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def _plain(value: Any) -> Any:
 
 
 def markdown_table(report: Report, columns: Sequence[str] | None = None) -> str:
-    """A GitHub-flavoured table.
+    """Return a GitHub-flavoured table.
 
     Parameters
     ----------
@@ -221,12 +221,12 @@ def markdown_table(report: Report, columns: Sequence[str] | None = None) -> str:
 
 
 def markdown(text: str) -> str:
-    """A plain text in Markdown: no links, images, HTML or code, and no further cells of a table."""
+    """Return a plain text in Markdown: no links, images, HTML or code, and no new table cells."""
     return re.sub(r"[|<`]|(?<=\])(?=\()|(?<=\])(?=\[)", r"\\\g<0>", text)
 
 
 def latex_table(report: Report, columns: Sequence[str] | None = None) -> str:
-    """A ``tabular`` with booktabs rules, made smaller where it is wider than the text.
+    """Return a ``tabular`` with booktabs rules, scaled down if it is wider than the text.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def latex_table(report: Report, columns: Sequence[str] | None = None) -> str:
 def printed(
     report: Report, columns: Sequence[str] | None = None
 ) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
-    """Titles of columns, rows of cells, and the names of columns left out for want of width."""
+    """Return titles of columns, rows of cells, and the columns left out because of the width."""
     layout = _layout(report, _WIDTH, columns)
     titles = [" ".join(column.header).strip() for column in layout.columns]
     return titles, layout.rows(), layout.left_out
@@ -378,7 +378,7 @@ def departures(runs: Iterable[Run]) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """A time in s, ms, µs or ns."""
+    """Return a time in s, ms, µs or ns."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"

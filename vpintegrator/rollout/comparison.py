@@ -139,7 +139,7 @@ class Ensemble:
         return self.seconds / made if self.steps > 0 else math.nan
 
     def time_of(self, index: np.ndarray) -> np.ndarray:
-        """Times of steps, NaN for -1."""
+        """Return the times of steps, NaN for -1."""
         return np.where(index >= 0, self.comparison.step * index, np.nan)
 
     def once(self, function: Callable[[Ensemble], Result]) -> Result:

@@ -16,8 +16,8 @@ class Cursor(ABC):
 
     @abstractmethod
     def advance(self, count: int) -> np.ndarray:
-        """The next ``count`` states, (trajectory, count, dim); NaN after a divergence."""
+        """Return the next ``count`` states, (trajectory, count, dim); NaN after a divergence."""
 
     @abstractmethod
     def snapshot(self) -> dict[str, np.ndarray]:
-        """All that is needed to go on from here, as arrays of numbers."""
+        """Return all data needed to continue, as arrays of numbers."""

@@ -88,7 +88,7 @@ class _MapCursor(Cursor):
 
 
 def differences(function: Callable[[np.ndarray], np.ndarray], states: np.ndarray) -> np.ndarray:
-    """Derivatives (n, dim, dim) of a map of states (n, dim), by differences of order four."""
+    """Return derivatives (n, dim, dim) of a map of states (n, dim), by fourth-order differences."""
     dim = states.shape[1]
     step = _DIFFERENCE * np.maximum(1.0, np.abs(states))
     result = np.empty((len(states), dim, dim))

@@ -127,7 +127,7 @@ class _OfModel(scipy.integrate.DenseOutput):
 
 
 def family_solver(model: Integrator, conditions: Mapping[str, float]) -> type[FamilySolver]:
-    """The class of a family whose step varies, for values of its parameters.
+    """Return the solver class of a family with varying step, for values of its parameters.
 
     Raises
     ------

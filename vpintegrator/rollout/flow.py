@@ -83,14 +83,14 @@ class NumericalFlow(ABC):
 
     @abstractmethod
     def map(self, windows: np.ndarray) -> np.ndarray:
-        """Windows (n, window, dim) to those ``prediction_window`` steps later.
+        """Map windows (n, window, dim) to the windows ``prediction_window`` steps later.
 
         NaN where the step cannot be computed.
         """
 
     @abstractmethod
     def derivative(self, windows: np.ndarray) -> np.ndarray:
-        """Jacobian matrices of ``map`` at windows (n, window, dim).
+        """Return Jacobian matrices of ``map`` at windows (n, window, dim).
 
         Shape (n, window * dim, window * dim), time before component in rows and columns alike; NaN
         where the step cannot be computed.
@@ -102,7 +102,7 @@ class NumericalFlow(ABC):
         """
 
     def tangent(self, windows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Images of tangent vectors, (n, window * dim, k), under the derivative at windows.
+        """Return images (n, window * dim, k) of tangent vectors under the derivative at windows.
 
         ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows.
         """
@@ -110,14 +110,14 @@ class NumericalFlow(ABC):
 
     @abstractmethod
     def start(self, first: np.ndarray) -> Cursor:
-        """Trajectories from first windows (trajectory, window, dim), of the states after these."""
+        """Return a cursor of trajectories from first windows (trajectory, window, dim)."""
 
     @abstractmethod
     def resume(self, snapshot: Mapping[str, np.ndarray]) -> Cursor:
-        """Trajectories from a snapshot of such a cursor."""
+        """Return a cursor from a snapshot of one."""
 
     def parts(self, first: np.ndarray, steps: int, size: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Trajectories from first windows part by part, to the state after ``steps`` steps.
+        """Yield trajectories from first windows part by part, up to the state after ``steps``.
 
         Each part comes with the step at which it starts: first the windows themselves, then states
         (trajectory, count, dim), at most ``size`` steps of them.
@@ -290,7 +290,7 @@ class DifferencesFlow(LearnedFlow):
         self.description += "; derivatives by central differences"
 
     def derivative(self, windows: np.ndarray) -> np.ndarray:
-        """Differences of fourth order, whose error is some 100 times that of rounding."""
+        """Return fourth-order differences, with an error of some 100 roundings."""
         size = self.window * self.dim
         distance = self.model.precision**0.2
         found = np.empty((len(windows), size, size))
@@ -383,7 +383,7 @@ def learned_flow(
     step: float | None = None,
     compiled: CompiledModel | GpuModel | None = None,
 ) -> LearnedFlow:
-    """The flow of a model of any kind, or of a module or function of one's own.
+    """Return the flow of a model of any kind, or of a user's module or function.
 
     Raises
     ------
@@ -408,7 +408,7 @@ def learned_flow(
 
 
 def trained_step(model: Integrator, name: str) -> float | None:
-    """The time step that a model was trained for, None where its metadata does not say.
+    """Return the time step of a model's training, None if its metadata have none.
 
     Raises
     ------
@@ -435,7 +435,7 @@ def as_flow(
     system: System | None = None,
     step: float | None = None,
 ) -> NumericalFlow:
-    """The numerical flow of a classical method, by name or not, or of a trained model.
+    """Return the numerical flow of a trained model or of a classical method, by name or not.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def check_memory(what: str, values: float, advice: str) -> None:
 
 
 def in_bytes(size: float) -> str:
-    """A number of bytes in words."""
+    """Return a number of bytes in words."""
     unit, scale = ("GiB", 2**30) if size >= 2**30 else ("MiB", 2**20)
     return f"{size / scale:,.1f} {unit}"
 

@@ -33,7 +33,7 @@ def chosen_flows(
     system: System,
     step: float,
 ) -> list[NumericalFlow]:
-    """The models, and then the classical methods named, with the system and the step.
+    """Return flows of the models, then of the classical methods named, with system and step.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def chosen_flows(
 def named_models(
     model: Integrator | Sequence[Integrator] | Mapping[str, Integrator] | None,
 ) -> dict[str, Integrator]:
-    """Models by name: that given, or that of the architecture, numbered where it is taken.
+    """Return models by name: the name given, or that of the architecture, numbered if taken.
 
     Modules and functions of one's own are left as they are, see :func:`as_models`.
     """
@@ -100,7 +100,7 @@ def named_models(
 def as_models(
     models: Mapping[str, Any], system: System | str | None, start: Start, step: float | None
 ) -> tuple[dict[str, Integrator], System, float]:
-    """Models, modules and functions by name as models, with the system and the step of all.
+    """Return models, modules and functions by name as models, with the system and step of all.
 
     A dataset to start from tells system and step where no model does.
 
@@ -136,7 +136,7 @@ def as_models(
 def classical_methods(
     against: Against, models: Mapping[str, Any], system: System
 ) -> dict[str, ClassicalMethod]:
-    """The methods named or given, or for ``all`` every one that applies to the system.
+    """Return the methods named or given, or for ``all`` every method that applies to the system.
 
     Of a stroboscopic map these are methods for its flow, ``rk4@64`` with 64 steps in a period.
     """
@@ -192,7 +192,7 @@ def _catalogued(name: str) -> ClassicalMethod | None:
 
 
 def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict[str, str]]:
-    """All classical methods that apply to a system, and why the others do not, by name.
+    """Return the classical methods for a system, and the reasons why others do not apply.
 
     Of two names of one map the first counts. Of a stroboscopic map they are those for its flow.
 

@@ -230,7 +230,7 @@ class LearnedCursor(Cursor):
         return self.advance_tensor(count).double().cpu().numpy()
 
     def advance_tensor(self, count: int) -> torch.Tensor:
-        """The next ``count`` states as a tensor (trajectory, count, dim) without gradient."""
+        """Return the next ``count`` states as a tensor (trajectory, count, dim), no gradient."""
         import torch
 
         if not self._timed:
@@ -323,7 +323,7 @@ def evaluating(model: Integrator) -> Iterator[None]:
 def compile_for(
     model: Integrator, trajectories: int, compiled: bool | None, windows: Any = None
 ) -> CompiledModel | GpuModel | None:
-    """The model as machine code; None where that is not wanted, or by default not possible.
+    """Compile the model; return None if that is not wanted, or by default not possible.
 
     It is used if it does what PyTorch does, at random windows and some of those that are given. Of
     windows whose states are mapped one by one it is the map of a single state.
@@ -402,7 +402,7 @@ def advanced(machine: CompiledModel | GpuModel, windows: torch.Tensor, calls: in
 
 
 def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:
-    """Jacobian matrices of the model's map of windows (n, window, dim), in float64.
+    """Return Jacobian matrices of the model's map of windows (n, window, dim), in float64.
 
     Shape (n, window * dim, window * dim), time before component, by forward-mode differentiation.
     """
@@ -429,7 +429,7 @@ def network_jacobian(model: Integrator, windows: Any) -> np.ndarray:
 
 
 def network_tangent(model: Integrator, windows: Any, vectors: np.ndarray) -> np.ndarray:
-    """Images (n, window * dim, k) of tangent vectors under the model's derivative, in float64.
+    """Return images (n, window * dim, k) of tangent vectors under the derivative, in float64.
 
     ``vectors`` are (n, window * dim, k), or (window * dim, k) for all windows (n, window, dim).
     """
@@ -449,7 +449,7 @@ def network_tangent(model: Integrator, windows: Any, vectors: np.ndarray) -> np.
 
 
 def as_windows(model: Integrator, initial: Any) -> torch.Tensor:
-    """First windows (trajectory, window, dim) in the dtype and on the device of the model."""
+    """Return first windows (trajectory, window, dim) with the dtype and device of the model."""
     import torch
 
     like = next(iter([*model.parameters(), *model.buffers()]), torch.empty(0, dtype=torch.float64))

@@ -30,7 +30,7 @@ class Accumulator:
     remembered: ClassVar[tuple[str, ...]] = ()
 
     def snapshot(self) -> Snapshot:
-        """Copies of all that is remembered."""
+        """Return copies of all values that are remembered."""
         entries: Snapshot = {}
         for name in self.remembered:
             value = getattr(self, name)
@@ -56,7 +56,7 @@ class Observer(Accumulator, ABC):
 
     @abstractmethod
     def update(self, start: int, states: np.ndarray) -> None:
-        """The states of the steps ``start``, ``start`` + 1, ..., (trajectory, count, dim)."""
+        """Observe the states of steps ``start``, ``start`` + 1, ..., (trajectory, count, dim)."""
 
 
 class StateKeeper(Observer):
@@ -99,7 +99,7 @@ class WindowSampler(Observer):
 
 
 def first_step(index: np.ndarray, start: int, found: np.ndarray) -> None:
-    """Note in ``index`` the first step at which something is found, -1 before that.
+    """Set ``index``, initially -1, to the first step at which a trajectory satisfies a condition.
 
     ``found`` (trajectory, count) says it of the steps from ``start`` on.
     """

@@ -23,7 +23,7 @@ _TOLERANCE = 1e-9  # relative to the largest force
 
 
 def with_parameters(model: Integrator, /, **parameters: Any) -> Integrator:
-    """The same weights for the model's system with another number of bodies.
+    """Return a model with the same weights for another number of bodies.
 
     Parameters
     ----------

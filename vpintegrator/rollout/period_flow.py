@@ -17,7 +17,7 @@ _MOST = 1_000_000  # steps of a period
 
 
 def period_flow_of(system: System) -> System | None:
-    """The flow of which a system is the stroboscopic map; None where it is none.
+    """Return the flow whose stroboscopic map a system is; None if there is none.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def period_flow_of(system: System) -> System | None:
 
 
 def find_period_method(name: str) -> tuple[ClassicalMethod, int | None]:
-    """A method by its name, and how many steps of a period stand behind it: ``rk4@64``."""
+    """Return the method and the number of steps in a period of a name such as ``rk4@64``."""
     plain, at, count = name.partition("@")
     method = find_method(plain)
     if not at:
@@ -101,7 +101,7 @@ class PeriodFlow(NumericalFlow):
         self._phase = float(returns.value)  # type: ignore[arg-type]
 
     def lifted(self, states: np.ndarray) -> np.ndarray:
-        """States of the flow (n, dim) at those of the map."""
+        """Return states of the flow (n, dim) at states of the map."""
         moving = states[:, : self.inner.dim - 1]
         return np.hstack([moving, np.full((len(states), 1), self._phase)])
 

@@ -20,7 +20,7 @@ class NoPeriodicPoint(InputError):
 
 
 def periodic_point(flow: NumericalFlow, guess: np.ndarray, period: int = 1) -> np.ndarray:
-    r"""A point that a flow of single states maps to itself after ``period`` steps.
+    r"""Return a point that a flow of single states maps to itself after ``period`` steps.
 
     .. math:: \Phi^n(z) = z, \qquad n = \text{period}
 
@@ -79,7 +79,7 @@ def periodic_point(flow: NumericalFlow, guess: np.ndarray, period: int = 1) -> n
 
 
 def elliptic_point(flow: NumericalFlow, states: np.ndarray) -> np.ndarray | None:
-    """A fixed point of a flow about which states turn; None where none is found.
+    """Return a fixed point of a flow about which states turn; None if none is found.
 
     Newton's method starts from the mean of the states and then from some of them. Of the elliptic
     points it finds, the one that is nearest to the mean is taken, or that of the mean itself.

@@ -39,7 +39,7 @@ class Recording:
     """Arrays by name, in memory; nothing outlives the program."""
 
     def array(self, name: str, shape: tuple[int, ...], begun: bool = False) -> np.ndarray:
-        """A float64 array: of zeros, or as it was left where its part of the work is ``begun``."""
+        """Return a float64 array: of zeros, or as recorded if its part of the work is ``begun``."""
         return np.zeros(shape)
 
     def reserve(self, values: int) -> None:
@@ -53,7 +53,7 @@ class Recording:
         check_memory("the states and what is measured on them", values, _FEWER)
 
     def progress(self) -> dict[str, np.ndarray]:
-        """All that was recorded; empty at the start."""
+        """Return all recorded progress; empty at the start."""
         return {}
 
     def record(self, progress: Mapping[str, np.ndarray]) -> None:

@@ -102,26 +102,26 @@ class Report(RichDisplay, by="report"):
         return self.reference_time > (self.run(name).window - 1) * self.step
 
     def run(self, name: str) -> Run:
-        """The trajectories of a method, or InputError naming those there are."""
+        """Return the trajectories of a method, or raise InputError with the names of all."""
         if name not in self.runs:
             raise InputError(f"this rollout has no method '{name}'; it has {', '.join(self.runs)}")
         return self.runs[name]
 
     def errors(self, name: str) -> np.ndarray:
-        """Largest distance of a method from the reference, (trajectory, time)."""
+        """Return the largest distance of a method from the reference, (trajectory, time)."""
         return self.run(name).error
 
     def invariant_errors(self, name: str) -> dict[str, InvariantError]:
-        """Errors of every invariant along a method's trajectories."""
+        """Return the errors of every invariant along a method's trajectories."""
         return self.run(name).invariants
 
     def divergence_time(self, name: str) -> np.ndarray:
-        """Time at which each trajectory of a method has diverged, NaN if it has not, (trajectory,).
+        """Return the time at which each trajectory diverged, NaN if it has not, (trajectory,).
 
-        It has where a state is not finite, is farther from the reference than ten times the
-        reference's extent (the largest distance of its states from their mean), or where an
-        invariant has changed by more than a hundred times its largest initial value. Either is
-        found at a stored time, and looked for in all the steps before it.
+        A trajectory has diverged where a state is not finite, is farther from the reference than
+        ten times the reference's extent (the largest distance of its states from their mean), or
+        where an invariant has changed by more than a hundred times its largest initial value.
+        Either is found at a stored time, and looked for in all the steps before it.
         """
         if name not in self._divergence_times:
             run = self.run(name)
@@ -150,7 +150,7 @@ class Report(RichDisplay, by="report"):
 
     @np.errstate(all="ignore")  # diverged values are infinite
     def summary(self, name: str) -> Summary:
-        """A method's numbers."""
+        """Return the summary of a method."""
         run = self.run(name)
         texts = ("name", "title", "kind", "order", "structure")
         numbers = {text: getattr(run, text) for text in texts}
@@ -182,7 +182,7 @@ class Report(RichDisplay, by="report"):
         return [*_METHOD, *(column for each in self.diagnostics for column in each.columns(self))]
 
     def table(self) -> list[dict[str, Any]]:
-        """A row a method; the keys are the column titles, in order, no two alike.
+        """Return a row for each method; the keys are the column titles, in order, no two alike.
 
         ``vpintegrator.plotting.tables`` renders it for terminals, CSV, Markdown and LaTeX. "Median"
         and "worst" are over the orbits; all other errors are the largest of any orbit.
@@ -191,7 +191,7 @@ class Report(RichDisplay, by="report"):
         return [{column.title: column.value(s) for column in self.columns} for s in summaries]
 
     def to_frame(self) -> pandas.DataFrame:
-        """The table as a pandas DataFrame, a row a method, with every digit.
+        """Return the table as a pandas DataFrame, a row for each method, with every digit.
 
         Examples
         --------
@@ -202,7 +202,7 @@ class Report(RichDisplay, by="report"):
         return frame_of(self.table()).set_index("method")
 
     def to_xarray(self) -> xarray.Dataset:
-        """Everything along the stored times as an xarray Dataset, with labels.
+        """Return all data at the stored times as an xarray Dataset, with labels.
 
         ``state`` (run, trajectory, time, component), ``reference`` (trajectory, time, component)
         and ``error`` (run, trajectory, time), NaN beyond the end of the reference, and

@@ -16,7 +16,7 @@ SUMS = 5  # numbers of each orbit: last angle, first increment, and the three we
 
 
 def birkhoff_weights(steps: int) -> np.ndarray:
-    """Weights (step, 3) of the increments: of all, of the first half, and of the second.
+    """Return weights (step, 3) of the increments: of all, of the first half, of the second half.
 
     Each column adds up to 1 (eq. 3 of the article).
     """
@@ -54,7 +54,7 @@ def add_angles(
 
 
 def tolerance_of(steps: int) -> float:
-    """Turns per step that the halves of a regular orbit of so many steps differ by at most.
+    """Return the largest difference between the halves of a regular orbit, in turns per step.
 
     (10/steps)**3: of all powers the one that mistakes tori for chaos and chaos for tori about as
     often, from 200 to 20,000 steps of the standard map at K = 0.5 and K = 0.97
@@ -64,7 +64,7 @@ def tolerance_of(steps: int) -> float:
 
 
 def turns_of(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Turns per step, from minus a half to a half, and how far the two halves differ."""
+    """Return turns per step, from minus a half to a half, and the difference of the two halves."""
     rotation = (sums[:, 1] + sums[:, 2]) / TURN
     return rotation - np.round(rotation), np.abs(sums[:, 3] - sums[:, 4]) / TURN
 

@@ -117,7 +117,7 @@ def number_of_steps(system: System, step: float, time: float | None, steps: int 
 
 
 def stored_steps(steps: int, every: int | None, initial: np.ndarray) -> tuple[np.ndarray, int]:
-    """Steps at which states are kept, the first and the last among them, and their distance."""
+    """Return the steps at which states are kept, the first and the last included, and ``every``."""
     if every is None:
         room = max(min(_STORED_TIMES, _STORED_VALUES // initial.size), 1)
         every = max(math.ceil(steps / room), 1)

@@ -108,7 +108,7 @@ def find_system(models: Mapping[str, Integrator], system: System | str | None) -
 
 
 def check_agreement(models: Mapping[str, Integrator], system: System) -> None:
-    """InputError where a model was trained on another system, or with other parameters.
+    """Raise InputError if a model was trained on another system, or with other parameters.
 
     A model without metadata, imported or trained in code of one's own, agrees with any system.
     """
@@ -128,7 +128,7 @@ def check_agreement(models: Mapping[str, Integrator], system: System) -> None:
 def initial_states(
     system: System, initial: Any, trajectories: int, seed: int
 ) -> tuple[np.ndarray, int | None]:
-    """Initial states (trajectory, dim), and the seed where they are drawn."""
+    """Return initial states (trajectory, dim), and the seed if they are drawn."""
     if initial is not None:
         return check_initial(system, initial), None
     count = whole_number("trajectories", trajectories, 1)
@@ -137,7 +137,7 @@ def initial_states(
 
 
 def given_reference(system: System, reference: Any, window: int) -> np.ndarray:
-    """States to compare with, (trajectory, time, dim), of trajectories whose first window is known.
+    """Return given states to compare with, (trajectory, time, dim), with known first windows.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def given_reference(system: System, reference: Any, window: int) -> np.ndarray:
 
 
 def initial_of_measured(system: System, initial: Any, window: int) -> np.ndarray:
-    """Initial states for a system without equations and without a reference."""
+    """Return initial states for a system without equations and without a reference."""
     if initial is None:
         raise InputError(
             f"{system.name} was measured, so there are no random initial states; start from the "
@@ -189,7 +189,7 @@ def states_of_dataset(
     trajectories: int,
     whole: bool,
 ) -> np.ndarray:
-    """The first test trajectories of a dataset, (trajectory, time, dim).
+    """Return the first test trajectories of a dataset, (trajectory, time, dim).
 
     Or, if they are not wanted as a ``whole``, those of their initial states, (trajectory, dim),
     that were observed.
@@ -233,7 +233,7 @@ def states_of_dataset(
 
 
 def recorded_dataset(models: Mapping[str, Integrator]) -> Path:
-    """The dataset that the first model was trained on, if it is still where it was.
+    """Return the dataset of the first model's training, if it is still at its path.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class Survey(RichDisplay, by="survey"):
         )
 
     def table(self) -> list[dict[str, Any]]:
-        """A row for each combination and method; numbers at full precision."""
+        """Return a row for each combination and method; numbers at full precision."""
         rows = []
         for n in range(len(next(iter(self.conditions.values())))):
             given = {name: float(values[n]) for name, values in self.conditions.items()}
@@ -90,7 +90,7 @@ class Survey(RichDisplay, by="survey"):
         return rows
 
     def to_frame(self) -> pandas.DataFrame:
-        """The table as a pandas DataFrame: a row for each combination and method.
+        """Return the table as a pandas DataFrame: a row for each combination and method.
 
         Raises
         ------

@@ -20,13 +20,13 @@ _ALONG = ("run", "trajectory", "time")
 
 
 def frame_of(table: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
-    """The rows of a table as a data frame."""
+    """Return the rows of a table as a data frame."""
     frame: pandas.DataFrame = _library("pandas").DataFrame(table)
     return frame
 
 
 def dataset_of(report: Report) -> xarray.Dataset:
-    """See :meth:`vpintegrator.rollout.Report.to_xarray`."""
+    """Return the dataset of :meth:`vpintegrator.rollout.Report.to_xarray`."""
     runs = list(report.runs.values())
     shape = (len(report.reference), len(report.times), report.system.dim)
     reference = np.full(shape, np.nan)

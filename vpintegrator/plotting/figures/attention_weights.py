@@ -22,7 +22,7 @@ _DARK = 0.6  # share of the largest weight from which text is white
 
 
 def draw_weights(axes: Axes, weights: np.ndarray, rotation: bool) -> Any:
-    """A matrix (time, time) in colours from 0 to 1, or from -1 to 1 for a rotation."""
+    """Draw a matrix (time, time) in colours from 0 to 1, or from -1 to 1 for a rotation."""
     count = len(weights)
     image = axes.imshow(
         weights,
@@ -47,7 +47,7 @@ def draw_weights(axes: Axes, weights: np.ndarray, rotation: bool) -> Any:
 def attention(
     source: Any, window: Any = None, layer: str | None = None, head: int = 0, ax: Any = None
 ) -> Any:
-    """The weights by which an attention layer makes each time step of those of a window.
+    """Draw the weights of an attention layer between the time steps of a window.
 
     Parameters
     ----------

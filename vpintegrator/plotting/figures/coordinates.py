@@ -25,7 +25,7 @@ _PANEL = 20  # em: least width of a panel
 
 
 def stretches(scene: Scene) -> list[slice]:
-    """Indices of the stored times that are drawn: all, or the first and the last of the reference.
+    """Return the stored times drawn: all, or the first and the last of the reference.
 
     Without a reference they go to the end of the rollout. In a long run the oscillations of all of
     it would be one block of colour.

@@ -28,7 +28,7 @@ from vpintegrator.plotting.scene import Scene
 
 
 def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
-    """Median over trajectories of a method's error, in a band from least to largest.
+    """Draw the median error of a method, in a band from least to largest.
 
     A trajectory that has diverged counts as infinitely wrong. The curve ends with the reference.
     """
@@ -56,7 +56,7 @@ def has_errors(scene: Scene) -> bool:
 
 
 def draw_all_errors(axes: Axes, scene: Scene) -> None:
-    """The growth of every method's error, and the error that counts as a failure."""
+    """Draw the error of every method over time, and the threshold of failure."""
     for name in scene.looks:
         draw_error_growth(axes, scene, name)
     style = scene.style
@@ -68,7 +68,7 @@ def draw_all_errors(axes: Axes, scene: Scene) -> None:
 
 @takes_axes
 def errors(report: Rollout, ax: Any = None) -> Any:
-    """Growth of the distance from the reference: the median over the orbits, in a band of all.
+    """Draw the distance from the reference: the median over the orbits, in a band of all.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def curves_shown(scene: Scene) -> str:
 
 
 def error_numbers(scene: Scene) -> list[str]:
-    """The largest and final errors of every method, and when half of the orbits have failed."""
+    """Return sentences on the errors of every method, and on times of failure."""
     report = scene.report
     largest, final, failure = {}, {}, {}
     for name in scene.runs:
@@ -152,7 +152,7 @@ def error_numbers(scene: Scene) -> list[str]:
 
 
 def numbers_drawn(scene: Scene) -> Iterator[np.ndarray]:
-    """The numbers behind the curves of the errors."""
+    """Return the numbers behind the curves of the errors."""
     for name, run in scene.runs.items():
         with np.errstate(all="ignore"):
             known = run.error[:, scene.start[name] :]

@@ -23,7 +23,7 @@ CURVES = "Largest change of the invariants on any orbit up to each time."
 
 
 def draw_largest_so_far(axes: Axes, scene: Scene, name: str, invariant: str) -> None:
-    """Largest error of an invariant on any trajectory of a method up to each time.
+    """Draw the largest error of an invariant on any trajectory up to each time.
 
     The raw error of a bounded oscillation falls to zero twice a period; its running maximum is flat
     where there is no drift and rises where there is one.
@@ -37,7 +37,7 @@ def draw_largest_so_far(axes: Axes, scene: Scene, name: str, invariant: str) -> 
 
 
 def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:
-    """The error of one invariant for every method."""
+    """Draw the error of one invariant for every method."""
     for name in scene.looks:
         draw_largest_so_far(axes, scene, name, invariant)
     relative = all(run.invariants[invariant].relative for run in scene.runs.values())
@@ -49,7 +49,7 @@ def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:
 
 @takes_axes
 def invariant(report: Rollout, name: str | None = None, ax: Any = None) -> Any:
-    """Largest change of an invariant on any orbit up to each time, for every method.
+    """Draw the largest change of an invariant on any orbit up to each time, for every method.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ INVARIANTS = FigureDeclaration(
 
 
 def invariant_numbers(scene: Scene, invariant: str) -> str:
-    """The largest change of an invariant and its drift, for every method."""
+    """Return sentences on the change of an invariant and its drift, for every method."""
     largest, drift, rates = {}, {}, {}
     for name in scene.runs:
         summary = scene.report.summary(name)
@@ -123,7 +123,7 @@ def invariant_numbers(scene: Scene, invariant: str) -> str:
 
 
 def numbers_drawn(scene: Scene, invariant: str) -> Iterator[np.ndarray]:
-    """The numbers behind the curves of an invariant."""
+    """Return the numbers behind the curves of an invariant."""
     for name, run in scene.runs.items():
         start = scene.start[name]
         yield np.abs(run.invariants[invariant].error[:, : start + 1]).max(axis=0)[start:]

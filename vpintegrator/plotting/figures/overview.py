@@ -41,13 +41,13 @@ _PORTRAIT, _PANEL = 11.5, 18  # em: least widths
 
 
 def portraits_shown(scene: Scene) -> list[str]:
-    """The methods whose portraits fit, learned ones first."""
+    """Return the methods whose portraits fit, learned methods first."""
     fit = min(_PORTRAITS, columns_that_fit(scene, scene.style.wide, _PORTRAIT))
     return list(scene.looks)[:fit]
 
 
 def panels_shown(scene: Scene) -> list[tuple[str, Callable[[Axes], None]]]:
-    """The titles of the panels of errors, and what draws each."""
+    """Return the panels of errors, functions that draw them by title."""
     panels: list[tuple[str, Callable[[Axes], None]]] = []
     if has_errors(scene):
         panels.append(("trajectory", lambda axes: draw_all_errors(axes, scene)))

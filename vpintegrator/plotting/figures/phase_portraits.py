@@ -42,7 +42,7 @@ def portrait(
     plane: Sequence[str] | None = None,
     ax: Any = None,
 ) -> Any:
-    """Orbits of a method: on a sphere, in space, or in a plane over those of the reference.
+    """Draw orbits of a method on a sphere, in space, or in a plane over the reference.
 
     Axes for orbits in space have ``projection="3d"``.
 
@@ -93,7 +93,7 @@ def portrait(
 
 
 def pairs_drawn(scene: Scene) -> list[tuple[int, int]]:
-    """The planes of the figure of phase portraits; where there are many methods, fewer planes."""
+    """Return the planes in the figure of phase portraits; fewer for many methods."""
     _, rows = grid_of_portraits(scene, len(scene.looks))
     pairs = planes_of(scene.system)
     return pairs[: max(1, _ROWS // rows)]

@@ -33,7 +33,7 @@ _POINTS = 30_000  # points of a method; more make no clearer picture
 
 
 def plane_of_section(scene: Scene) -> tuple[int, int] | None:
-    """Components on the axes, or None where there is no section that fills a plane.
+    """Return the components on the axes, or None if no section fills a plane.
 
     A pair that the section's own component is not part of, conjugate if there is one.
     """
@@ -44,7 +44,7 @@ def plane_of_section(scene: Scene) -> tuple[int, int] | None:
 
 
 def reference_section(scene: Scene) -> Section | None:
-    """The reference's points, where its states lie close enough in time to find them."""
+    """Return the points of the reference, if its states are close enough in time."""
     report = scene.report
     if report.section_plane is None or report.every > 1 or not scene.referenced:
         return None
@@ -77,7 +77,7 @@ def _within_a_turn(system: System, points: np.ndarray) -> np.ndarray:
 
 
 def section_title(scene: Scene) -> str:
-    """``section q[0] = 0, upwards`` with the component as on an axis."""
+    """Return ``section q[0] = 0, upwards`` with the component as on an axis."""
     assert scene.report.section_plane is not None
     component, value, direction = scene.report.section_plane
     way = {1: ", upwards", -1: ", downwards"}.get(int(direction), "")
@@ -89,7 +89,7 @@ def section_title(scene: Scene) -> str:
 def draw_section(
     axes: Axes, scene: Scene, name: str, pair: tuple[int, int], found: Section
 ) -> None:
-    """The points of a method or of the reference; an orbit has one colour in all panels."""
+    """Draw the points of a method or the reference, an orbit in the same colour in all panels."""
     style = scene.style
     colours = np.array([to_rgb(c) for c in orbit_colours(len(scene.report.reference), style)])
     chosen = slice(None, None, -(-len(found.points) // _POINTS))
@@ -109,7 +109,7 @@ def draw_section(
 
 @takes_axes
 def section(report: Rollout, method: str = REFERENCE, ax: Any = None) -> Any:
-    """The Poincare section of a method, a colour an orbit.
+    """Draw the Poincare section of a method, a colour for each orbit.
 
     Parameters
     ----------

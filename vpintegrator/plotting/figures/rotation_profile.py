@@ -23,7 +23,7 @@ _NEAR_ZERO = 0.02  # share of the largest rotation; below it, steps in a turn ha
 def branch(
     found: EnsembleStatistics,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Coordinates, turns per step, and the difference of halves, of those that stayed, in order.
+    """Return coordinates, turns per step, and differences of halves of trajectories that stay.
 
     Of turns that are known up to whole ones, those that make the regular orbits a curve.
     """

@@ -23,7 +23,7 @@ _PANEL = 24  # em: least width of a panel
 def draw_training(
     axes: Axes, training: TrainingCourse, style: Style, against: str = "epochs"
 ) -> None:
-    """Errors of training and validation, the epoch whose weights were kept, and the test error."""
+    """Draw errors of training and validation, the epoch of the best weights, and the test error."""
     along = training.epoch if against == "epochs" else training.seconds
     look = style.adapt(LEARNED[0])
     for label, errors, colour, width in (
@@ -59,7 +59,7 @@ def draw_training(
 
 @takes_axes
 def training(source: Any, ax: Any = None, against: str = "epochs") -> Any:
-    """Errors of training and validation in the course of a training.
+    """Draw errors of training and validation in the course of a training.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ VOLUMES = {
 
 
 def draw_volume_error(axes: Axes, scene: Scene, kind: str) -> None:
-    """Largest |log|det|| over trajectories, at each time it was measured, for every method."""
+    """Draw the largest |log|det|| over trajectories, for every method."""
     logarithmic = scene.long and kind == "step"
     measured = [run.volume[kind].times for run in scene.runs.values() if kind in run.volume]
     # on a logarithmic axis all start where the last does: what is before it is one long line
@@ -112,7 +112,7 @@ VOLUME = FigureDeclaration("volume", _draw, _caption, lambda scene: bool(volumes
 
 
 def volume_numbers(scene: Scene, kind: str) -> list[str]:
-    """The largest volume error of every method, in a sentence if any was measured."""
+    """Return a sentence on the largest volume error of every method, if any was measured."""
     runs = scene.runs
     measured = {
         name: run.volume[kind].largest or 0.0

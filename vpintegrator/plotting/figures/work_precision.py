@@ -24,7 +24,7 @@ COSTS = {
 
 
 def draw_work_precision(axes: Axes, scene: Scene, cost: str) -> None:
-    """Error against one cost for every method, with guides of the slopes of whole orders."""
+    """Draw error against one cost for every method, with guides of the slopes of whole orders."""
     for name in scene.looks:
         if name not in scene.report.work_precision:
             continue
@@ -46,7 +46,7 @@ def draw_work_precision(axes: Axes, scene: Scene, cost: str) -> None:
 
 
 def fitted_order(study: Any) -> float | None:
-    """The order read off a method's errors, None where they hardly depend on the step.
+    """Return the order fitted to a method's errors, None if errors hardly depend on the step.
 
     That is so for adaptive methods, whose error is set by their tolerance.
     """

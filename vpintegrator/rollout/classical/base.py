@@ -99,7 +99,7 @@ class ClassicalMethod(ABC):
         return self.symplectic and (system.is_canonical or plane)
 
     def evaluations(self, system: System) -> float | None:
-        """Evaluations of the whole vector field in a step; None where that depends on the state.
+        """Return the evaluations of the vector field in a step; None if they depend on the state.
 
         A method that evaluates single components counts each as one part in all of them. What a
         method evaluates beside the field, such as the Jacobian matrix, is not counted; nor is the
@@ -113,7 +113,7 @@ class ClassicalMethod(ABC):
         return renamed == self
 
     def at_tolerance(self, tolerance: float, name: str) -> ClassicalMethod:
-        """The same at another tolerance, by another name, where the method has one.
+        """Return the method at another tolerance, with another name, if the method has one.
 
         Raises
         ------
@@ -127,11 +127,11 @@ class ClassicalMethod(ABC):
 
     @abstractmethod
     def start(self, system: System, initial: np.ndarray, step: float) -> Cursor:
-        """Trajectories from initial states (trajectory, dim), of which the first is not given."""
+        """Return a cursor of trajectories from initial states (trajectory, dim)."""
 
     @abstractmethod
     def resume(self, system: System, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        """Trajectories from a snapshot of such a cursor."""
+        """Return a cursor from a snapshot of one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,14 +154,14 @@ class OneStepMethod(ClassicalMethod):
 
     @abstractmethod
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        r"""The derivative :math:`D\Phi_h(z)`, (trajectory, dim, dim), from the method's formulas.
+        r"""Return :math:`D\Phi_h(z)`, (trajectory, dim, dim), from the method's formulas.
 
         This is exact up to rounding: the system's own Jacobian goes through the same formulas as
         the vector field does (the method applied to the variational equation).
         """
 
     def step(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        r""":math:`\Phi_h(z)` for states (..., dim); NaN where the step cannot be computed."""
+        r"""Return :math:`\Phi_h(z)` for states (..., dim); NaN where the step fails."""
         state = np.asarray(state, dtype=np.float64)
         components = np.array(state.reshape(-1, system.dim).T, order="C")
         with np.errstate(all="ignore"):
@@ -244,7 +244,7 @@ class _Iteration(Cursor):
 
 
 def as_rows(values: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """Values of functions at points of this shape, of which some may be constants, as one array."""
+    """Return values of functions at points of this shape as one array; some may be constants."""
     result = np.empty((len(values), *shape))
     for row, value in zip(result, values, strict=True):
         row[...] = value

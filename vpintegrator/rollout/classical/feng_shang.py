@@ -65,7 +65,7 @@ class PlaneFlow:
         self._outer = vectorised(list(outer.values()), symbols, "numpy")
 
     def slopes(self, components: list[np.ndarray], step: float) -> np.ndarray:
-        """The two rates in the middle of the step, (2, trajectory); NaN where it does not exist.
+        """Return the two rates at mid-step, (2, trajectory); NaN without a solution.
 
         Parameters
         ----------

@@ -97,7 +97,7 @@ def integrate(
 
 
 def check_initial(system: System, initial: Any) -> np.ndarray:
-    """Initial states as a float64 array (trajectory, dim), or InputError."""
+    """Return initial states as a float64 array (trajectory, dim), or raise InputError."""
     try:
         array = np.asarray(initial, dtype=np.float64)
     except (TypeError, ValueError):

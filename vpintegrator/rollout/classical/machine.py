@@ -84,16 +84,16 @@ class CompiledMethod:
         verify(steps, method, system, states, step)
 
     def start(self, initial: np.ndarray, step: float) -> Cursor:
-        """Trajectories from initial states (trajectory, dim), of which the first is not given."""
+        """Return a cursor of trajectories from initial states (trajectory, dim)."""
         state = np.array(np.asarray(initial, dtype=np.float64).T, order="C")
         return _MachineIteration(self, step, state, np.zeros_like(state))
 
     def resume(self, snapshot: Mapping[str, np.ndarray], step: float) -> Cursor:
-        """Trajectories from a snapshot of such a cursor, or of one in NumPy."""
+        """Return a cursor from a snapshot of one, in machine code or in NumPy."""
         return _MachineIteration(self, step, snapshot["state"].copy(), snapshot["carry"].copy())
 
     def advance(self, state: np.ndarray, carry: np.ndarray, step: float, count: int) -> np.ndarray:
-        """The next states, (trajectory, count, dim), trajectories shared among threads.
+        """Return the next states, (trajectory, count, dim), computed by several threads.
 
         ``state`` and ``carry`` (dim, trajectory) are brought up to date, see
         :class:`~vpintegrator.rollout.classical.base.OneStepMethod`.
@@ -141,7 +141,7 @@ def compile_method(
     step: float,
     compiled: bool | None = None,
 ) -> CompiledMethod | None:
-    """A method and a system as machine code; None where that is not wanted or not possible.
+    """Compile a method for a system; return None if that is not wanted or not possible.
 
     Parameters
     ----------

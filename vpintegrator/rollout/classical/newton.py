@@ -27,7 +27,7 @@ Field = Callable[[np.ndarray], np.ndarray]
 def solve_stages(
     field: Field, jacobian: Field, state: np.ndarray, matrix: np.ndarray
 ) -> np.ndarray:
-    """f at the stages z + y_i, shape (dim, stage, trajectory); NaN where there is no solution.
+    """Return f at the stages z + y_i, (dim, stage, trajectory); NaN without a solution.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _inverse_newton_matrix(jacobian: np.ndarray, matrix: np.ndarray) -> np.ndarr
 
 
 def inverse_matrices(matrices: np.ndarray) -> np.ndarray:
-    """Inverses of a batch (trajectory, size, size); NaN for those that have none."""
+    """Return inverses of a batch (trajectory, size, size); NaN for singular matrices."""
     try:
         return np.linalg.inv(matrices)
     except np.linalg.LinAlgError:

@@ -33,7 +33,7 @@ class Tree:
         return self.order * math.prod(branch.density for branch in self.branches)
 
     def stage_weights(self, matrix: np.ndarray) -> np.ndarray:
-        """The product over the branches of sum_j a_ij (weights of the branch)_j, for each stage."""
+        """Return the product over the branches of sum_j a_ij (weights of the branch)_j."""
         product = np.ones(len(matrix))
         for branch in self.branches:
             product = product * (matrix @ branch.stage_weights(matrix))
@@ -44,7 +44,7 @@ class Tree:
 
 
 def trees(order: int) -> tuple[Tree, ...]:
-    """All rooted trees with that many vertices."""
+    """Return all rooted trees with that many vertices."""
     return _trees(order)
 
 
@@ -74,7 +74,7 @@ class Failure:
 
 
 def first_failure(matrix: np.ndarray, weights: np.ndarray, order: int) -> Failure | None:
-    """The first condition up to ``order`` that a tableau does not meet but for rounding.
+    """Return the first condition up to ``order`` that a tableau violates beyond rounding.
 
     sum_i b_i phi_i(t) = 1/gamma(t) for every tree t with at most ``order`` vertices (Butcher;
     Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, theorem II.2.13).

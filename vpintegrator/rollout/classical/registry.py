@@ -47,7 +47,7 @@ _WITH_TOLERANCE = re.compile(r"(.+?)-(\d+(?:\.\d+)?(?:e-\d+)?)")
 
 
 def find_method(name: str) -> ClassicalMethod:
-    """The classical method of a name, which may end in the tolerance of an adaptive one.
+    """Return the classical method of a name, which may end in a tolerance.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class Splitting(OneStepMethod):
 
     @abstractmethod
     def parts(self, system: System) -> tuple[Part, ...]:
-        """The parts in the order in which chi moves them."""
+        """Return the parts in the order in which chi moves them."""
 
     def evaluations(self, system: System) -> float:
         parts = [part.rows for part in self.parts(system)]
@@ -131,7 +131,7 @@ class Splitting(OneStepMethod):
 
 @cache
 def moves_of(factors: tuple[float, ...], parts: int) -> tuple[tuple[int, float], ...]:
-    """The parts in the order in which they are moved, each with its share of the step."""
+    """Return the parts in the order in which they move, each with its share of the step."""
     moves: list[tuple[int, float]] = []
     for k, factor in enumerate(factors):
         for part in range(parts) if k % 2 == 0 else reversed(range(parts)):
@@ -195,14 +195,14 @@ def _coordinate_parts(system: System) -> tuple[Part, ...]:
 
 
 def clock_part(system: System) -> list[Part]:
-    """Time as a part, where there is such a component."""
+    """Return the part of the time component, if there is one."""
     clock = system.clock
     return [] if clock is None else [Part(system.equations, clock, clock + 1)]
 
 
 @once_per_system
 def dependence(system: System) -> frozenset[tuple[int, int]]:
-    """Pairs i, j where the rate of component i depends on component j, for these parameters."""
+    """Return the pairs i, j where the rate of component i depends on component j."""
     e = system.equations
     return frozenset(
         place

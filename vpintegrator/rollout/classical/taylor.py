@@ -188,7 +188,7 @@ def _integrator(system: System, tolerance: float) -> Any:
 
 
 def in_heyoka(values: tuple[Value, ...], symbols: Mapping[Symbol, Any]) -> list[Any]:
-    """Formulas in heyoka's expression language.
+    """Return formulas in heyoka's expression language.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def work_precision(
     steps: Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, WorkPrecision]:
-    """Error against cost: methods of fixed step at several steps, other maps at theirs.
+    """Return error against cost: fixed-step methods at several steps, other maps at their own.
 
     A learned map has one step. One of SciPy's adaptive solvers has its tolerances, and a step to
     sample at that changes next to nothing: it gives one point too, and further ones as further

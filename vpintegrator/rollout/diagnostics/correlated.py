@@ -18,7 +18,7 @@ _RHOS = np.linspace(-0.5, 0.98, 75)
 
 
 def variance_of_fit(residuals: np.ndarray, degree: int) -> np.ndarray:
-    """Variance of the highest coefficient of a fitted polynomial, (series,).
+    """Return the variance of the highest coefficient of a fitted polynomial, (series,).
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class CountingSystem(System):
 def count_evaluations(
     flow: NumericalFlow, initial: np.ndarray, steps: int = 1
 ) -> Evaluations | None:
-    """Evaluations for one step of one trajectory, the mean over steps and initial states (n, dim).
+    """Return the mean evaluations in a step, over steps and initial states (n, dim).
 
     Where a method says how often it evaluates the field, that is taken (one that evaluates single
     components counts each as a part of it); else they are counted on the way. None for a learned
@@ -116,7 +116,7 @@ def count_evaluations(
 
 
 def count_evaluations_of_period(flow: PeriodFlow, initial: np.ndarray) -> Evaluations | None:
-    """The same for a step that is a period, of a method for the flow.
+    """Return the mean evaluations in a period, of a method for the flow.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def count_evaluations_of_period(flow: PeriodFlow, initial: np.ndarray) -> Evalua
 
 
 def evaluations_per_step(flow: NumericalFlow, windows: np.ndarray) -> float | None:
-    """Evaluations of the vector field for one step of one trajectory at windows, or None.
+    """Return the evaluations of the vector field in a step at windows, or None.
 
     See :func:`count_evaluations`; the windows (n, window, dim) say at which states.
 

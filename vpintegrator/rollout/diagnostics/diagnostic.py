@@ -128,7 +128,7 @@ class Diagnostic(ABC):
     variables: tuple[Variable, ...] = ()
 
     def series(self, system: System) -> Sequence[str]:
-        """Names of arrays (time, trajectory) that its observers fill."""
+        """Return the names of arrays (time, trajectory) that its observers fill."""
         return ()
 
     def observers(self, ensemble: Ensemble) -> dict[str, Observer]:
@@ -141,7 +141,7 @@ class Diagnostic(ABC):
 
     @abstractmethod
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
-        """Measurements by name when all steps are made, None for what cannot be measured.
+        """Return measurements by name after all steps, None for those that are not possible.
 
         The names are the same for every method.
         """
@@ -154,7 +154,7 @@ class Diagnostic(ABC):
                 yield replace(variable, values=values)
 
     def read(self, group: StoredGroup, system: System, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """The measurements in a method's group, None for what is not there.
+        """Return the measurements in a method's group, None for missing ones.
 
         ``sizes`` are those of the axes ``trajectory``, ``time`` and ``component``.
 
@@ -176,7 +176,7 @@ class Diagnostic(ABC):
         return found
 
     def summary(self, run: Run, report: Report) -> dict[str, Any]:
-        """Single numbers of a method, by name: attributes of its :class:`Summary`."""
+        """Return single numbers of a method by name: attributes of its :class:`Summary`."""
         return {}
 
     def columns(self, report: Report) -> Sequence[Column]:

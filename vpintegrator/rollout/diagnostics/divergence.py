@@ -30,7 +30,7 @@ def divergence_times(
     invariants: Mapping[str, Callable[[np.ndarray], Any]],
     initial: np.ndarray,
 ) -> np.ndarray:
-    """Time at which each orbit has diverged, NaN if it has not, (trajectory,).
+    """Return the time at which each orbit has diverged, NaN if it has not, (trajectory,).
 
     An orbit has diverged where a state is not finite, where it is farther from the reference than
     :data:`FAR` times the reference's extent, or where an invariant has changed by more than
@@ -64,7 +64,7 @@ def divergence_times(
 
 
 def extent_of(reference: np.ndarray) -> float:
-    """Largest distance of a state (trajectory, time, dim) from the mean of all; NaN if none is."""
+    """Return the largest distance of a state (trajectory, time, dim) from the mean, or NaN."""
     known = reference[np.isfinite(reference).all(axis=-1)]
     if not len(known):
         return float("nan")

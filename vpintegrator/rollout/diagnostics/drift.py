@@ -97,7 +97,7 @@ class DriftAccumulator(Accumulator):
                 done += room
 
     def fit(self) -> DriftFit:
-        """The lines fitted to all that came so far."""
+        """Return the lines fitted to all values so far."""
         used = int(np.count_nonzero(self._samples))
         samples, square, product = (
             array[:used] for array in (self._samples, self._time_square, self._product)
@@ -164,7 +164,7 @@ class DriftAccumulator(Accumulator):
 
 
 def fit_drift(times: np.ndarray, values: np.ndarray) -> DriftFit:
-    """Straight lines fitted to values (series, time) at increasing times (time,).
+    """Fit straight lines to values (series, time) at increasing times (time,).
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ _ENTRIES = 100_000  # entries of the derivatives in memory
 
 
 def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
-    """Windows (n, window, dim) of the exact flow from initial states (n, dim).
+    """Return windows (n, window, dim) of the exact flow from initial states (n, dim).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def first_windows(flow: NumericalFlow, initial: np.ndarray) -> np.ndarray:
 def first_window_derivative(
     flow: NumericalFlow, initial: np.ndarray, directions: np.ndarray | None = None
 ) -> np.ndarray:
-    r"""Derivative of such windows by their first state, (n, window, dim, dim).
+    r"""Return derivatives of first windows by their first state, (n, window, dim, dim).
 
     Or along directions (dim, k) alone, (n, window, dim, k).
 
@@ -102,7 +102,7 @@ def first_window_derivative(
 
 
 def system_of(flow: NumericalFlow) -> System:
-    """The system of a flow, or InputError if it does not know it."""
+    """Return the system of a flow, or raise InputError if it has none."""
     if flow.system is None:
         raise InputError(f"{flow.name} does not know its system, which makes the first window")
     return flow.system

@@ -75,7 +75,7 @@ class InvariantError:
 def invariant_errors(
     system: System, states: np.ndarray, times: np.ndarray | None = None
 ) -> dict[str, InvariantError]:
-    """Errors of all invariants of the system along states (trajectory, time, dim).
+    """Return the errors of all invariants of the system along states (trajectory, time, dim).
 
     With ``times`` (time,) the drift of each is fitted too.
 

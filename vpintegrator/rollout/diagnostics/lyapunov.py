@@ -91,7 +91,7 @@ class LyapunovAccumulator(Accumulator):
             self._times, self._stretch = self._times[::2], self._stretch[:, ::2]
 
     def estimate(self) -> Lyapunov:
-        """The mean growth so far; NaN before there are two times, or for what has diverged."""
+        """Return the mean growth so far; NaN before two times, or after a divergence."""
         first = int(np.ceil(_TRANSIENT * (len(self._times) - 1)))
         times, stretch = self._times[first:], self._stretch[:, first:]
         if len(times) < 2:
@@ -121,7 +121,7 @@ def _variance_of_mean(rates: np.ndarray) -> np.ndarray:
 
 
 def lyapunov_exponent(flow: NumericalFlow, first: np.ndarray, steps: int) -> Lyapunov:
-    r"""Largest Lyapunov exponent along trajectories of a flow.
+    r"""Return the largest Lyapunov exponent along trajectories of a flow.
 
     .. math:: \lambda = \lim_{t \to \infty} \frac{1}{t} \log \frac{\|v(t)\|}{\|v(0)\|}
 

@@ -184,7 +184,7 @@ def poincare_section(
     direction: int = 1,
     period: float | None = None,
 ) -> Section:
-    """Crossings of the plane :math:`z_i = c` in trajectories (trajectory, time, dim).
+    """Return the crossings of the plane :math:`z_i = c` in trajectories (trajectory, time, dim).
 
     The arguments are those of :class:`SectionObserver`, which does the same for parts of them.
 
@@ -251,7 +251,7 @@ def _empty(dim: int) -> Section:
 def section_plane(
     system: System, section: str | tuple[str, float, int] | None
 ) -> tuple[str, float, int] | None:
-    """Component, value and direction of a Poincare section.
+    """Return component, value and direction of a Poincare section.
 
     ``"q[0] = 0"`` is passed upwards, ``"-q[0] = 0"`` downwards; ``auto`` is the section that the
     system file names, else once in a period where equations are periodic in time, q[0] = 0 for a

@@ -30,5 +30,5 @@ def affordable(wanted: int, size: int) -> int:
 
 
 def fewer(values: np.ndarray, count: int) -> np.ndarray:
-    """At most so many rows of an array, evenly chosen."""
+    """Return a limited number of rows of an array, evenly chosen."""
     return values[np.linspace(0, len(values) - 1, min(count, len(values))).round().astype(int)]

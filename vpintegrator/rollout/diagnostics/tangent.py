@@ -99,7 +99,7 @@ class TangentMap(Accumulator):
         self._before = np.empty((count, 0, dim))  # the states from the current window on
 
     def update(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log-determinants and log-stretches at the next states (trajectory, count, dim).
+        """Return log-determinants and log-stretches at the next states (trajectory, count, dim).
 
         The first state fed is the initial one. Both have shape (trajectory, count).
         """
@@ -149,7 +149,7 @@ class TangentMap(Accumulator):
 
 
 def iterated_derivative(flow: NumericalFlow, windows: np.ndarray) -> np.ndarray:
-    """Derivative of the map of windows that is iterated, (n, window * dim, window * dim).
+    """Return the derivative of the iterated map of windows, (n, window * dim, window * dim).
 
     It is that of ``flow.map``, but where ``prediction_window`` < ``window`` the old states that the
     next window keeps are copied and not predicted.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    r"""Euclidean distance from the reference at each time, (trajectory, time).
+    r"""Return the Euclidean distance from the reference at each time, (trajectory, time).
 
     .. math:: \| z_k - z_k^{\text{reference}} \|_2
 
@@ -53,7 +53,7 @@ def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 
 def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    r"""Root mean square of the error over times and components, (trajectory,).
+    r"""Return the root mean square of the error over times and components, (trajectory,).
 
     .. math:: \sqrt{ \frac{1}{N d} \sum_{k=1}^{N} \| z_k - z_k^{\text{reference}} \|^2 }
 
@@ -94,7 +94,7 @@ def _beside(states: Any, reference: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def infinite_where_nan(values: np.ndarray) -> np.ndarray:
-    """The values with infinity for NaN: what has diverged is infinitely wrong."""
+    """Return the values with infinity for NaN, the error of a diverged trajectory."""
     return np.where(np.isnan(values), np.inf, values)
 
 

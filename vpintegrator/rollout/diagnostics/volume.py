@@ -68,7 +68,7 @@ class Volume:
 
 
 def log_determinant(flow: NumericalFlow, windows: Any) -> np.ndarray:
-    r"""Logarithm of the volume that a flow's map makes of unit volume, at windows.
+    r"""Return the logarithm of the volume factor of a flow's map of windows, at windows.
 
     .. math:: \log |\det D\Phi(Z)|
 
@@ -151,7 +151,7 @@ def density_change(
 def step_log_determinant(
     method: OneStepMethod, system: System, states: np.ndarray, step: float
 ) -> np.ndarray:
-    r"""Logarithm of the volume that a step of a classical method makes of unit volume.
+    r"""Return the logarithm of the volume factor of a step of a classical method.
 
     .. math:: \log |\det D\Phi_h(z)|
 
@@ -188,7 +188,7 @@ def step_log_determinant(
 
 
 def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
-    r"""Logarithm of the volume that a model's map of windows makes of unit volume.
+    r"""Return the logarithm of the volume factor of a model's map of windows.
 
     .. math:: \log |\det D\Phi(Z)|
 

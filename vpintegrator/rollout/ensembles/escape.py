@@ -52,7 +52,7 @@ class Escape:
         return "out of the training domain" if self.region else "not finite"
 
     def box(self, system: System) -> np.ndarray:
-        """Bounds of each component, (dim, 2)."""
+        """Return the bounds of each component, (dim, 2)."""
         box = np.tile([-_LARGEST, _LARGEST], (system.dim, 1))
         if self.region is not None:
             for name, bounds in _widened(self.region).items():

@@ -114,12 +114,12 @@ class EnsemblePlan:
         return self.system.periods.get(component, 0.0)
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Edges of the cells along both axes."""
+        """Return the edges of the cells along both axes."""
         (left, right), (low, high) = self.view
         return np.linspace(left, right, self.columns + 1), np.linspace(low, high, self.rows + 1)
 
     def cells(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Column and row (n, 2) of states (n, dim), and which of them lie in the view."""
+        """Return column and row (n, 2) of states (n, dim), and a mask of those in the view."""
         found, inside = np.zeros((len(states), 2), np.int64), np.ones(len(states), bool)
         for k, count in enumerate((self.columns, self.rows)):
             low, high = self.view[k]
@@ -134,7 +134,7 @@ class EnsemblePlan:
         return found, inside
 
     def angles(self, states: np.ndarray) -> np.ndarray:
-        """Angles of states (..., dim)."""
+        """Return angles of states (..., dim)."""
         if self.angle is not None:
             return states[..., self.angle] * (2 * np.pi / self.system.periods[self.angle])
         offsets = []
@@ -166,7 +166,7 @@ class EnsemblePlan:
 
 
 def find_plane(system: System, names: Any) -> tuple[int, int]:
-    """Numbers of two components: those named ``"q,p"``, or a canonical pair, or the first two.
+    """Return the numbers of two components: named ``"q,p"``, a canonical pair, or the first two.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def is_canonical_plane(system: System, pair: tuple[int, int]) -> bool:
 
 
 def read_view(system: System, pair: tuple[int, int], text: Any) -> tuple[Interval, Interval] | None:
-    """The rectangle of ``"q=-1:1,p=-2:2"``, or of a mapping of names to (least, largest).
+    """Parse ``"q=-1:1,p=-2:2"``, or a mapping of names to (least, largest), to a rectangle.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def read_view(system: System, pair: tuple[int, int], text: Any) -> tuple[Interva
 
 
 def read_resolution(value: int | tuple[int, int]) -> tuple[int, int]:
-    """Columns and rows of ``1024`` or ``(1600, 900)``.
+    """Return columns and rows of ``1024`` or ``(1600, 900)``.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def usual_view(
     domain: Region | None,
     initial: np.ndarray,
 ) -> tuple[Interval, Interval]:
-    """A view that shows where trajectories go.
+    """Return a view that contains the trajectories.
 
     A whole period of an angle; of others the states of a trial run, (..., dim), as far as they lie
     in the training domain, where that is known, or among the initial states.

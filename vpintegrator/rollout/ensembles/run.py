@@ -299,7 +299,7 @@ def make_plan(
 def turns_between_returns(
     system: System, pair: tuple[int, int], centre: tuple[float, float]
 ) -> float:
-    """Turns per step beside the centre with whole ones, of a return map of two components.
+    """Return the turns per step beside the centre of a return map, including whole turns.
 
     Its flow is followed from the centre and from a state beside it, between two returns. 0 of
     other maps: how often they go round between two steps means nothing.

@@ -66,7 +66,7 @@ class EnsembleShard:
 
 
 def rows_of(steps: int) -> int:
-    """Trajectories of a shard, which follow from the number of steps alone."""
+    """Return the number of trajectories in a shard, by the number of steps alone."""
     return int(np.clip(_STATES // (steps + 1), _LEAST, _MOST))
 
 
@@ -98,7 +98,7 @@ def make_shard(task: EnsembleTask, progress: Callable[[int], None] | None = None
 
 
 def read_shard(path: Path, identity: str, number: int) -> Counts | None:
-    """The shard that is there, if it is the right one and every bit is as it was written."""
+    """Return a stored shard; None if it is missing, damaged or of another task."""
     try:
         with h5py.File(path) as f:
             found = f.attrs["format"], f.attrs["identity"], int(f.attrs["number"])
@@ -118,7 +118,7 @@ def follow(
     progress: Callable[[int], None] | None = None,
     block: int = IN_A_CACHE,
 ) -> Counts:
-    """Statistics of trajectories from initial states (trajectory, dim).
+    """Return statistics of trajectories from initial states (trajectory, dim).
 
     Those that have left are not moved on, but at the end of the part in which they do. So many as
     a block has are moved at a time.

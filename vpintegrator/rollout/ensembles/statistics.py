@@ -74,7 +74,7 @@ class Statistics:
         self._library = None if compiled is False else _library()
 
     def add(self, which: np.ndarray, states: np.ndarray, done: int) -> None:
-        """The states (some, count, dim) of some trajectories, after ``done`` others of each."""
+        """Add states (some, count, dim) of trajectories, after ``done`` earlier states of each."""
         states = np.ascontiguousarray(states, np.float64)
         left, turned = self.left[which], self._turned[which]
         self._find_outside(self._plan.escape, states, done, left)
