@@ -44,7 +44,7 @@ def ranges(dataset: Dataset, most_bytes: int = _MOST_BYTES) -> Ranges:
     dataset
         Any.
     most_bytes
-        Of states that are read.
+        Limit of the bytes of states that are read.
 
     Raises
     ------

@@ -40,19 +40,19 @@ class Dataset(RichDisplay, by="dataset"):
     path
         The file.
     title
-        What it is, in words.
+        Title in words.
     system
         The system whose trajectories it holds; one without equations where they were measured and
         nothing else is known.
     varied
-        What differs from trajectory to trajectory, by name and in order: the least and the largest
-        value of the ``step`` (first), and of parameters. Empty where nothing does.
+        Range of the ``step`` (first) and of each parameter that varies from trajectory to
+        trajectory, by name. Empty if nothing varies.
     recipe
         Text of the recipe that made it, or of what was imported.
     seed
-        Of its random numbers.
+        Seed of the random numbers.
     accuracy
-        What is known of the states' errors, see :func:`vpintegrator.generate`.
+        Errors of the states, as far as known, see :func:`vpintegrator.generate`.
     noise
         Standard deviation of the observation's noise, (dim,); None where it is not known.
     is_complete
@@ -208,7 +208,7 @@ class Dataset(RichDisplay, by="dataset"):
         return system
 
     def with_system(self, system: System) -> Dataset:
-        """The same dataset with a system in the place of that of the file.
+        """Return the dataset with another system in place of the file's.
 
         Files hold no code: a system of a Python function is put beside its trajectories by this.
 
@@ -228,7 +228,7 @@ class Dataset(RichDisplay, by="dataset"):
         return self.attached(system)
 
     def attached(self, system: System) -> Dataset:
-        """The same with a system that made these trajectories; nothing is checked."""
+        """Return the dataset with the system that made these trajectories, unchecked."""
         found = copy.copy(self)
         found.__dict__["system"] = system
         return found
@@ -273,8 +273,8 @@ class Dataset(RichDisplay, by="dataset"):
         group
             ``train``, ``validation`` or ``test``.
         trajectories, times
-            Which of them, by slices, numbers (that dimension then falls away) or, for trajectories,
-            increasing numbers in an array. Nothing else is read.
+            Indices: slices, numbers (the dimension is then dropped) or, for trajectories, an
+            increasing array of numbers. Only these states are read.
 
         Raises
         ------
@@ -351,15 +351,15 @@ class Dataset(RichDisplay, by="dataset"):
         Parameters
         ----------
         count
-            How many; different ones if there are so many.
+            Number of windows; distinct ones if the group has enough.
         window, prediction_window, horizon
-            As for :func:`vpintegrator.windows`.
+            Arguments of :func:`vpintegrator.windows`.
         group
-            Where they come from.
+            Group of the windows.
         seed
             A seed, or a generator of random numbers to go on with.
         device, dtype
-            Of the tensors.
+            Device and type of the tensors.
 
         Returns
         -------
@@ -399,9 +399,9 @@ class Dataset(RichDisplay, by="dataset"):
         Parameters
         ----------
         window, prediction_window, horizon
-            As for :func:`vpintegrator.windows`.
+            Arguments of :func:`vpintegrator.windows`.
         group
-            Where they come from.
+            Group of the windows.
         batch
             Pairs in a batch; the last one may be smaller.
         shuffle, seed
@@ -411,7 +411,7 @@ class Dataset(RichDisplay, by="dataset"):
         workers
             Processes that read.
         dtype
-            Of the tensors.
+            Type of the tensors.
         **options
             Further ones of ``DataLoader``, such as ``pin_memory``.
 
@@ -460,7 +460,7 @@ def open_dataset(path: str | os.PathLike[str], system: System | None = None) -> 
     path
         The HDF5 file.
     system
-        What gives its trajectories, where that is a Python function; see
+        System of the trajectories, if it is a Python function; see
         :meth:`~vpintegrator.data.Dataset.with_system`.
 
     Raises

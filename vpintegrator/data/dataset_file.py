@@ -41,8 +41,8 @@ class Conditions:
     values
         Values (trajectory, name) for each group.
     origins
-        For pairs of neighbours: the number of the original trajectory of each pair and the time of
-        its first state, both (trajectory,), for each group. None for other trajectories.
+        Original trajectory of each pair of neighbours, by number, and time of its first state, both
+        (trajectory,), for each group; None for other trajectories.
     """
 
     varied: Mapping[str, tuple[float, float]]
@@ -74,17 +74,17 @@ def save_dataset(
     path
         The file.
     recipe
-        What they are.
+        Recipe of the states.
     states
-        For each group an array, something on disk that is copied, or a layout of other files.
+        States of each group: an array, an object on disk to copy, or a layout of other files.
     accuracy
-        What was measured, see :func:`vpintegrator.generate`.
+        Measured accuracy, see :func:`vpintegrator.generate`.
     noise
         Standard deviation of that of the observation, (dim,).
     overwrite
         Whether a file of that name may be replaced.
     conditions
-        What varies of all trajectories, (trajectory, what varies).
+        Step and parameters that vary, for all trajectories, (trajectory, name).
     known_digests
         Of the trajectories of each group, see :func:`digests`, if they are known.
     shards
@@ -185,7 +185,7 @@ def digests(states: np.ndarray) -> bytes:
 
 
 def condition_variable(name: str) -> str:
-    """Name of the variable that holds what varies: ``step``, ``parameter_I1``."""
+    """Return the variable name of the step or of a parameter: ``step``, ``parameter_I1``."""
     return name if name == STEP else f"parameter_{name}"
 
 

@@ -42,7 +42,7 @@ class Group:
         Largest change of each invariant along a trajectory since the first observed state, divided
         by the largest value of the invariant in the group.
     change_in_time
-        The same up to each of the times ``change_times``.
+        Largest change up to each of the times ``change_times``, by invariant.
     """
 
     shape: tuple[int, ...]

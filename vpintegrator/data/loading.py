@@ -50,11 +50,11 @@ class WindowDataset(Pairs):
     dataset
         The dataset.
     window, prediction_window, horizon
-        As for :func:`vpintegrator.windows`.
+        Arguments of :func:`vpintegrator.windows`.
     group
         ``train``, ``validation`` or ``test``.
     dtype
-        Of the tensors.
+        Type of the tensors.
 
     Raises
     ------

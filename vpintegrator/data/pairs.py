@@ -113,16 +113,16 @@ class HeldPairs(Pairs):
         return chosen[:, : self.window].contiguous(), chosen[:, self.shift :].contiguous()
 
     def buffers(self, generator: torch.Generator) -> Iterator[HeldPairs]:
-        """Itself, in random order."""
+        """Yield the pairs themselves, in random order."""
         yield self.shuffled(generator)
 
     def shuffled(self, generator: torch.Generator) -> HeldPairs:
-        """The same pairs in random order."""
+        """Return the pairs in random order."""
         order = torch.randperm(len(self), generator=generator).to(self.first.device)
         return HeldPairs(self.states, self.first[order], self.window, self.shift, self.size)
 
     def to(self, like: torch.Tensor) -> HeldPairs:
-        """The same as another type, on another device."""
+        """Return the pairs with the type and device of ``like``."""
         states, first = self.states.to(like), self.first.to(like.device)
         return HeldPairs(states, first, self.window, self.shift, self.size)
 

@@ -139,7 +139,7 @@ class Recipe(RichDisplay, by="recipe"):
 
     @cached_property
     def varied(self) -> VariedEquations | None:
-        """The equations with what varies left open; None where nothing varies."""
+        """Equations with the varying parameters left open; None if nothing varies."""
         if self.vary is None:
             return None
         return VariedEquations(self.system, self.vary.parameters)
@@ -170,7 +170,7 @@ class Recipe(RichDisplay, by="recipe"):
         Parameters
         ----------
         initial, conditions
-            Where the trajectories start, and what varies of each.
+            Initial states of the trajectories, and step and parameters that vary.
         counts
             Increasing numbers of steps, 0 first.
         method, tighter
@@ -314,7 +314,7 @@ class Recipe(RichDisplay, by="recipe"):
         return result
 
     def with_count(self, count: int) -> Recipe:
-        """The same recipe for ``count`` trajectories in all, in the same proportions."""
+        """Return the recipe for ``count`` trajectories in all, in the same proportions."""
         _require_whole(count, "count", 3 if self.split.by == "trajectory" else 1)
         total = self.count
         counts = {
@@ -507,7 +507,7 @@ def _with_tables(recipe: Recipe, tables: Mapping[str, Any]) -> Recipe:
 
 
 def _read_tables(values: Mapping[str, Any], label: str) -> dict[str, Any]:
-    """The same, with the tables that have a class of their own read."""
+    """Read the tables that have a class of their own."""
     return {
         key: _TABLES[key](value, label) if key in _TABLES and isinstance(value, Mapping) else value
         for key, value in values.items()

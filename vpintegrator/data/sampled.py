@@ -21,9 +21,9 @@ class SampledStates:
     Parameters
     ----------
     dataset, group
-        What is read.
+        Dataset and group to read.
     bytes_of_states
-        How many to begin with, about.
+        Approximate number of bytes of the first sample.
 
     Attributes
     ----------

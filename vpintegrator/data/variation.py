@@ -169,10 +169,10 @@ def _range(entry: Any, where: str) -> Range:
 
 
 def check_variation(variation: Variation, system: System, where: str) -> None:
-    """Make sure that what varies can, and that what the system is stays so in the whole range.
+    """Check that parameters can vary, and that the structure of the system does not vary.
 
-    The system is read with the least values, the largest, and others between: what its file claims
-    is then checked for them.
+    The system is read with the smallest values, the largest, and values between, so that the
+    declarations of its file are checked for them.
 
     Raises
     ------

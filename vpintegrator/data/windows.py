@@ -22,11 +22,11 @@ def windows(
     window
         Number of states T in a window.
     prediction_window
-        By how many steps the second window is later than the first; ``window`` by default, so that
-        the second follows the first without overlap.
+        Shift of the second window in steps; ``window`` by default, so that the second window
+        follows the first without overlap.
     horizon
-        How many predictions the second window reaches on: with more than one it is longer by
-        ``(horizon - 1) * prediction_window`` states.
+        Number of predictions in the second window. Each prediction after the first makes the second
+        window longer by ``prediction_window`` states.
 
     Returns
     -------

@@ -497,7 +497,7 @@ class Algebra:
         raise NotImplementedError(function)
 
     def substitute(self, values: Sequence[Value], changes: Mapping[Symbol, Value]) -> list[Value]:
-        """The same formulas with values in the place of variables."""
+        """Return the formulas with values in place of variables."""
         made: dict[Expression, Value] = {s: changes[s] for s in changes}
 
         def new(value: Value) -> Value:

@@ -19,7 +19,7 @@ def unwrapped(states: np.ndarray, periods: Mapping[int, float]) -> tuple[np.ndar
     states
         Trajectories, shape (..., time, dim); NaN where nothing was observed.
     periods
-        Of the components that are angles, by number.
+        Periods of the components that are angles, by number.
 
     Returns
     -------

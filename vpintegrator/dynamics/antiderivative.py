@@ -49,15 +49,15 @@ def antiderivative(
     Parameters
     ----------
     value
-        What is integrated.
+        Integrand.
     symbol
         Over what.
     algebra
-        What makes the formulas.
+        Algebra that builds the formulas.
     symbols
         All variables.
     seconds
-        How much of the processor's time SymPy may take; six times that by the clock.
+        Limit of SymPy's processor time; the limit of wall time is six times as long.
 
     Returns
     -------

@@ -48,7 +48,7 @@ class Bodies:
     Attributes
     ----------
     count
-        How many there are.
+        Number of bodies.
     dimension
         Components of the position of one.
     layout
@@ -76,7 +76,7 @@ class Bodies:
 
     @property
     def symmetries(self) -> list[str]:
-        """In words, one after the other.
+        """Names of the symmetries in words.
 
         Examples
         --------

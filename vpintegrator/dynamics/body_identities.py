@@ -174,7 +174,7 @@ def _farthest(seen: int, own: int, bodies: Bodies) -> int:
 
 
 def _longer(equations: Equations) -> Equations | None:
-    """The same system with a longer row, where a parameter sets its length."""
+    """Return the same system with a longer row, if a parameter sets its length."""
     lengths = " ".join(map(str, equations.table["state"].values()))
     named = {*re.findall(r"\w+", lengths)}
     whole = [k for k, value in equations.definitions.items() if type(value) is int and k in named]

@@ -61,7 +61,7 @@ class ChartEquations:
     base
         The system Z is a chart of.
     points
-        Where the file's claims are tried: images of random states.
+        Points at which the declared properties are checked: images of random states.
     """
 
     equations: Equations

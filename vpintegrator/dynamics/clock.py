@@ -28,9 +28,9 @@ class Clock:
     Attributes
     ----------
     name
-        As expressions name it.
+        Name of the time in expressions.
     period
-        Of the equations in it, or None.
+        Period of the equations in time, or None.
     """
 
     name: str
@@ -43,7 +43,7 @@ def read_clock(table: Mapping[str, Any], source: str, scope: Scope) -> Clock | N
     Parameters
     ----------
     table
-        What tomllib read.
+        Table of the file, as tomllib returns it.
     source
         The file's name, for messages.
     scope

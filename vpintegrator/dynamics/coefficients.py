@@ -31,11 +31,11 @@ class Coefficients:
     values
         Formulas of variables and of constants with names.
     variables
-        Their symbols; what does not depend on them is constant.
+        Symbols of the variables; subexpressions without them are constant.
     factor
-        What the formulas are multiplied by.
+        Factor of all formulas.
     algebra
-        Of the formulas.
+        Algebra of the formulas.
 
     Attributes
     ----------

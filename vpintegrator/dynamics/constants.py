@@ -40,7 +40,7 @@ def size(value: Number) -> Number:
 
 
 def tidy(value: Number) -> Number:
-    """The same number as an int where it is whole, and not longer than it need be."""
+    """Return the number as an int if it is whole, and with no more digits than necessary."""
     numerator, denominator = value.numerator, value.denominator
     if denominator == 1 and -_LARGEST <= numerator <= _LARGEST:
         return numerator

@@ -67,13 +67,13 @@ def advance(
     Parameters
     ----------
     formulas
-        Of the steps.
+        Formulas of the steps.
     state
-        Where the solutions begin, (dim, trajectory).
+        Initial states of the solutions, (dim, trajectory).
     goal
-        Where they end.
+        Goal at which solutions end.
     parameters
-        Of each, (name, trajectory).
+        Parameters of each trajectory, (name, trajectory).
     """
     ends, durations = np.full(state.shape, np.nan), np.full(state.shape[1], np.nan)
     rows = np.flatnonzero(np.isfinite(state).all(axis=0))

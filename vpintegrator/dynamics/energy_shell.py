@@ -31,7 +31,7 @@ class EnergyShell:
     where: str
 
     def draw(self, count: int, generator: np.random.Generator, _: np.ndarray | None) -> np.ndarray:
-        """The same box and limits for all."""
+        """Draw states with the same box and limits."""
         (low, high), (lowest, highest) = halves(self.box(None)), self.limits(None)
         found: list[np.ndarray] = []
         missing, proposed = count, 0

@@ -80,9 +80,9 @@ class Equations:
     components
         Names of the state's components in order, ``z1`` or ``q[0]``.
     symbols
-        Their symbols (``q_0`` for ``q[0]``).
+        Symbols of the components (``q_0`` for ``q[0]``).
     arrays
-        For a state of arrays, the indices of each array's components.
+        Indices of each array's components, for a state of arrays.
     vector_field
         Right-hand sides of z' = f(z), in the order of the components; none where the file says
         ``measured = true``, and for maps.
@@ -96,24 +96,24 @@ class Equations:
     periods
         Periods of the components that are angles, by the number of the component.
     divergence_free
-        What the file claims, or None when it claims nothing.
+        Declaration of the file, or None without one.
     scope
-        What the names mean, and the algebra of the formulas.
+        Meaning of the names, and the algebra of the formulas.
     source, table, definitions
-        What this was read from: the file's name and tables, and the parameters as written.
+        Name and tables of the file, and the parameters as written.
     clock
         Number of the component that is the time, the last; None where nothing depends on time.
     stages
-        Of a map: new values of the components that each stage changes, by their numbers; the stages
-        are applied one after the other.
+        Stages of a map, applied one after the other: new values of the components that each stage
+        changes, by number.
     iterations
-        How many times all stages are applied in one step.
+        Number of times that all stages are applied in one step.
     symplectic
-        What the file claims of a map, or None when it claims nothing.
+        Declaration of the file for a map, or None without one.
     rounded
         Whether constants are rounded to doubles, and claims checked to their rounding only.
     returns
-        Of a return map, what it is of; it has no formulas of its own.
+        Section of a return map, which has no formulas of its own.
     """
 
     components: tuple[str, ...]
@@ -148,7 +148,7 @@ class Equations:
 
     @cached_property
     def exact(self) -> Equations:
-        """The same with names for the parameters and for pi, as one writes it down."""
+        """Equations with names for the parameters and for pi, as in handwriting."""
         algebra = Algebra(exact=True)
         values: dict[str, Value | tuple[Value, ...]] = {
             name: tuple(algebra.symbol(f"{name}_{i}", varies=False) for i in range(len(value)))
@@ -243,7 +243,7 @@ def read_equations(
     Parameters
     ----------
     table
-        What tomllib read.
+        Table of the file, as tomllib returns it.
     source
         The file's name, for messages.
     overrides

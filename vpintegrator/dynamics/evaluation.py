@@ -90,7 +90,7 @@ def vectorised(
     Parameters
     ----------
     expressions
-        What it computes.
+        Expressions to compute.
     symbols
         The state's symbols, in the order of the function's arguments.
     library
@@ -303,9 +303,9 @@ def evaluator(
     Parameters
     ----------
     expressions, symbols
-        As above.
+        Arguments of :func:`vectorised`.
     functions
-        What the names of functions mean.
+        Implementation of each function, by name.
     number
         Makes a number of that arithmetic of a constant.
     check
@@ -404,7 +404,7 @@ def stack_numpy(values: Sequence[Any], like: np.ndarray) -> np.ndarray:
 
 
 def stack_torch(values: Sequence[Any], like: Any) -> Any:
-    """The same for tensors; plain numbers become tensors like ``like``."""
+    """Stack values as a tensor; plain numbers become tensors like ``like``."""
     import torch
 
     if not values:

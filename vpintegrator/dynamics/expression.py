@@ -77,9 +77,9 @@ def readable(text: str, where: str, longest: int = _LONGEST_NAME, lines: bool = 
     Parameters
     ----------
     text, where
-        What is read, and its place, for messages.
+        Text to read, and its place for messages.
     longest
-        How many characters it may have.
+        Largest number of characters.
     lines
         Whether it may have several lines.
     """

@@ -43,7 +43,7 @@ class Family:
     Parameters
     ----------
     system : System
-        With values of the parameters that do not vary.
+        System, with values of the parameters that do not vary.
     conditions : sequence of str
         Names of parameters; "step" is the step.
     step : float, optional

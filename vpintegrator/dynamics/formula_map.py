@@ -19,7 +19,7 @@ class FormulaMap:
     Parameters
     ----------
     equations
-        With ``stages``.
+        Equations with ``stages``.
     parameters
         Symbols that are left open: the formulas then take arrays of their values, too.
 

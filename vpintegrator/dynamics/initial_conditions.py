@@ -122,7 +122,7 @@ class InitialConditions:
     Attributes
     ----------
     available
-        How many states there are, for a distribution that is a list (points, curves); else None.
+        Number of states of a distribution that is a list (points, curves); else None.
 
     Raises
     ------
@@ -239,7 +239,7 @@ class InitialConditions:
         return np.concatenate([states, times], axis=1)
 
     def _timed(self, draw: Draw) -> Draw:
-        """The same with the time, if there is one, as the last component."""
+        """Append the time as the last component, if there is one."""
         return lambda count, generator, parameters: self._with_time(
             draw(count, generator, parameters), generator, parameters
         )

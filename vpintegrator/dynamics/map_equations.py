@@ -41,11 +41,11 @@ def read_map(
     Parameters
     ----------
     table
-        What tomllib read.
+        Table of the file, as tomllib returns it.
     source
         The file's name, for messages.
     scope, components, arrays
-        What names mean, and the state.
+        Meaning of the names, and components of the state.
 
     Raises
     ------

@@ -50,7 +50,7 @@ def in_a_line(text: str | float, lengths: Mapping[str, int]) -> str:
     text
         The expression, or a plain number.
     lengths
-        How many entries each array has, for ``len(m)``.
+        Number of entries of each array, for ``len(m)``.
     """
     sums = _Sums(lengths)
     try:
@@ -131,7 +131,7 @@ def as_written(text: str | float, lengths: Mapping[str, int]) -> sympy.Expr:
     text
         The expression, or a plain number.
     lengths
-        How many entries each array has, for ``len(m)``.
+        Number of entries of each array, for ``len(m)``.
     """
     return _translate(_parsed(text), lengths, frozenset())
 

@@ -22,7 +22,7 @@ def partway(
     step
         The whole of it.
     parts
-        How many.
+        Number of parts.
     tolerance
         Relative and absolute, of the solver.
 

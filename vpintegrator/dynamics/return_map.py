@@ -34,12 +34,12 @@ def return_map(
         A component and its value, such as ``"q[0] = 0"``; the time and its phase, ``"t = 0"``, for
         the stroboscopic map of equations that have a period in time.
     energy
-        Of a Hamiltonian flow without time: the states on the section are those of this energy, and
-        the momentum of the section's position follows from it. It is a parameter of the map.
+        Energy of a Hamiltonian flow without explicit time, a parameter of the map. States on the
+        section have this energy; it determines the momentum of the section's position.
     direction
-        Of crossings: ``"up"``, the default, or ``"down"``.
+        Direction of crossings: ``"up"``, the default, or ``"down"``.
     crossings
-        How many returns, or periods, make one step.
+        Number of returns, or periods, in one step.
     return_times
         Whether the time since the start is a further component of the states.
 

@@ -36,7 +36,7 @@ def return_parts(
     states, parameters
         (n, dim) and (n, name).
     parts
-        Of the way.
+        Number of parts of the way.
 
     Examples
     --------

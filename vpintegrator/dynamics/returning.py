@@ -23,7 +23,7 @@ class ReturnMap:
     Parameters
     ----------
     section
-        What it is of.
+        Section of the map.
     parameters
         Symbols that are left open, of the flow's parameters and the energy.
 

@@ -280,9 +280,9 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
     Parameters
     ----------
     section
-        What it is of.
+        Section of the map.
     like
-        The same with numbers for all parameters, where ``section`` leaves some open.
+        Equations with numbers for all parameters, if ``section`` leaves some open.
     """
     e, kept = section.flow, section.kept
     components, symbols = [e.components[i] for i in kept], [e.symbols[i] for i in kept]

@@ -33,7 +33,7 @@ class OwnStates:
     Attributes
     ----------
     name, equations, invariants, symbols
-        Of the map; ``symbols`` are those of parameters that vary.
+        Name, equations and invariants of the map, and symbols of parameters that vary.
     """
 
     name: str
@@ -48,7 +48,7 @@ class OwnStates:
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Their names."""
+        """Names of the components."""
         return self.equations.components
 
 
@@ -60,13 +60,13 @@ class SectionStates:
     returns
         The map.
     states
-        What it is of, for distributions of its own.
+        States of the map, for distributions of its own.
     table
-        Of a distribution of the map's own states; None for that of the flow.
+        Table of a distribution of the map's own states; None for that of the flow.
     flow
         Draws states of the flow, of the parameters of each.
     source
-        For messages.
+        Name for messages.
 
     Examples
     --------

@@ -30,7 +30,7 @@ class Separation:
     coefficients
         Linearly independent functions of the parameters.
     terms
-        Of each formula, combinations of these and the function that each is to be multiplied by.
+        Terms of each formula: combinations of the coefficients, each with its factor.
     """
 
     coefficients: list[Value]

@@ -54,7 +54,7 @@ def solve(
     times
         Output times, increasing, shape (time,). Of a map they count iterations: whole numbers.
     method
-        One of :data:`METHODS`, as in :func:`scipy.integrate.solve_ivp`.
+        Method out of :data:`METHODS`, as in :func:`scipy.integrate.solve_ivp`.
     rtol, atol
         Tolerances of the local error of every single trajectory.
     progress
@@ -132,9 +132,9 @@ def iterate(
     image
         The map of states (trajectory, dim).
     system
-        What it is of, for messages.
+        System, for messages.
     initial, times, progress
-        As for :func:`solve`.
+        Arguments of :func:`solve`.
 
     Raises
     ------

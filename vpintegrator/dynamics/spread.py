@@ -34,7 +34,7 @@ def spread_of(system: System, deviation: np.ndarray) -> float:
     Parameters
     ----------
     system
-        Of the states.
+        System of the states.
     deviation
         Standard deviation of each component of :func:`from_centre`, (moving,).
     """

@@ -80,7 +80,7 @@ def write_states(
 
 
 def write_overview(file: h5py.File, system: System) -> None:
-    """In the root, what a reader sees first: the components, the groups and what they hold."""
+    """Write an overview to the root: components, groups and their contents."""
     groups = [name for name in file if isinstance(file[name], h5py.Group)]
     write_words(file, "component", system.components, "component of the state")
     scale = write_words(file, "group", groups, "group of trajectories, and of the file")

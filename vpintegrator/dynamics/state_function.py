@@ -28,7 +28,7 @@ class StateFunction:
         self.made = cache(lambda library: vectorised(expressions, equations.symbols, library))
 
     def __call__(self, state: Any) -> Any:
-        """Their values, (..., expression)."""
+        """Return the values of the expressions, (..., expression)."""
         if not is_tensor(state):
             state = as_array(state)
         if not state.shape or state.shape[-1] != self._dim:

@@ -94,7 +94,7 @@ def to_sympy(values: Sequence[Value], names: Mapping[Symbol, sympy.Expr]) -> lis
     values
         The formulas.
     names
-        What stands for their symbols.
+        SymPy expression of each symbol.
     """
     evaluate = is_simple(values)
     made: dict[Expression, sympy.Expr] = {symbol: names[symbol] for symbol in names}
@@ -140,9 +140,9 @@ def from_sympy(
     expression
         The expression.
     names
-        What SymPy's symbols stand for.
+        Formula of each SymPy symbol.
     algebra
-        What makes the formula.
+        Algebra that builds the formula.
     """
 
     def new(part: Any) -> Value:

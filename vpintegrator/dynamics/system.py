@@ -85,18 +85,18 @@ class System(RichDisplay, by="system"):
     parameters
         Values that replace those of the file.
     source
-        Where the text comes from, for messages.
+        Source of the text, for messages.
 
     Attributes
     ----------
     name, title, subject, reference, description, text
-        As given; the subject is a heading of the catalogue, such as "Mechanics".
+        Entries of the file; the subject is a heading of the catalogue, such as "Mechanics".
     parameters
         Parameter values by name: numbers, or lists for arrays.
     definitions
-        The same as written, ``"2/3"`` and not 0.666...: with the text they make an equal system.
+        Parameters as written, ``"2/3"`` and not 0.666...; with the text they make an equal system.
     equations
-        The same as formulas.
+        Equations as formulas.
     invariants
         Functions of the state that are constant along every solution, by name.
     divergence_free
@@ -108,8 +108,8 @@ class System(RichDisplay, by="system"):
         Matrices :math:`\rho`, (dim, dim), with :math:`f(\rho z) = -\rho f(z)` and
         :math:`\rho^2 = I`; of a map M, :math:`\rho M \rho M = \mathrm{id}`.
     bodies
-        How many bodies the state is of and which of their translations, rotations and permutations
-        are symmetries, a :class:`Bodies`; None where the file declares none.
+        Bodies of the state, with the translations, rotations and permutations that are symmetries,
+        a :class:`Bodies`; None if the file declares none.
     periods
         Periods of the components that are angles, by the number of the component. States hold
         angles that are continued over full turns, not reduced to one period.
@@ -119,16 +119,16 @@ class System(RichDisplay, by="system"):
     defaults
         ``step``, ``steps`` and ``time`` where the file suggests them.
     plot
-        What the file says of pictures: planes, a sphere, a Poincare section.
+        Options of figures: planes, a sphere, a Poincare section.
     coordinates
         Functions of the state that pictures use beside its components, by name.
     chart
         Coordinates in which the system preserves volume or is simpler, a :class:`Chart`; None where
         the file declares none.
     flow
-        Of a return map the flow that it is of; else None.
+        Flow of a return map; None for other systems.
     family
-        What varies, a :class:`Family`, where this is the system of its extended states; else None.
+        Family, a :class:`Family`, if this is the system of its extended states; else None.
 
     Raises
     ------
@@ -194,13 +194,13 @@ class System(RichDisplay, by="system"):
         dim
             Number of components of a state.
         components
-            Their names; by default q and p where a Hamiltonian is given, else y1, y2, ...
+            Names of the components; by default q and p if a Hamiltonian is given, else y1, y2, ...
         claims
             Claims about the system, each checked: the attributes of
             :class:`vpintegrator.dynamics.Claims` are given as keywords: ``hamiltonian``,
             ``divergence_free``, ``reversing_symmetries``, ``invariants``, ``periodic``, ``period``.
         sample
-            Where trajectories begin: a tuple (low, high) of the corners of a box, numbers or
+            Distribution of initial states: a tuple (low, high) of the corners of a box, numbers or
             arrays; an array of states (state, dim); or a table as in a system file. By default the
             components are uniform between -1 and 1.
         step
@@ -208,7 +208,7 @@ class System(RichDisplay, by="system"):
         parameters
             Values of the function's parameters, numbers or lists of them, by name.
         name
-            By default that of the function.
+            Name of the system; by default the function's name.
 
         Raises
         ------
@@ -254,7 +254,7 @@ class System(RichDisplay, by="system"):
         degrees_of_freedom
             Half the number of components of a state.
         components, claims, sample, step, parameters, name
-            As for :meth:`from_function`.
+            Arguments of :meth:`from_function`.
 
         Raises
         ------
@@ -407,10 +407,10 @@ class System(RichDisplay, by="system"):
 
     @property
     def structure(self) -> str:
-        """In words: Hamiltonian, divergence-free, not divergence-free, or measured.
+        """Structure in words: Hamiltonian, divergence-free, not divergence-free, or measured.
 
-        Of a map: symplectic map, volume-preserving map, or map. Of measured states with the claim
-        of the file: measured, symplectic; measured, volume-preserving; measured, no structure.
+        A map is a symplectic map, volume-preserving map, or map. Measured states follow the file's
+        declaration: measured, symplectic; measured, volume-preserving; measured, no structure.
         """
         if self.is_measured:
             claimed = self.equations.divergence_free
@@ -496,7 +496,7 @@ class System(RichDisplay, by="system"):
         self.require_equations(what)
 
     def with_parameters(self, values: Mapping[str, Any]) -> System:
-        """The same system with other values of some parameters.
+        """Return the system with other values of some parameters.
 
         Raises
         ------
@@ -679,7 +679,7 @@ class System(RichDisplay, by="system"):
         return self._field(state)
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
-        """The same with the components first, (dim, ...): contiguous, so the fastest for NumPy."""
+        """Evaluate the vector field with components first, (dim, ...): fastest for NumPy."""
         result = np.empty_like(components)
         for i, value in enumerate(self._field.made("numpy")(*components)):
             result[i] = value
@@ -691,7 +691,7 @@ class System(RichDisplay, by="system"):
         return as_matrices(entries(state), positions, self.dim)
 
     def jacobian_by_component(self, components: np.ndarray) -> np.ndarray:
-        """The same with the components first: (dim, ...) to (dim, dim, ...)."""
+        """Evaluate the Jacobian with components first: (dim, ...) to (dim, dim, ...)."""
         positions, entries = self._jacobian
         result = np.zeros((self.dim, *components.shape), dtype=components.dtype)
         for place, value in zip(positions, entries.made("numpy")(*components), strict=True):

@@ -98,11 +98,11 @@ class Trial:
     Parameters
     ----------
     equations
-        Of the system.
+        Equations of the system.
     images
-        How many values of the vector field beside each point's the symmetries of bodies ask for.
+        Number of further vector field evaluations at each point, for symmetries of bodies.
     candidates
-        Where to try, instead of at random points.
+        Points of the trial, instead of random points.
     """
 
     def __init__(
@@ -155,11 +155,11 @@ class Trial:
         Parameters
         ----------
         image
-            Of a point.
+            Image of a point.
         expected
-            Of f(z), what f(image(z)) has to be; None where a component is not compared.
+            Value that f(image(z)) must have, given f(z); None for components that are not compared.
         where, what
-            For the message: what fails, and where that is claimed.
+            Place of the declaration, and the declared property, for messages.
 
         Raises
         ------

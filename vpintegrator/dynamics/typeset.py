@@ -60,7 +60,7 @@ def equations_unicode(system: System, width: int = 100) -> str:
 
 
 def equations_latex(system: System, environment: str = "align*") -> str:
-    """The same as a LaTeX environment: ``align*``, or ``aligned`` between dollars."""
+    """Return the equations as a LaTeX environment: ``align*``, or ``aligned`` between dollars."""
     system = system.flow or system
     if system.equations.stages:
         rows = _stages_latex(system)
@@ -161,7 +161,7 @@ def symmetries_unicode(system: System) -> list[str]:
 
 
 def symmetries_latex(system: System) -> list[str]:
-    """The same images in LaTeX: ``(q, p) \\mapsto (q, - p)``, array by array of a large system."""
+    """Return the images in LaTeX: ``(q, p) \mapsto (q, - p)``, by array for a large system."""
     if system.flow is None and _by_array(system):
         table, lengths = _file(system)
         time = {} if system.time is None else {system.time: f"-{system.time}"}

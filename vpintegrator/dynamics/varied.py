@@ -50,7 +50,7 @@ class VariedEquations:
     Attributes
     ----------
     system, names
-        As given.
+        System, and names of the parameters left open.
     symbols
         The symbols of these parameters, in their order. Formulas may be differentiated by them.
     equations
@@ -304,7 +304,7 @@ class VariedScalar:
     varied
         The equations.
     expression
-        What it computes.
+        Expression to compute.
     """
 
     def __init__(self, varied: VariedEquations, expression: Value) -> None:

@@ -24,9 +24,9 @@ class ScaledFlow(System):
     varied
         The equations.
     steps
-        Of each trajectory, (trajectory,).
+        Step of each trajectory, (trajectory,).
     parameters
-        The same, (trajectory, name).
+        Parameters of each trajectory, (trajectory, name).
     """
 
     time_name = "t/step"
@@ -72,7 +72,7 @@ def solve_varied(
         After how many steps states are given, increasing, (time,); the first is that of the initial
         states.
     method, rtol, atol, progress
-        As for :func:`vpintegrator.dynamics.solve`.
+        Arguments of :func:`vpintegrator.dynamics.solve`.
 
     Returns
     -------

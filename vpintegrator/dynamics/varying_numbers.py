@@ -17,9 +17,9 @@ class VaryingNumbers:
     Parameters
     ----------
     values
-        As formulas.
+        Values as formulas.
     symbols
-        Of the parameters that vary.
+        Symbols of the parameters that vary.
     check
         Raises InputError where numbers cannot be.
     """

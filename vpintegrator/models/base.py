@@ -375,7 +375,8 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         states
             Context (time, n), or contexts (trajectory, time, n), without the further components.
         times : (time,), optional
-            In any order; by default a step apart. Of a family of steps any, else whole steps apart.
+            Times of the context in any order; by default one step apart. For a family of steps any
+            times, otherwise whole steps apart.
         noise : float or (n,), optional
             Standard deviation of the errors of the states; none by default. With noise the orbit
             nearest to all states is found.
@@ -451,12 +452,11 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         Parameters
         ----------
         shift, scale : (dim,)
-            For example the mean and standard deviation of the training states, in the
-            coordinates of the chart where there is one. A scale must be positive; where a component
-            is constant, give 1.
+            Shift and scale, for example mean and standard deviation of the training states, in the
+            coordinates of the chart if there is one. A scale must be positive; for a constant
+            component give 1.
         spread : (dim,), optional
-            Of models with a chart: the standard deviation of the states themselves, by which errors
-            are weighted.
+            Standard deviation of the states of a model with a chart, by which errors are weighted.
 
         Raises
         ------
@@ -490,7 +490,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         Parameters
         ----------
         states : Tensor, (state, dim)
-            For example some of the training states; normalisation is set before.
+            States, for example some of the training states. The normalisation must be set before.
         """
         if not len(states):
             return

@@ -92,11 +92,11 @@ def bounded_by(parameters: Sequence[int], symmetries: int, where: str) -> Iterat
     Parameters
     ----------
     parameters
-        How many numbers each tensor of the file holds.
+        Number of elements of each tensor in the file.
     symmetries
-        How many reversing symmetries it gives.
+        Number of reversing symmetries in the file.
     where
-        What is described by the file, for the message.
+        Object that the file describes, for messages.
 
     Raises
     ------

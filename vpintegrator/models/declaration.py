@@ -47,16 +47,16 @@ def argument(
     default
         None given: the argument is required.
     help
-        What it means, for docstrings and the command line.
+        Meaning, for docstrings and the command line.
     choices, least
         The texts, or the least integer, that it may be.
     kind
-        In docstrings, where the annotation says too little: ``(dim,)``.
+        Kind in docstrings, if the annotation says too little: ``(dim,)``.
     flag
-        Its words as an option of vp-train with a flag of its own, for all models that have it;
-        others are given by ``--option``.
+        Text of an option of vp-train for the argument, for all models that have it; other arguments
+        are given by ``--option``.
     omitted
-        Not stored where it is the default: models of versions that did not have it stay the same.
+        Whether the default is not stored, so that files of earlier versions are unchanged.
 
     Examples
     --------

@@ -43,9 +43,10 @@ def load_gml(
     path : path
         The HDF5 file.
     window, prediction_window : int, optional
-        Not stored in the file; by default 3 for transformers and 1 for one-step maps.
+        Windows, which the file does not store; by default 3 for transformers and 1 for one-step
+        maps.
     activation : str
-        Of the nonlinear layers, not stored either.
+        Activation of the nonlinear layers, which the file does not store.
     residual : bool
         Whether multihead attention adds its input to its output, not stored either.
     upscaling : str
@@ -56,7 +57,7 @@ def load_gml(
     Returns
     -------
     Integrator
-        In the precision of the stored arrays.
+        Model in the precision of the stored arrays.
 
     Raises
     ------

@@ -81,19 +81,19 @@ def grown(model: Model, *, depth: int | None = None, degree: int | None = None) 
 
 
 def refined(model: Model, depth: int) -> Model:
-    """A deeper model that is nearly the same map: its layers, as a function of time, sampled anew.
+    """Return a deeper model of nearly the same map: its layers as a function of time, resampled.
 
-    Where a map is the flow of some time, n layers stand for as many steps of it, and m > n layers
-    are steps of m-ths. Coefficients of polynomials are averaged over these; all other layers are as
-    ``grown`` makes them. Least squares then find the rest faster than from the very same map with
-    new layers at rest, whose coefficients do what those beside them do already.
+    If a map is the flow over some time, its n layers are steps of one n-th of the time, and m > n
+    layers are steps of one m-th. Coefficients of polynomials are averaged over the new steps; other
+    layers are as in ``grown``. Least squares then converge faster than from an equal map with new
+    layers at the identity, whose coefficients duplicate those of their neighbours.
 
     Parameters
     ----------
     model
-        As for ``grown``.
+        Model, as in ``grown``.
     depth
-        At least that of the model.
+        New depth, at least that of the model.
 
     Raises
     ------

@@ -179,7 +179,7 @@ class InContextIntegrator(Integrator):
         states
             Context (time, dim), or contexts (trajectory, time, dim).
         times : (time,), optional
-            In any order, whole steps apart; by default a step apart.
+            Times of the context in any order, whole steps apart; by default one step apart.
         noise : float or (dim,), optional
             Standard deviation of the errors of the states; by default that of the training data.
 

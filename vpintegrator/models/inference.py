@@ -62,11 +62,11 @@ class Inference:
     values : Tensor (..., p)
         The most probable ones.
     covariance : Tensor (..., p, p)
-        Of the posterior distribution, linearised at the values.
+        Covariance of the posterior distribution, linearised at the values.
     state : Tensor (..., dim)
         The last state of the context; where noise is known, the most probable one.
     determined : Tensor (...)
-        How many combinations of the constants the context tells more about than the prior does.
+        Number of combinations of the constants that the context determines better than the prior.
     """
 
     names: tuple[str, ...]

@@ -82,7 +82,7 @@ def without_attention(model: Model, fixed: bool = False) -> Model | None:
 
 
 def simplified(model: Model, fixed: bool = False) -> Model:
-    """The same predictions by the least work: :func:`one_step`, or :func:`without_attention`.
+    """Return the cheapest equal model: :func:`one_step`, :func:`without_attention` or itself.
 
     The model itself where it is neither.
     """
@@ -90,12 +90,12 @@ def simplified(model: Model, fixed: bool = False) -> Model:
 
 
 def with_parts(module: Part, **parts: nn.Module) -> Part:
-    """The same module with other parts; all that it holds else is held in common.
+    """Return the module with other parts; everything else is shared.
 
     Parameters
     ----------
     module
-        Which stays as it is.
+        Module, which is not changed.
     parts
         Modules by the names of those whose places they take.
 

@@ -20,7 +20,7 @@ def with_bodies(model: Model, bodies: int) -> Model:
     Parameters
     ----------
     model
-        Of like bodies, its argument ``bodies`` their number.
+        Model of like bodies, whose argument ``bodies`` is their number.
     bodies
         The number wanted.
 

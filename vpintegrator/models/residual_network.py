@@ -72,7 +72,7 @@ class OfWholeWindow(nn.Module):
     Parameters
     ----------
     layers : sequence of Module
-        Of vectors (..., window n + m).
+        Layers of vectors (..., window n + m).
     shape : (int, int)
         Time steps, and n.
 

@@ -43,7 +43,7 @@ def save(model: Integrator, path: str | os.PathLike[str], overwrite: bool = Fals
     Parameters
     ----------
     model : Integrator
-        One of the registered architectures; its ``metadata`` (strings) is stored with it.
+        Model of a registered architecture; its ``metadata`` (strings) is stored with it.
     path : path
         Conventionally ends in ``.safetensors``.
     overwrite : bool
@@ -106,13 +106,14 @@ def load(
     path : path
     device : str or torch.device
     module : torch.nn.Module, optional
-        Of the file of a module of one's own (:func:`vpintegrator.wrap`): a new module of the same
-        class and sizes, which gets the weights. Nothing is imported or executed for a file.
+        New module of the same class and sizes, for the file of a wrapped module
+        (:func:`vpintegrator.wrap`); the module gets the weights. Nothing is imported or executed
+        for a file.
 
     Returns
     -------
     Integrator
-        In the dtype it was saved in, with its ``metadata``, in evaluation mode.
+        Model in the dtype of the file, with its ``metadata``, in evaluation mode.
 
     Raises
     ------

@@ -116,14 +116,14 @@ class SplittingMap(Integrator):
         self.core.set_step(time)  # type: ignore[operator]
 
     def with_step(self, step: float) -> SplittingMap:
-        """The same splitting with another step.
+        """Return the splitting with another step.
 
         The error is that of the training step at most for smaller ones; it falls as their cube.
 
         Parameters
         ----------
         step
-            In units of time.
+            Step in units of time.
 
         Raises
         ------

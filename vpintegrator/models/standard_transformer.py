@@ -134,7 +134,7 @@ class StandardTransformer(Integrator):
 
     @classmethod
     def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """In files of earlier versions a width of None is ``dim``."""
+        """Read arguments; in files of earlier versions a width of None is ``dim``."""
         return arguments | ({"width": arguments["dim"]} if arguments.get("width") is None else {})
 
     def network(self, a: Arguments) -> nn.Module:

@@ -41,9 +41,9 @@ def suited(
     ----------
     system : System
     arguments : mapping, optional
-        That the model is to have, by name.
+        Arguments of the model, by name.
     chart : bool, optional
-        As for ``build``.
+        Argument of ``build``.
 
     Examples
     --------
@@ -154,18 +154,19 @@ def build(
         Whether the model works in the coordinates of the system's chart; None for where the system
         has one and the model preserves its volume.
     seed : int
-        Of torch's random numbers, which the weights are.
+        Seed of torch's random numbers, from which weights are drawn.
     dtype : str
         "float64" or "float32".
     arguments
-        Of the architecture. ``functions="system"`` stands for polynomials that take the functions
-        which the system's equations are made of, ``functions="hamiltonian"`` for polynomials beside
-        the exact terms of a known Hamiltonian.
+        Arguments of the architecture. ``functions="system"`` takes polynomials in the functions of
+        the system's equations, ``functions="hamiltonian"`` polynomials beside the exact terms of a
+        known Hamiltonian.
 
     Returns
     -------
     Integrator
-        Its attribute ``choices`` says, a sentence each, what was chosen that was not asked for.
+        Untrained model; its attribute ``choices`` lists the choices made without request, a
+        sentence each.
 
     Raises
     ------

@@ -114,7 +114,7 @@ class VolumePreservingTransformer(Integrator):
 
     @classmethod
     def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """In files of earlier versions "skew" stands for "auto"."""
+        """Read arguments; "skew" in files of earlier versions is "auto"."""
         if arguments.get("weighting") == "skew":
             group = symmetry_group(arguments.get("reversing_symmetries", ()), arguments["dim"])
             if not skew_weighting_exists(group):

@@ -25,7 +25,7 @@ class Plan:
     initial
         Initial states of all trajectories, (trajectory, dim).
     conditions
-        What varies of each, (trajectory, what varies).
+        Step and parameters that vary, (trajectory, name).
     rows
         Trajectories of a shard.
     uneven

@@ -56,7 +56,7 @@ def integrate(
     initial
         Where the trajectories start.
     conditions
-        What varies of each, (trajectory, what varies).
+        Step and parameters that vary, (trajectory, name).
     uneven
         Whether to sort them by difficulty.
     progress

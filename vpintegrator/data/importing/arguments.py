@@ -48,7 +48,7 @@ class Reading:
         given; times that are regular except for gaps or rounding are then refused. A single
         component without equations is resampled by default, because the component needs windows.
     resample
-        The same as ``irregular="resample"``.
+        Abbreviation of ``irregular="resample"``.
     longest_step
         The longest step of a pair; longer ones are left out. By default 10 times the median.
     parameter_columns
@@ -110,7 +110,7 @@ class Identification:
         declares angles that stay within one period in the data, they are continued over their
         jumps.
     parameters
-        Of the system.
+        Parameters of the system.
     fit
         Names of its parameters to be estimated from what is trained on; the search begins at their
         values. The dataset's system has the values found, ``[equations.fitted]`` of the recipe

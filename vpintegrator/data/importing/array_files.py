@@ -44,7 +44,7 @@ def read_arrays(
         Name of the array, where there are several; or names, with commas between, of arrays (or
         columns of a table) that are the components.
     decimal, columns, step
-        Of a text file, see :func:`vpintegrator.data.importing.tables.read_table`.
+        Options of a text file, see :func:`vpintegrator.data.importing.tables.read_table`.
     parameters
         Names of arrays or columns that are parameters.
 

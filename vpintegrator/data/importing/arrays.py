@@ -27,18 +27,18 @@ class Arrays:
     times
         (time,), or (trajectory, time) where each trajectory has its own; None if not known.
     step
-        Where the file says it.
+        Step that the file gives, or None.
     names
-        Of the components, as written there; None if not known.
+        Names of the components in the file; None if not known.
     lengths
         Number of times of each trajectory, (trajectory,), where they differ: the rows after are
         NaN.
     variable
         Names of the arrays or columns that hold the states.
     units, time_unit
-        Of the components and of time, empty where they are not known.
+        Units of the components and of time, empty if not known.
     guessed
-        What was found out about the file and might be wrong, a sentence each.
+        Uncertain conclusions about the file, a sentence each.
     parameters
         Columns that are parameters: (trajectory, time, name), or by name as they stand there.
     source
@@ -73,11 +73,11 @@ def choose(
     Parameters
     ----------
     arrays
-        By name: NumPy arrays, or what becomes one.
+        NumPy arrays, or objects that convert to arrays, by name.
     where
         The file's name, for messages.
     variable
-        As in :func:`read_arrays`.
+        Argument of :func:`read_arrays`.
     axes
         The names of an array's dimensions, where they are known.
     parameters

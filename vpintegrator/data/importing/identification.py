@@ -38,19 +38,19 @@ _FAILED = 1e20  # residual where the equations have no solution
 
 @dataclass(frozen=True)
 class Misfit:
-    """Residuals of equations in units of what the noise explains: about 1 where they fit.
+    """Residuals of equations in units of the noise: about 1 if the equations fit.
 
     Attributes
     ----------
     median, worst
-        Over the states, of one step.
+        Median and largest residual over the states, of one step.
     median_long
-        Of :attr:`span` steps.
+        Median residual over :attr:`span` steps.
     span
         Steps of the longer check.
     relative
-        One step's residual relative to the change in that step, root mean square, of the component
-        where it is largest.
+        Root mean square residual of one step, relative to the change in the step, of the worst
+        component.
     noise
         Standard deviation of each component, (dim,).
     """
@@ -246,7 +246,7 @@ def fit_parameters(
     names
         The parameters, numbers each.
     states, step, noise
-        As in :func:`check_equations`.
+        Arguments of :func:`check_equations`.
 
     Returns
     -------
@@ -360,7 +360,7 @@ class _Shooting:
             return np.full(self._data.size, _FAILED)
 
     def jacobian(self, unknowns: np.ndarray) -> np.ndarray:
-        """Its derivative; one shift of all first states at once serves every stretch."""
+        """Return the derivative; one shift of all first states serves every segment."""
         values, first = self._split(unknowns)
         count, length, dim = self._data.shape
         result = np.zeros((self._data.size, len(unknowns)))

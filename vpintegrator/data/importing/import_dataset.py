@@ -59,7 +59,7 @@ def import_dataset(
     path
         The HDF5 file to write.
     reading, identification, sharing
-        How the states are read, the equations behind them, and how trajectories are shared out. The
+        Options for reading the states, for their equations, and for sharing out trajectories. The
         attributes of :class:`~vpintegrator.data.importing.arguments.Reading`,
         :class:`~vpintegrator.data.importing.arguments.Identification` and
         :class:`~vpintegrator.data.importing.arguments.Sharing` are given as keywords: ``step``,
@@ -67,7 +67,7 @@ def import_dataset(
         ``irregular``, ``resample``, ``longest_step``, ``parameter_columns``; ``system``,
         ``parameters``, ``fit``, ``noise``, ``structure``; ``split``, ``fractions``, ``seed``.
     title
-        By default the system's, or the file's name.
+        Title; by default the system's, or the file's name.
     overwrite
         Whether a file of that name may be replaced.
 

@@ -56,7 +56,7 @@ def find_layout(
     file
         The opened text.
     where
-        Its name, for messages.
+        Name of the file, for messages.
     columns
         Names of the columns, where the file has no header; or new names of columns of a header.
 

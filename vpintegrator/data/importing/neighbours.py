@@ -50,11 +50,11 @@ class Neighbours:
     origin, start
         The trajectory that each comes from, and the time of its first state, (pair,).
     index
-        How many states of the trajectory come before, (pair,).
+        Number of earlier states in the trajectory, (pair,).
     lengths
         Number of states of each trajectory, (trajectory,).
     said
-        What was left out, if anything, a sentence each.
+        States that were left out, if any, a sentence each.
     """
 
     states: np.ndarray
@@ -108,7 +108,7 @@ def pair_up(
     times
         (trajectory, time).
     lengths
-        How many of them each trajectory has, (trajectory,).
+        Number of states in each trajectory, (trajectory,).
     parameters
         (trajectory, time, name).
     longest

@@ -62,7 +62,7 @@ def import_pairs(
         ``"symplectic"``, ``"volume-preserving"`` or ``"none"``, as for ``vp.import_dataset``.
         Symplectic states are stored as positions, then momenta.
     title
-        By default the file's name.
+        Title; by default the file's name.
     fractions, seed
         Parts of train, validation and test, and the seed of the dealing out.
     overwrite

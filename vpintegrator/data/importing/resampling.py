@@ -21,8 +21,8 @@ def resample(
     Parameters
     ----------
     states, times, lengths
-        As in :func:`vpintegrator.data.importing.times.place_on_grid`; states that hold NaN are
-        left out.
+        Arguments of :func:`vpintegrator.data.importing.times.place_on_grid`; states that hold NaN
+        are left out.
     step
         The step wanted; the median of those found by default.
     where
@@ -31,8 +31,8 @@ def resample(
     Returns
     -------
     states, times, lengths, said
-        The same at equal steps; and a sentence with the method and its error: every second state
-        left out and interpolated from the others, at twice the distance, differs by so much.
+        States, times and lengths at equal steps, and a sentence with the method and its error. The
+        error is the difference of every second state from its interpolation by the others.
 
     Raises
     ------

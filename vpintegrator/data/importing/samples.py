@@ -35,13 +35,13 @@ class Samples:
     varied
         Between which values the step and parameters vary, by name.
     conditions
-        These values, (trajectory, what varies).
+        Values of step and parameters, (trajectory, name).
     constant
         Parameters that were given and are the same everywhere, by name.
     origins
-        Of pairs, the trajectory that each comes from, and the time of its first state.
+        Original trajectory of each pair, and the time of its first state.
     told
-        What was done, a sentence each.
+        Steps of the import, a sentence each.
     """
 
     states: np.ndarray
@@ -214,7 +214,7 @@ def _change(parameters: np.ndarray, lengths: np.ndarray) -> list[int]:
 def _varying(
     names: list[str], values: np.ndarray
 ) -> tuple[dict[str, tuple[float, float]], np.ndarray, dict[str, float]]:
-    """Ranges and values (trajectory, name) of what varies, and what is the same everywhere."""
+    """Return ranges and values (trajectory, name) of varying parameters, and constant ones."""
     low, high = values.min(axis=0), values.max(axis=0)
     varies = low < high
     ranges = zip(names, low.tolist(), high.tolist(), strict=True)

@@ -29,7 +29,7 @@ class Structure:
     order
         Numbers of the components, positions before momenta where states are symplectic.
     told
-        What was assumed or changed, a sentence each.
+        Assumptions and changes, a sentence each.
     """
 
     claim: str

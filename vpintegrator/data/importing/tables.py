@@ -43,7 +43,7 @@ def read_table(
     columns
         Names of the columns of a file without a header, or new names of columns of a header.
     step
-        Where it is known: without a header, a first column of other steps is no time.
+        Step, if known. Without a header, a first column with other steps is then no time.
     parameters
         The columns that are parameters.
 

@@ -29,7 +29,7 @@ def open_text(path: Path, guessed: list[str]) -> Iterator[IO[str]]:
     path
         The file.
     guessed
-        What was found out and might be wrong is added here, a sentence each.
+        List to which uncertain conclusions are appended, a sentence each.
 
     Raises
     ------

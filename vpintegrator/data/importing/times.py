@@ -33,9 +33,9 @@ def place_on_grid(
     times
         (trajectory, time).
     lengths
-        How many of them each trajectory has, (trajectory,).
+        Number of states in each trajectory, (trajectory,).
     step
-        As given, or None to find it.
+        Step, or None to find it.
     missing
         Whether times may be missing.
     where

@@ -59,7 +59,7 @@ class FunctionCall:
 
     @property
     def rebound(self) -> FunctionCall:
-        """The same for symbolic arguments."""
+        """Return the call for symbolic arguments."""
         return replace(self, function=rebound(self.function))
 
 
@@ -83,7 +83,7 @@ def read_call(
     halves
         Whether it is a function of the state, which may take positions and momenta.
     components
-        Of a map ``M(z)`` the number of components, each of which may be an argument.
+        Number of components of a map ``M(z)``, each of which may be an argument.
 
     Raises
     ------
@@ -192,7 +192,7 @@ class Values:
     count
         Number of its values; 0 for a scalar.
     parameters
-        Their values.
+        Values of the parameters.
     states, times
         States (state, dim) with which it is tried, and times (state,).
 

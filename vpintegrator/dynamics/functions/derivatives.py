@@ -34,7 +34,7 @@ def derivatives(
     function
         The function.
     states, times
-        Where, (state, dim) and (state,).
+        States (state, dim) and times (state,) at which to differentiate.
     size
         Relative size of finite differences, of order 6.
     """
@@ -98,7 +98,7 @@ class ScalarOfStates:
     timed
         Whether the last component of a state is the time.
     name
-        For its repr.
+        Name for its repr.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ class FunctionClaims:
     field
         The vector field.
     states, times
-        Where it is looked at, (state, dim) and (state,).
+        States (state, dim) and times (state,) at which the function is evaluated.
     components, source
         Names of the components, and of the function, for messages.
     """

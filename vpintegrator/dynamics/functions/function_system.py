@@ -23,7 +23,7 @@ class FunctionSystem(System):
     Parameters
     ----------
     text, name, source
-        As for :class:`vpintegrator.System`.
+        Arguments of :class:`vpintegrator.System`.
     field
         The vector field of states (state, dim) without the time, and times.
     scalars

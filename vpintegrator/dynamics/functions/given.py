@@ -34,7 +34,7 @@ class GivenFunction:
     hamiltonian, invariants
         Functions of the state that were given beside it.
     components, parameters, claims
-        As given.
+        Arguments of the user.
     name, values, tables
         The name, and the entries of a system file but for formulas.
     key

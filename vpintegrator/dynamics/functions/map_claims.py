@@ -19,13 +19,13 @@ class MapClaims:
     Parameters
     ----------
     images
-        Of the states, (state, dim).
+        Images of the states, (state, dim).
     slopes
         Derivatives of the images, (state, dim, dim); NaN where they are not known.
     states
         The states, (state, dim).
     tolerance
-        How far derivatives may be wrong, relative to their size.
+        Error bound of derivatives, relative to their size.
     components, source
         Names of the components, and of the function, for messages.
     """

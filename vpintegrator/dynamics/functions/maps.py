@@ -84,8 +84,8 @@ class Map(System):
             ``turn(x, px)``, with NumPy's functions or PyTorch's, and with ``parameters`` by
             keyword. A function for batches takes (..., dim) or (dim, ...).
         dim, components, sample, parameters, name
-            As for :meth:`vpintegrator.System.from_function`. Of a symplectic map the state has all
-            positions and then the momenta. Names are x1, x2, ... by default.
+            Arguments of :meth:`vpintegrator.System.from_function`. The state of a symplectic map
+            has all positions first, then all momenta. Default names are x1, x2, ...
         inverse
             The inverse map, as a function alike; None where it is not known.
         structure
@@ -94,7 +94,7 @@ class Map(System):
             Matrices :math:`\rho`, or the signs on their diagonals, with
             :math:`\rho M \rho M = \mathrm{id}`.
         invariants, periodic
-            As for :meth:`vpintegrator.System.from_function`.
+            Arguments of :meth:`vpintegrator.System.from_function`.
 
         Raises
         ------

@@ -37,7 +37,7 @@ def texts(
     values
         Recorded operations, or numbers.
     tape
-        Where they were recorded.
+        Tape that recorded the values.
     taken
         Names that auxiliary expressions cannot have.
 

@@ -359,7 +359,7 @@ def _bare(value: Any) -> Any:
 
 
 def _as_arrays(value: Any) -> Any:
-    """The same arguments with arrays in the place of traced numbers."""
+    """Return the arguments with arrays in place of traced numbers."""
     if isinstance(value, list | tuple):
         return type(value)(map(_as_arrays, value))
     return as_traced_array(value) if isinstance(value, Traced) else value
