@@ -45,7 +45,7 @@ def write_adjoint_source(
     trace
         The model's map of windows; its graph is extended.
     sizes
-        Its ``window``, ``prediction_window`` and ``dim``.
+        Sizes ``window``, ``prediction_window`` and ``dim`` of the model.
     real
         ``double`` or ``float``.
     trained
@@ -101,9 +101,9 @@ class Differentiated:
     seeds
         Derivatives by the new states.
     derivatives
-        What follows from these for the trained weights and, of chained predictions, the window.
+        Derivatives by the trained weights and, for chained predictions, by the window.
     kept
-        What the way back reads of the way there.
+        Forward values that the backward pass needs.
     trained
         Number of trained weights.
     """
@@ -137,7 +137,7 @@ class Differentiated:
         every
             Whether derivatives by weights that are always zero are taken, too.
         kind
-            Of program.
+            Class of the programs.
         """
         given = {n: i for i, n in enumerate(self.states)}
         forward = kind(self.graph, self.outputs, given, constants, slots=len(given), kept=self.kept)

@@ -19,7 +19,7 @@ REALS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
 def pointer(array: np.ndarray) -> ctypes.c_void_p:
-    """Its address: the array must outlive the call."""
+    """Return the address of an array, which must outlive the call."""
     return ctypes.c_void_p(array.ctypes.data)
 
 

@@ -32,13 +32,13 @@ class CompiledModel:
     Parameters
     ----------
     model
-        On the CPU, in float32 or float64.
+        Model on the CPU, in float32 or float64.
     narrow
-        For one trajectory at a time; else for many.
+        Whether the code is for one trajectory at a time; else for many.
     windows
         Some that it will start from, (trajectory, window, dim), if they are known.
     few
-        For a few trajectories: no more vectors side by side than hold them.
+        Whether the code is for few trajectories: only as many vectors side by side as hold them.
     most
         Operations of a step, beyond which it is not compiled; loops over bodies are short.
 
@@ -47,7 +47,7 @@ class CompiledModel:
     source
         The C++, with the numbers of operations.
     lanes
-        How many trajectories are stepped at once.
+        Number of trajectories that are stepped together.
     marks_divergence
         Whether states after one that is not finite are NaN: here they are what the map gives.
 
@@ -109,7 +109,7 @@ class CompiledModel:
         windows
             (trajectory, window, dim).
         calls
-            How often.
+            Number of calls of the model.
 
         Returns
         -------
@@ -152,7 +152,7 @@ def compile_model(
     model
         The model, with the weights that it has now.
     trajectories
-        How many there will be: machine code for one differs from that for many.
+        Number of trajectories: machine code for one differs from that for many.
     windows
         Some that it will start from, (trajectory, window, dim), if they are known.
     most

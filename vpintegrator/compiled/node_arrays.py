@@ -21,7 +21,7 @@ class NodeArrays:
     Parameters
     ----------
     graph
-        To which nodes are added.
+        Graph to which nodes are added.
     """
 
     def __init__(self, graph: ScalarGraph) -> None:

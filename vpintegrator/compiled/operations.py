@@ -60,7 +60,7 @@ class Operations(Activations, Reductions):
         Parameters
         ----------
         name
-            Of the operator.
+            Name of the operator.
         arguments, results
             Shapes of the tensors it takes, and sizes of those it gives.
         """

@@ -44,7 +44,7 @@ class _Polynomial(NamedTuple):
 
 
 def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
-    """The same map, up to rounding, with sums of polynomials of few variables in powers of them.
+    """Return the same map, up to rounding, with polynomials of few variables in powers.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def simplest(
     model
         The model.
     finished
-        What is made of each form before its operations are counted.
+        Function that completes each form before its operations are counted.
 
     Raises
     ------
@@ -210,7 +210,7 @@ class _Powers:
     def _reduced(
         self, variables: Sequence[int], terms: Mapping[Exponents, int]
     ) -> dict[Exponents, int]:
-        """The same with sin^2 = 1 - cos^2 of angles of which there are both."""
+        """Replace sin^2 by 1 - cos^2 for angles that have both."""
         nodes = [self._old.nodes[v] for v in variables]
         pairs = [
             (i, nodes.index(("cos", *node[1:])))

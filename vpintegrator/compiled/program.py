@@ -75,9 +75,9 @@ class Program:
         Prefix of the functions' names, and arguments that they take beside ``v`` and ``c``:
         declared and as passed on.
     narrow
-        For one trajectory: groups of functions are vectors.
+        Whether the program is for one trajectory: groups of functions are vectors.
     abreast
-        How many vectors a value is of, or 0 where it is one number or vector.
+        Unroll factor: number of vectors in a value, or 0 for one number or vector.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Program:
     slots
         Slots of the workspace needed.
     slot
-        Those of nodes that are in the workspace at some time; of kept ones, still there at the end.
+        Slots of nodes in the workspace; slots of kept nodes are still valid at the end.
     operations, functions
         Number of sums, products and the like, and of functions such as tanh.
     """

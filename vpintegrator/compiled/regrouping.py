@@ -17,7 +17,7 @@ _SUMS = ("add", "sub")
 
 
 def regrouped(trace: Trace) -> Trace:
-    """The same map, up to rounding, with its sums of weights times products in nested form.
+    """Return the same map, up to rounding, with sums of weighted products in nested form.
 
     Other sums keep their order, which may be there for the sake of rounding. The trace itself is
     given back where nothing is gained.
@@ -170,5 +170,5 @@ class _Rewriter:
 
 
 def _occurrences(terms: Iterable[_Term]) -> Counter[int]:
-    """In how many terms each factor occurs."""
+    """Return the number of terms in which each factor occurs."""
     return Counter(factor for term in terms for factor in set(term.factors))

@@ -33,7 +33,7 @@ class CompiledResidual(Awaited[Compilation]):
     Parameters
     ----------
     model
-        On the CPU, in float32 or float64.
+        Model on the CPU, in float32 or float64.
     weights
         (dim,), of the components of a state.
     chained
@@ -129,7 +129,7 @@ class CompiledResidual(Awaited[Compilation]):
     def gradient(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same sums of squares, and :math:`J^T r`: half the gradient of the first."""
+        """Return the same sums of squares, and :math:`J^T r`: half the gradient of the first."""
         self._set(vector)
 
         def work(problem: _Problem, part: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -278,9 +278,9 @@ def compile_residual(
     Parameters
     ----------
     model, weights, chained, worth, wait
-        As for :class:`CompiledResidual`.
+        Arguments of :class:`CompiledResidual`.
     threads
-        The same, of the CPU.
+        Number of threads of the CPU.
 
     Raises
     ------

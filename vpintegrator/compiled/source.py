@@ -46,12 +46,12 @@ def write_source(trace: Trace, sizes: tuple[int, int, int], real: str, abreast: 
     trace
         The model's map of windows.
     sizes
-        Its ``window``, ``prediction_window`` and ``dim``.
+        Sizes ``window``, ``prediction_window`` and ``dim`` of the model.
     real
         ``double`` or ``float``.
     abreast
-        How many vectors of trajectories a value is, side by side; 0 for one trajectory: no lanes,
-        but vectors of independent functions.
+        Unroll factor: number of vectors of trajectories in a value. 0 for one trajectory, with
+        vectors of independent functions instead of lanes.
     """
     narrow = not abreast
     window, new, dim = sizes
@@ -101,11 +101,11 @@ def translation_units(prelude: str, parts: list[str], frame: list[str]) -> list[
     Parameters
     ----------
     prelude
-        What every source begins with.
+        Beginning of every source.
     parts
         The functions.
     frame
-        What calls them.
+        Code that calls the functions.
     """
     number = min(max(round(sum(map(len, parts)) / _UNIT), 1), _MOST_UNITS)
     edges = [k * len(parts) // number for k in range(number + 1)]

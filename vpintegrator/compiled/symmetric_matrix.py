@@ -30,7 +30,7 @@ class SymmetricMatrix:
     count
         Rows.
     dtype
-        Of numbers: float64 or float32.
+        Type of the numbers: float64 or float32.
     threads
         Among which rows are divided; results do not depend on it.
 

@@ -55,7 +55,7 @@ def verify_model(machine: Machine, model: Integrator, windows: Any = None) -> No
     Parameters
     ----------
     machine, model
-        The same model, compiled and in PyTorch.
+        Compiled model, and the same model in PyTorch.
     windows
         (trajectory, window, dim), if there are any.
 
@@ -280,9 +280,9 @@ def _compare(
     Parameters
     ----------
     floor
-        How large the numbers count as at least.
+        Smallest size that numbers count as.
     rounding
-        How much they may differ beyond half of their digits.
+        Allowed difference beyond half of the digits.
     """
     finite = np.isfinite(expected)
     size = max(_size(expected), floor)

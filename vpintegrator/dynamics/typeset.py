@@ -161,7 +161,7 @@ def symmetries_unicode(system: System) -> list[str]:
 
 
 def symmetries_latex(system: System) -> list[str]:
-    """Return the images in LaTeX: ``(q, p) \mapsto (q, - p)``, by array for a large system."""
+    r"""Return the images in LaTeX: ``(q, p) \mapsto (q, - p)``, by array for a large system."""
     if system.flow is None and _by_array(system):
         table, lengths = _file(system)
         time = {} if system.time is None else {system.time: f"-{system.time}"}

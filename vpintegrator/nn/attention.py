@@ -56,11 +56,11 @@ class VolumePreservingAttention(nn.Module):
         Factor s of the correlations; by default 1. GeometricMachineLearning.jl takes 1/sqrt(dim)
         with the arbitrary weighting and 1 with the skew one.
     conserved : int
-        How many components, the last ones, stay as they are. They are not mixed in time; the
-        weighting of the others is a linear function of them, :math:`A = A_0 + \sum_j k_j A_j`.
+        Number of constants of motion k, the last components, which are left unchanged. They are not
+        mixed in time. The weighting of the other components is linear in them, :math:`A = A_0 +
+        \sum_j k_j A_j`.
     rates : sequence of int
-        Of these components, those with which the weighting vanishes: :math:`A = \sum_j k_j A_j`
-        over them.
+        Constants of motion with which the weighting vanishes: :math:`A = \sum_j k_j A_j` over them.
     symmetries : sequence of (dim, dim), optional
         Matrices S; A is kept invariant under the group they generate, :math:`A = S^T A S`, so
         that the layer commutes with every S.
@@ -223,10 +223,11 @@ class CoupledAttention(nn.Module):
         0 for the components themselves.
     split : "coordinates", "halves" or blocks of indices
     conserved : int
-        How many components, the last ones, stay as they are; they are in no block.
+        Number of constants of motion, the last components, which are left unchanged and are in no
+        block.
     rates : sequence of int
-        Of these, those with which :math:`C_a` vanishes: from :math:`C_a` its value without them is
-        taken away, and there is no :math:`B_a`.
+        Constants of motion with which :math:`C_a` vanishes: the value at zero rates is subtracted
+        from :math:`C_a`, and there is no :math:`B_a`.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate: :math:`C_a` is averaged over it.
     initial_scale : float

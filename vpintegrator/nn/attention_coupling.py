@@ -96,9 +96,9 @@ class AttentionCoupling(Coupling):
     width, heads : int
         Width of the attention, divisible by its heads.
     split, conserved, rates, symmetries
-        As for ``AdditiveCoupling``.
+        Arguments of ``AdditiveCoupling``.
     stiefel, initial_scale
-        As for ``WindowAttention``.
+        Arguments of ``WindowAttention``.
 
     Raises
     ------

@@ -17,16 +17,17 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
     model : Module
         Any network of layers of this package, such as an integrator.
     window : Tensor, (..., window, dim)
-        What the model is given, in the units of its states.
+        Input of the model, in the units of its states.
 
     Returns
     -------
     dict of str to Tensor, (..., time, time)
-        By the layer's place in the model, in the order of evaluation: the place ``"core.0"`` is
-        that of ``model.get_submodule("core.0")``. Before time come heads, or the blocks that a
-        ``CoupledAttention`` rotates. Rows are the steps that are made, columns those they are
-        made of. A row of softmax weights sums to 1; the weights of a ``VolumePreservingAttention``
-        are rotations, so there the squares do. Empty if there is no attention.
+        Weights by the layer's place in the model, in the order of evaluation: the place
+        ``"core.0"`` is that of ``model.get_submodule("core.0")``. Heads, or the blocks that a
+        ``CoupledAttention`` rotates, come before time. Rows are the new time steps, columns the
+        time steps read. A row of softmax weights sums to 1. The weights of a
+        ``VolumePreservingAttention`` are rotations, so the squares of a row sum to 1. Empty if
+        there is no attention.
 
     Notes
     -----

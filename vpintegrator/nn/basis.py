@@ -121,9 +121,9 @@ def equivariant_coefficients(
     indices
         The terms, see ``terms``.
     kinds
-        Of each variable in u, its family of functions.
+        Family of functions of each variable in u.
     variables, block
-        Of each S, where it takes each variable and each component of the block, and their signs.
+        Image of each variable, and of each component of the block, under each S, with signs.
 
     Returns
     -------

@@ -75,9 +75,9 @@ class BasisCoupling(nn.Module):
         Size of the initial coefficients of degree 1; those of degree n are :math:`n^2` times
         smaller.
     taper : float, optional
-        Where the shear begins to fade, in each component that is no angle: the functions are
-        multiplied by a smooth one of :math:`z_b` that is 1 up to there, and 0 from half as far
-        again on. There the layer is the identity in :math:`z_a`.
+        Bound of each component that is not an angle, at which the window function begins to fall.
+        The functions are multiplied by a smooth function of :math:`z_b` that is 1 up to the bound
+        and 0 beyond 1.5 times the bound. Beyond, the layer is the identity in :math:`z_a`.
 
     Raises
     ------

@@ -56,13 +56,13 @@ class BasisPotential(nn.Module):
     components : sequence of int, optional
         The numbers i of the components ``z[i]`` of a state that x holds; by default 0, 1, ...
     group : Tensor, (element, size, size), optional
-        What V is invariant under, signed permutations of x: only the terms that it allows have
-        parameters. Or these and a sign of each, for :math:`V(S x) = \pm V(x)`.
+        Invariance group of V, signed permutations of x; only invariant terms have parameters. Or a
+        pair of these and a sign for each, with :math:`V(S x) = \pm V(x)`.
     conserved : int
-        How many components follow the ``size`` in x, the last of it.
+        Number of constants of motion, which follow the ``size`` components in x.
     rates : sequence of int
-        Of these, in x, those without which V is constant: every term has a function of one of them
-        that vanishes with it.
+        Components of x without which V is constant: every term has a factor that vanishes with a
+        rate.
     involved : sequence of sequences of int
         A term has a function of at least one component of each; by default any term will do.
     initial_scale : float

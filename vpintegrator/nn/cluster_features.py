@@ -180,7 +180,7 @@ class ClusterFeatures(nn.Module):
         ----------
         y : Tensor, (..., order, dimension)
         group : Tensor, (element, size, size)
-            What functions of the variables are invariant under; the range is too.
+            Invariance group of functions of the variables; the range is invariant too.
         """
         seen = self._variables(self._vectors(y.double())).flatten(0, -2)
         images = seen @ group.mT  # (element, ..., size)

@@ -162,12 +162,12 @@ class ClusterGeneratingFunction(nn.Module):
     Parameters
     ----------
     terms : sequence of ClusterTerm
-        Of the same bodies.
+        Terms of the same bodies.
 
     Attributes
     ----------
     coefficients : Parameter (coefficient,)
-        Those of all terms, one after the other; zero at first.
+        Coefficients of all terms, one term after the other; zero at first.
 
     Raises
     ------

@@ -145,7 +145,7 @@ class PotentialSum(nn.Module):
     Parameters
     ----------
     potentials : iterable of Module
-        Of the same size.
+        Potentials of the same size.
 
     Examples
     --------

@@ -39,9 +39,9 @@ class Clusters:
     index : Tensor, (cluster, order)
         The bodies of each.
     sign : Tensor, (cluster, order)
-        Of each body there: -1 for a mirror image, 0 for a wall.
+        Sign of each body in a cluster: -1 for a mirror image, 0 for a wall.
     weight : Tensor, (cluster,)
-        How often each counts.
+        Weight of each cluster in a sum.
     turned : tuple of (1 or -1)
         A cluster means the same when the order of its bodies is turned round and all of them are
         multiplied by such a number.
@@ -81,7 +81,7 @@ def clusters(
     Returns
     -------
     list of Clusters
-        One for each sequence of kinds that there is.
+        Clusters of each sequence of kinds.
 
     Raises
     ------

@@ -37,11 +37,11 @@ class AdditiveCoupling(nn.Module):
     split : "coordinates", "halves" or blocks of indices
         Blocks in the order of the sweep; "halves" for (q, p).
     conserved : int
-        How many components, the last ones, stay as they are. They are in no block, and every
-        function reads them.
+        Number of constants of motion, the last components, which are left unchanged. They are in no
+        block, and every function reads them.
     rates : sequence of int
-        Of these, those without which nothing moves: from each function what it is where they are
-        zero is taken away.
+        Constants of motion without which nothing moves: the value of each function at zero rates is
+        subtracted.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate: with :math:`g_a` the function above it adds
         the mean over S of :math:`S_{aa}^{-1} g_a(S_{bb} z_b)`. The group costs no loop: it is
@@ -230,10 +230,10 @@ class Coupling(nn.Module):
     ----------
     dim : int
     functions : sequence of Module
-        One per block, from (..., dim - size of the block) to (..., size of the block), for any
-        number of leading axes.
+        Function of each block, from (..., dim - size of the block) to (..., size of the block), for
+        any number of leading axes.
     split, conserved, rates, symmetries
-        As for ``AdditiveCoupling``; the average over symmetries evaluates the functions once,
+        Arguments of ``AdditiveCoupling``; the average over symmetries evaluates the functions once,
         with the elements of the group along a leading axis.
 
     Raises

@@ -48,7 +48,8 @@ class ElementaryHamiltonians(nn.Module):
     Attributes
     ----------
     coefficients : Parameter (term,)
-        In units in which the gradient of each term has the size 1 on the states given to ``adapt``.
+        Coefficients in units in which the gradient of each term has size 1 on the states given to
+        ``adapt``.
 
     Raises
     ------

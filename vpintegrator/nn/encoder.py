@@ -64,7 +64,7 @@ class EncoderBlock(nn.Module):
     dim : int
         Components of the vectors of a sequence (..., length, dim), divisible by ``heads``.
     heads : int
-        Of the attention A, if none is given: by default one.
+        Heads of the attention A, if no attention is given; by default one.
     attention : Module, optional
         A, without a residual connection; by default general multihead attention.
     inner : int, optional

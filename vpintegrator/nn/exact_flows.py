@@ -25,9 +25,9 @@ class ExactShear:
     moved : tuple of int
         The components that it moves.
     read : tuple of int
-        Those that its rates depend on.
+        Components on which the increments depend.
     functions : int
-        How many functions it has: the part of the equations first, then commutators.
+        Number of functions: the part of the equations first, then commutators.
     rates : callable
         Rates of the moved components for each function in turn, at the components of a state.
     """
@@ -61,7 +61,7 @@ class ExactFlows:
     symplectic : bool
         Whether each of them is Hamiltonian.
     arguments : tuple
-        What they were made of, for copies.
+        Arguments of the flows, for copies.
     """
 
     parts: tuple[ExactShear | LinearPart, ...]

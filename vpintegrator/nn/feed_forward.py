@@ -72,7 +72,7 @@ class ResidualLayer(nn.Module):
         "identity" makes the first form linear.
     bias : bool
     conserved : int
-        How many components, the last ones, are read and stay as they are.
+        Number of constants of motion, the last components, which are read and left unchanged.
 
     References
     ----------

@@ -127,7 +127,7 @@ class AtValues(nn.Module):
     Parameters
     ----------
     layer : Module
-        Of states (..., n + m), of which it moves the first n.
+        Layer of states (..., n + m) that moves the first n components.
     values : Tensor, (m,)
 
     Examples

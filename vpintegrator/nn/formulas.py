@@ -51,12 +51,12 @@ class Formulas:
     Parameters
     ----------
     texts : sequence of str
-        In the expression language of system files, see ``vpintegrator.dynamics.expression``.
+        Texts in the expression language of system files, see ``vpintegrator.dynamics.expression``.
     dim : int
     components : sequence of int, optional
         The numbers of those that it is called with; by default all.
     name : str
-        For messages.
+        Name for messages.
 
     Attributes
     ----------

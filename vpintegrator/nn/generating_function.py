@@ -73,7 +73,8 @@ class GeneratingFunction(BasisPotential):
         angle or cyclic, a term may be linear, where it does not depend on the others among these:
         S is not periodic (cyclic) then, but its derivatives are.
     options
-        As for ``BasisPotential``. The coefficients are zero unless ``initial_scale`` is given.
+        Arguments of ``BasisPotential``. The coefficients are zero unless ``initial_scale`` is
+        given.
 
     Raises
     ------
@@ -252,7 +253,7 @@ class GeneratingFunction(BasisPotential):
         ----------
         x : (state, size + conserved)
         orders
-            One or two components for each derivative that is asked for.
+            One or two components for each derivative.
         """
         chain = _Chain(self, x, orders)
         tables = self._tables(x, chain.orders)

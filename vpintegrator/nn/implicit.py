@@ -86,7 +86,7 @@ def newton(
     size : (n,) or number
         Scale of each unknown, by which corrections are judged.
     iterations
-        How many where the iteration is unrolled; else they end at rounding.
+        Number of unrolled iterations; by default iterations end at rounding.
     """
     limit, nothing = tolerance(start.dtype), torch.full_like(start, torch.nan)
     value, length = start, torch.full_like(start[..., :1], torch.inf)
@@ -129,7 +129,7 @@ class ImplicitMap(nn.Module):
     size : int
         Components that move.
     repeats : int
-        How often the solution is taken: z -> Z -> ... in a row.
+        Number of successive solutions: z -> Z -> ...
     """
 
     volume_preserving = True

@@ -41,7 +41,8 @@ class LearnedSplitting(nn.Module):
     Attributes
     ----------
     weights : Parameter (flow,)
-        Of the flows in the first half of the composition, before they are made to add up to one.
+        Weights of the flows in the first half of the composition, before normalisation of their sum
+        to one.
     commutators : Parameter (flow and function,)
         The coefficients c times the square of the stages.
     step : Tensor (1,)

@@ -21,13 +21,13 @@ class LinearFunctions(nn.Module):
     Parameters
     ----------
     group : Tensor, (element, m, m)
-        What each S does to the m constants k: signed permutations.
+        Action of each S on the m constants k: signed permutations.
     images, signs : Tensor, (element, count)
         p and the sign of each number under each S.
     rates : sequence of int
-        Of the constants, by number.
+        Numbers of the rates among the constants.
     opposite : Tensor, (count,), optional
-        Of each number the one that is its negative.
+        For each number, the number that is its negative.
     initial_scale : float
         Standard deviation of the initial parameters.
 
@@ -113,7 +113,7 @@ def as_weighting(
         m.
     kind : {"skew", "arbitrary"}
     rates : sequence of int
-        Of the last m components those with which it vanishes, numbered among them.
+        Rates among the last m components, with which the weighting vanishes, by number.
 
     Raises
     ------

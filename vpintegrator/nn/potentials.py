@@ -35,13 +35,12 @@ class NeuronPotential(nn.Module):
     width : int
         Hidden units.
     group : Tensor, (element, size, size), optional
-        What V is invariant under; a group, as ``generated_group`` gives it, of matrices for x. Or
-        these and a sign of each, for :math:`V(S x) = \pm V(x)`.
+        Invariance group of V, matrices for x as ``generated_group`` returns them. Or a pair of
+        these and a sign for each, with :math:`V(S x) = \pm V(x)`.
     conserved : int
-        How many constants of motion k follow in x, :math:`V = V(x, k)`.
+        Number of constants of motion k at the end of x, :math:`V = V(x, k)`.
     rates : sequence of int
-        Of these, in x, those without which V is constant: what V is where they are zero is taken
-        away from it.
+        Components of x without which V is constant: the value of V at zero rates is subtracted.
     activation : str
     initial_scale : float
         Size of the initial a.

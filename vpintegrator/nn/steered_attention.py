@@ -32,7 +32,7 @@ class SteeredSymplecticAttention(nn.Module):
     conserved : int
         Components that are conserved.
     rates : sequence of int
-        Of these, by their number in a state, those with which rotations vanish.
+        Constants of motion with which rotations vanish, by their number in a state.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate, signed permutations. Where one turns the
         sign of the form, the a_i turn theirs.

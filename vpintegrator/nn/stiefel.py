@@ -28,7 +28,7 @@ def stiefel(module: nn.Module, name: str) -> nn.Module:
     Returns
     -------
     Module
-        The same module.
+        Module itself.
 
     Raises
     ------

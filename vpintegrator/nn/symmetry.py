@@ -73,7 +73,7 @@ def generated_group(matrices: Any, dim: int, argument: str = "symmetries") -> to
         Generators; none give the group of the identity alone.
     dim : int
     argument : str
-        What messages call the matrices.
+        Name of the matrices in messages.
 
     Returns
     -------
@@ -370,8 +370,8 @@ def orbit_parameters(
     Parameters
     ----------
     links : sequence of (image, sign), tensors of the shape of the numbers
-        For each element of the group: number x equals sign[x] times the number at the flat index
-        image[x]. The elements must form a group.
+        Pair for each element of the group: number x equals sign[x] times the number at the flat
+        index image[x]. The elements must form a group.
 
     Returns
     -------

@@ -39,8 +39,8 @@ class SymplecticAttention(nn.Module):
         The layer commutes with the group they generate. Degrees of freedom that it exchanges have
         an :math:`a_i` in common; where it mixes them otherwise, only the last head is there.
     bodies : int
-        How many bodies the degrees of freedom are of, with the components of one after the other;
-        0 where none are known.
+        Number of bodies, whose components follow one another in the degrees of freedom; 0 if
+        unknown.
     kinds : sequence of int, optional
         A number for each body; like ones have an :math:`a_i` in common. By default all are alike.
     rotations : bool

@@ -44,7 +44,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
     exact : ElementaryHamiltonians, optional
         Terms of a known Hamiltonian that are added to S.
     repeats : int
-        How often the map is applied: a step as several maps in a row, all of the same S.
+        Number of successive maps in a step, all of the same S.
 
     Raises
     ------

@@ -22,9 +22,9 @@ def tapered(
     ----------
     z : (..., dim)
     components
-        Those that it depends on.
+        Components on which the weight depends.
     start
-        Where the weight begins to fall.
+        Bound at which the weight begins to fall.
 
     Returns
     -------

@@ -24,7 +24,8 @@ class TimeMixing(nn.Module):
     window : int
         Time steps, at least 2. Acts on (..., window, any).
     conserved : int
-        How many components, the last ones, are not mixed: they are the same in all time steps.
+        Number of constants of motion, the last components, which are not mixed; they are equal in
+        all time steps.
     initial_scale : float
         Standard deviation of the initial entries of B.
 
@@ -56,7 +57,7 @@ class TimeMixing(nn.Module):
         self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=as_dtype(dtype)))
 
     def at(self, values: torch.Tensor) -> TimeMixing:
-        """The same for states without the last components."""
+        """Return the layer for states without the last components."""
         given(values, self.conserved)
         found = TimeMixing(self.window, initial_scale=0.0).to(self.entries)
         found.load_state_dict(self.state_dict())

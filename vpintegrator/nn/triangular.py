@@ -157,7 +157,7 @@ class TriangularFeedForward(Composition):
     upper_first : bool
         Begin every pair with the upper layer.
     activation, symmetries, initial_scale
-        As for ``TriangularLayer``.
+        Arguments of ``TriangularLayer``.
 
     References
     ----------

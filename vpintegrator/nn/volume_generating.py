@@ -42,7 +42,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         G_1, ..., G_{n-1}, each of n components and the same constants of motion after them, without
         expressions.
     repeats : int
-        How often the map is applied: a step as several maps in a row, all of the same functions.
+        Number of successive maps in a step, all of the same functions.
     pairs : sequence of (a, b), optional
         The two components of each function, counted from 0, a < b; by default (0, 1), (1, 2), ...
 

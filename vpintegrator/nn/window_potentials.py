@@ -28,7 +28,7 @@ class AttentionPotential(nn.Module):
         Components of each row of Q.
     heads : int
     group : Tensor, (element, size, size), optional
-        What V is invariant under, applied to every row.
+        Invariance group of V, applied to every row.
     width : int, optional
         Rank of each :math:`B_h = K^T L` with K, L (width, size); by default size / heads,
         rounded up.

@@ -35,7 +35,7 @@ class AdaptiveData(TrainingData):
     Parameters
     ----------
     data
-        Of one-step models of a known system, without noise.
+        Training data of one-step models of a known system, without noise.
 
     Attributes
     ----------
@@ -135,22 +135,22 @@ def train_where_wrong(
     model
         Trained on the dataset.
     dataset
-        Of a known system, without noise; its validation group judges as before.
+        Dataset of a known system, without noise; its validation group judges as before.
     count
         States whose images are solved for, in all rounds together.
     rounds
-        How often states are added before training goes on.
+        Number of times that states are added before training continues.
     seconds, epochs
         The budget of all rounds.
     seed
-        Of the choice of states.
+        Seed of the choice of states.
     progress
-        As for :func:`vpintegrator.train`.
+        Argument of :func:`vpintegrator.train`.
 
     Returns
     -------
     History
-        Of the last round.
+        History of the last round.
 
     Raises
     ------

@@ -28,9 +28,9 @@ def awakened(
     Parameters
     ----------
     model
-        Its attention rests, and is left out of training; it stays as it is.
+        Model whose attention is frozen at the identity; the model is not changed.
     dataset
-        Its validation group has the orbits.
+        Dataset whose validation group has the orbits.
     train
         Trains a model in place.
 

@@ -82,7 +82,7 @@ def find_model(
         The untrained generating function of a ``degree``, None to try none, and the untrained
         couplings of ``functions``, ``degree`` and ``depth``.
     dataset, budget
-        To train on, and limits for all of it.
+        Training dataset, and limits of the whole search.
     composed
         The untrained splitting of ``stages``, None to try none.
     sizes
@@ -96,7 +96,7 @@ def find_model(
     tell
         Called with a line about each model that was tried, and one about the choice.
     options
-        Of :func:`vpintegrator.training.find_functions`.
+        Options of :func:`vpintegrator.training.find_functions`.
 
     Returns
     -------
@@ -250,9 +250,10 @@ def best_generating_function(
     make
         The untrained generating function of ``functions``, ``degree`` and ``repeats``.
     dataset, budget
-        To train on, and limits for all of it; no attempt begins after half of the seconds.
+        Training dataset, and limits of the whole search; no attempt begins after half of the
+        seconds.
     seed, tell, progress
-        As of :func:`vpintegrator.training.find_generating_function`.
+        Arguments of :func:`vpintegrator.training.find_generating_function`.
 
     Raises
     ------

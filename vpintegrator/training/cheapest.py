@@ -26,7 +26,7 @@ class Cheapest:
     limit
         Largest error one step ahead that is allowed.
     candidates
-        Of each model its validation error and the cost of its step.
+        Validation error of each model and the cost of its step.
     """
 
     limit: float
@@ -97,9 +97,9 @@ def compare_costs(
     Parameters
     ----------
     models
-        With their validation errors.
+        Models with their validation errors.
     data
-        That they were trained on.
+        Training data of the models.
     limit
         Largest error that is allowed.
     """

@@ -50,9 +50,9 @@ class Checkpoint:
     Attributes
     ----------
     identity
-        What must be the same to go on: model, dataset, optimizer, loss, seed and the like.
+        Values that must be equal to resume: model, dataset, optimizer, loss, seed and others.
     budget
-        That it was given.
+        Budget of the training.
     history
         Up to now, of the trial at hand if there are random starts.
     moment
@@ -60,9 +60,10 @@ class Checkpoint:
     best
         The best weights so far, of the trial at hand.
     stage, kept
-        How far the random starts are, and the best weights of those that are over.
+        Progress of the random starts, and the best weights of finished ones.
     version
-        Of the file; before version 5 errors were relative to the size of states, not their spread.
+        Version of the file; before version 5 errors were relative to the size of states, not their
+        spread.
     """
 
     identity: dict[str, Any]
@@ -75,7 +76,7 @@ class Checkpoint:
     version: int = FORMAT_VERSION
 
     def rescaled(self, factor: float) -> Checkpoint:
-        """The same with all errors multiplied."""
+        """Return the checkpoint with all errors multiplied by a factor."""
         history, state = self.history, self.moment.optimizer
         names = ("best_validation_error", "improved_error")
         changed: dict[str, Any] = {name: factor * getattr(history, name) for name in names}

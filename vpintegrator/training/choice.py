@@ -62,7 +62,7 @@ def by_time(
     model, pairs, objective, batch
         See :class:`LevenbergMarquardt`; the model stays as it is.
     budget
-        Of one training. If it has epochs the choice is left as it is, so that training can be
+        Budget of one training. With epochs the choice is not changed, so that training can be
         repeated.
     """
     if budget.seconds is None or budget.epochs is not None:

@@ -64,11 +64,11 @@ def compile_for_training(
     Parameters
     ----------
     model, objective, optimizer, execution
-        What is trained, how and where.
+        Model, objective, optimizer, and execution of the training.
     seconds, epochs
         The budget.
     steps
-        In an epoch.
+        Number of steps in an epoch.
     repeatable
         Whether to wait for the compiler in any case.
 

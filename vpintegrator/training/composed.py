@@ -82,11 +82,11 @@ def fit_pairs(
     Parameters
     ----------
     model, far
-        As of ``fit_linear``.
+        Arguments of ``fit_linear``.
     pairs
         See ``layer_pairs``.
     start
-        As of ``fit_composed``.
+        Argument of ``fit_composed``.
 
     Raises
     ------

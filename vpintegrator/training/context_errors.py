@@ -52,8 +52,7 @@ def context_errors(
     dataset
         Trajectories of many parameters.
     lengths
-        Of the contexts, in rising order; those that test trajectories are too short for are left
-        out.
+        Lengths of the contexts, increasing; lengths beyond the test trajectories are left out.
     trajectories
         At most.
 

@@ -47,7 +47,7 @@ def until(moment: float, *, anew: bool = False) -> Iterator[None]:
 
 
 def at_latest(moment: float) -> AbstractContextManager[None]:
-    """The same as :func:`until` where no time is set outside, and else nothing more."""
+    """Set a deadline like :func:`until`, unless an outer one is set."""
     return until(moment) if math.isinf(_deadline.get()) else nullcontext()
 
 

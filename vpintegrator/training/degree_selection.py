@@ -61,7 +61,7 @@ def find_generating_function(
     make
         The untrained model of some arguments: ``degree``.
     dataset
-        To train on.
+        Training dataset.
     budget
         Seconds and target that end the search, and how many degrees are solved for at most: its
         epochs. The first degree whose validation error is below the target is taken.
@@ -70,7 +70,7 @@ def find_generating_function(
     most
         Coefficients.
     seed
-        Of the choice of pairs.
+        Seed of the choice of pairs.
     refine
         Whether noisy states are fitted by orbits in the end: the model of this degree and of
         higher ones, as long as validation orbits of 20 steps come nearer.
@@ -227,7 +227,7 @@ class _Selection:
         return "solved" if fit.error < _EXACT or stalled or nothing_new else ""
 
     def _error(self, model: Integrator) -> float:
-        """On the validation windows; infinite where some states have no image."""
+        """Return the error on the validation windows; infinite if some states have no image."""
         error = relative_error(model, *self.data.held_out(model), scale=self.data.error_scale)
         return math.inf if math.isnan(error) else error
 

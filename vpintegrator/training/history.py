@@ -45,7 +45,7 @@ class History(RichDisplay, by="history"):
     optimizer, seed, parameters
         Name of the optimizer, seed, and number of parameters.
     epoch, seconds, training_error, validation_error
-        One entry an epoch (for second-order methods an epoch is an iteration).
+        Values of each epoch (for second-order methods an epoch is an iteration).
     best_epoch, best_validation_error
         Epoch and error of the kept weights; epoch 0 stands for an earlier random start.
     test_error
@@ -133,7 +133,7 @@ class History(RichDisplay, by="history"):
         return False
 
     def summary(self) -> dict[str, Any]:
-        """The same for a model file, the curves thinned to a few hundred points."""
+        """Return the history for a model file, with curves thinned to a few hundred points."""
         every = max(len(self.epoch) // _CURVE_POINTS, 1)
         values = asdict(self)
         for name in ("epoch", *CURVES):
@@ -188,7 +188,7 @@ class Budget:
         check(self, seconds=positive, epochs=whole, target=positive, patience=whole)
 
     def or_default(self) -> Budget:
-        """The same with seconds, if it has neither these nor epochs."""
+        """Return the budget with default seconds, if it has neither seconds nor epochs."""
         if self.seconds is None and self.epochs is None:
             return replace(self, seconds=DEFAULT_SECONDS)
         return self

@@ -76,9 +76,9 @@ def find_in_context(
         Whether parameters are taken from the dataset; by default where it has them and ``latent``
         is not given.
     reversible
-        As for :func:`vpintegrator.models.build`.
+        Argument of :func:`vpintegrator.models.build`.
     seed, tell, progress
-        As of :func:`vpintegrator.training.find_generating_function`.
+        Arguments of :func:`vpintegrator.training.find_generating_function`.
 
     Raises
     ------

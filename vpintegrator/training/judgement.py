@@ -27,7 +27,7 @@ def doubt(model: Integrator, held_out: Pair, scale: ErrorScale, history: History
     scale
         The size of errors.
     history
-        With the errors of validation and test.
+        History with the errors of validation and test.
 
     Examples
     --------

@@ -133,13 +133,14 @@ class JointFit:
     model
         Normalised. Its stepper is fitted in place.
     states : (trajectory, time, dim)
-        As many of them are used as determine the coefficients.
+        States; the fit uses as many as determine the coefficients.
     constants : (trajectory, latent)
-        To begin with, of the first trajectories or more; those of others are inferred by ``last``.
+        Initial constants of the first trajectories or more; ``last`` infers those of other
+        trajectories.
     last
         A fit of fewer coefficients to begin with.
     end
-        When to stop, by ``time.perf_counter``.
+        Time to stop, by ``time.perf_counter``.
 
     Attributes
     ----------

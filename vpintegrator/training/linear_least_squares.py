@@ -24,7 +24,7 @@ class SequentialQR:
     Parameters
     ----------
     columns : int
-        Of the matrix.
+        Number of columns of the matrix.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class SequentialQR:
     def solutions(
         self, tolerances: Sequence[float], first: Sequence[int] = ()
     ) -> Iterator[Solution]:
-        """The same for several tolerances by one factorisation."""
+        """Yield solutions for several tolerances by one factorisation."""
         if len(first):
             yield from self._solutions_near(tolerances, list(first))
             return
@@ -101,7 +101,7 @@ class SequentialQR:
         Parameters
         ----------
         weights : (column,)
-            What multiplies each coefficient in the penalty, positive.
+            Positive factor of each coefficient in the penalty.
         penalties
             Factors of the sum of squares of weighted coefficients.
         """
@@ -149,7 +149,7 @@ class Solution:
         projected : (group, row, rank)
             Rows that the fit has used, times ``directions``.
         residual : (group, row)
-            Their residuals.
+            Residuals of the rows.
 
         Returns
         -------

@@ -70,7 +70,7 @@ class Training:
     best
         The weights of least validation error so far.
     moment
-        From which a resumed training goes on.
+        State from which a resumed training continues.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Training:
         Parameters
         ----------
         budget
-            Of all epochs, those before a checkpoint included.
+            Budget of all epochs, including those before a checkpoint.
         after_epoch
             Called after every epoch.
         start

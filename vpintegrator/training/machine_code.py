@@ -47,7 +47,7 @@ class MachineCode:
     def gradient(
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same sums, and half the gradient of the first of them."""
+        """Return the same sums, and half the gradient of the first sum."""
         squares, half = _asked(self.code.gradient, vector, inputs, targets)
         return squares, half
 

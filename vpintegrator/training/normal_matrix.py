@@ -52,7 +52,7 @@ class NormalMatrix(ABC):
 
 
 class InPyTorch(NormalMatrix):
-    """On any device: three matrices, of which two are there only while it is solved with."""
+    """Normal matrix on any device; three matrices, two of them only during the solution."""
 
     def __init__(self, like: torch.Tensor) -> None:
         self._matrix = like.new_zeros(len(like), len(like))
@@ -87,7 +87,7 @@ class InPyTorch(NormalMatrix):
 
 
 class InMachineCode(NormalMatrix):
-    """On the CPU: one matrix is all the memory that it takes."""
+    """Normal matrix on the CPU, which takes the memory of one matrix."""
 
     def __init__(self, like: torch.Tensor) -> None:
         dtype = like.numpy().dtype.type

@@ -27,24 +27,24 @@ class Optimizer(ABC):
     pairs
         Pairs of windows, of which the optimizer reads those that it uses.
     objective
-        What is minimised.
+        Objective to minimise.
     batch
         Windows in a step.
     generator
-        Of the choice and order of windows, and of the noise.
+        Generator of the choice and order of windows, and of the noise.
     compiled
         The residuals as machine code, for those that can use it.
 
     Attributes
     ----------
     name
-        That users give.
+        Name for users.
     compiles
         Whether it can use machine code.
     step_seconds
-        What a step takes in PyTorch, about, for the smallest models.
+        Approximate time of a step in PyTorch, for the smallest models.
     options
-        Those of :class:`vpintegrator.training.optimizers.Method` that not all optimizers have.
+        Options of :class:`vpintegrator.training.optimizers.Method` that not all optimizers have.
     takes_batch_statistics
         Whether models compute with whole batches, as batch norm needs it; else window by window.
     finished

@@ -90,13 +90,13 @@ def fit_orbits(
         A one-step model in double precision; small, as each iteration takes its derivatives by all
         parameters along all stretches, in PyTorch.
     dataset
-        What it was trained on.
+        Dataset on which the model was trained.
     length
         Steps of a stretch. Long ones say more; a quarter and a half of them are fitted before.
     epochs, seconds
-        When to end at the latest, iterations for each length.
+        Limits: iterations for each length, and seconds.
     states
-        How many of a group are fitted at most, evenly from all.
+        Largest number of fitted states of a group, evenly from all.
     progress
         Called after each iteration with its number and the validation's distance.
 
@@ -180,7 +180,7 @@ def orbit_distance(
 
 
 def _judged(model: Integrator, data: TrainingData, fit: OrbitFit) -> OrbitFit:
-    """The same with the errors of the fitted model, which its metadata hold, too."""
+    """Return the fit with the errors of the fitted model, also stored in its metadata."""
     held_out, scale = data.held_out(model), data.error_scale
     error, test_error = relative_error(model, *held_out, scale=scale), data.test_error(model)
     history = History("", 0, 0, best_validation_error=error, test_error=test_error)

@@ -24,10 +24,10 @@ class Performance:
     Attributes
     ----------
     name
-        Of the model or the method.
+        Name of the model or the method.
     error
-        One step ahead on the test group, relative to the spread of the components that move;
-        infinite where a model overflows.
+        Error one step ahead on the test group, relative to the spread of the components that move;
+        infinite if a model overflows.
     cost
         Seconds for a step of one of 1,000 trajectories, as it runs; nan where it is not measured.
     """

@@ -58,7 +58,7 @@ def rank() -> int:
 
 
 def share(tensor: torch.Tensor) -> torch.Tensor:
-    """This process's rows."""
+    """Return the rows of this process."""
     return tensor[rank() :: count()] if count() > 1 else tensor
 
 

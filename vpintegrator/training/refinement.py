@@ -26,7 +26,7 @@ class Refinement:
     Attributes
     ----------
     model
-        With the better coefficients.
+        Model with the better coefficients.
     length
         Steps of each orbit.
     before, after
@@ -69,9 +69,9 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
     model
         Solved for by pairs of states.
     data
-        With noise.
+        Training data with noise.
     seconds
-        When to end.
+        Time limit.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def best_refined(
     models
         Solved for by pairs of states.
     data
-        With noise.
+        Training data with noise.
     end
         Value of ``time.perf_counter`` after which no further one is tried; None for no end.
     """

@@ -57,9 +57,9 @@ class Residuals(ParameterVector):
     Parameters
     ----------
     model, objective
-        What is differentiated. The model's own parameters are only read and written.
+        Model and objective to differentiate. The model's own parameters are only read and written.
     compiled
-        The same as machine code, to be used instead as soon as it is ready.
+        Machine code of the residuals, which replaces PyTorch as soon as it is ready.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ def relative_error(
 
 @torch.no_grad()
 def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScale) -> float:
-    """The same of any number of windows, part by part."""
+    """Return the relative error of any number of windows, computed part by part."""
     objective, moving = Objective(), list(scale.components)
     squares, count = 0.0, 0
     mode = model.training

@@ -92,15 +92,15 @@ def find_functions(
     make
         The untrained model of some arguments: ``functions``, ``degree``, ``depth``.
     dataset
-        To train on.
+        Training dataset.
     budget
-        Of all of it; its ``target`` ends the search.
+        Budget of the whole search; its ``target`` ends the search.
     sizes
         ``degree`` or ``depth`` where they are given; the search leaves them as they are.
     tell
         Called with a line about each model that was tried.
     options
-        Of :func:`vpintegrator.training.train`, for every training.
+        Options of :func:`vpintegrator.training.train`, for every training.
 
     Returns
     -------
@@ -248,7 +248,7 @@ class _Search:
         return self._finished or (self.found is not None and self.found.error < _EXACT)
 
     def _shown(self, progress: Callable[[History], None]) -> Callable[[History], None]:
-        """The same with the share of the whole budget that is used."""
+        """Return the progress function, given the share of the whole budget."""
 
         def show(history: History) -> None:
             seconds = time.perf_counter() - self.start

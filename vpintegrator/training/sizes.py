@@ -50,7 +50,7 @@ def smallest(
     make, sizes
         See :func:`vpintegrator.training.find_functions`.
     functions, depth
-        What to make, the depth where ``sizes`` leave it open.
+        Functions of the model, and its depth if ``sizes`` leave the depth open.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def widest(make: Make, dim: int, seconds: float) -> int | None:
     dim
         Components of a state, which are the least width.
     seconds
-        Of the training.
+        Seconds of the training.
 
     Returns
     -------

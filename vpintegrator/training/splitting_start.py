@@ -68,7 +68,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     model
         Normalised. Attention is at rest where there is any.
     data
-        What it is to be trained on.
+        Training data of the model.
     kernel
         The method, one of ``vpintegrator.compositions.FACTORS``, in the number of steps of least
         error that fits into the stack; "auto" is Strang splitting, from whose short and equal steps
@@ -146,7 +146,7 @@ def compositions(
     Parameters
     ----------
     parts
-        Which of the parts of the field each shear is of, in the order in which they are applied.
+        Number of the part of the field of each shear, in the order of application.
     reversible
         Whether the stack is psi in psi R psi^-1 R, and so half of the method: the later half.
     kernel

@@ -66,13 +66,13 @@ def find_splitting(
     make
         The untrained model of some arguments: ``stages``.
     dataset
-        To train on.
+        Training dataset.
     budget
         Seconds and target that end the search.
     sizes
         ``stages`` where they are given.
     seed
-        Of the choice of windows.
+        Seed of the choice of windows.
     tell
         Called with a line about each number of stages.
     progress

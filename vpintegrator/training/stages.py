@@ -31,20 +31,20 @@ class Stages:
     prepare
         Makes the training of a model.
     budget
-        Of all of them together.
+        Budget of all stages together.
     restarts
         Number of starts.
     seed
-        Of the weights of all starts but the first.
+        Seed of the weights of all starts but the first.
     start
         Value of ``time.perf_counter`` from which the seconds count.
     saved
-        To go on from.
+        Checkpoint from which to continue.
 
     Attributes
     ----------
     stage
-        How many trials are over, and what they took.
+        Number of finished trials, and their epochs and seconds.
     kept
         The best weights of these.
     training
@@ -128,7 +128,7 @@ class Stages:
         Returns
         -------
         History
-            That says so; None if nothing was begun.
+            History with that reason; None if nothing was begun.
         """
         at_work = self.training or self.saved
         if at_work is None:

@@ -48,9 +48,9 @@ def load_checkpoint(
     path
         The file.
     identity
-        Of this training.
+        Identity of this training.
     model
-        Of the sizes that the weights must have; it is not changed.
+        Model with the sizes that the weights must have; it is not changed.
 
     Raises
     ------

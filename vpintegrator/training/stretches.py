@@ -51,7 +51,7 @@ def by_stretches(
     make, sizes
         See :func:`vpintegrator.training.find_functions`.
     data
-        Of single states, one step ahead.
+        Training data of single states, one step ahead.
     train
         Trains one stretch on its data, as far as pays.
 

@@ -50,11 +50,12 @@ def train(
         A dataset or the path of one. Windows of its group ``train`` are used; of groups of more
         than 16 MiB of states random parts are read, and more as they are needed.
     optimizer
-        One of ``vpintegrator.training.OPTIMIZERS``. With ``auto``, in double precision
-        Levenberg-Marquardt up to 5,000 parameters, beyond them Gauss-Newton (the same without
-        matrices); in single precision or with batch norm Adam. Where the seconds are too few for
-        eight epochs of Levenberg-Marquardt, as a part of one tells, Gauss-Newton is taken if its
-        epochs take less time, and Adam if there is no time for an epoch of either.
+        Name out of ``vpintegrator.training.OPTIMIZERS``, or ``auto``. In double precision ``auto``
+        is Levenberg-Marquardt up to 5,000 parameters, beyond them Gauss-Newton (the same method
+        without matrices). In single precision or with batch norm ``auto`` is Adam. If the seconds
+        do not suffice for eight epochs of Levenberg-Marquardt, by a timed part of an epoch,
+        ``auto`` is Gauss-Newton if its epochs take less time, or Adam if there is no time for an
+        epoch of either.
     seconds, epochs, target, patience
         The budget: training ends when either is used up, at a validation error of ``target``, or
         when that error has not fallen by a tenth in so many epochs as ``patience`` says. An epoch
@@ -63,10 +64,10 @@ def train(
         those at its beginning, and with Adam those of its steps so far.
         150 seconds if neither of the first two is given.
     loss, horizon, noise
-        What is minimised, see :class:`vpintegrator.training.objective.Objective`.
+        Objective, see :class:`vpintegrator.training.objective.Objective`.
     restarts
-        With more than one, half of the budget goes to that many trials from different random
-        weights, and the best of them gets the other half.
+        Number of trials. With more than one, half of the budget goes to trials from different
+        random weights, and the best trial gets the other half.
     kernel
         The classical splitting method that polynomials begin as, if it errs less than their own
         weights: "auto", "none" or a name of ``vpintegrator.compositions.FACTORS``, see
@@ -74,17 +75,17 @@ def train(
     batch
         Windows in a step; each optimizer has a default.
     learning_rate
-        Of first-order methods such as Adam, at the start.
+        Initial learning rate of first-order methods such as Adam.
     seed
-        Of the choice and order of windows, and of the weights of restarts.
+        Seed of the choice and order of windows, and of the weights of restarts.
     normalise
         Set the model's normalisation to mean and standard deviation of the training states.
     device
-        Where to train; the model stays there. ``auto`` is the CPU, or a GPU where a gradient of a
-        step is more than twice as fast in PyTorch; what was measured is noted in the history.
+        Device of the training, on which the model remains. ``auto`` is the CPU, or a GPU if a
+        gradient of a step is more than twice as fast in PyTorch; the history holds the measurement.
     threads
-        Of machine code and of torch, on the CPU; no other library takes more. One is the fastest
-        for models as small as these, see :func:`vpintegrator.threads.torch_threads`.
+        Threads of machine code and of torch on the CPU; no other library takes more. One thread is
+        the fastest for models as small as these, see :func:`vpintegrator.threads.torch_threads`.
     compiled
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of

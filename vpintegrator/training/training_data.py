@@ -61,7 +61,7 @@ class TrainingData:
         return cls(found)
 
     def with_test(self) -> TrainingData:
-        """The same, by which models are tested, too."""
+        """Return training data with a test group, by which models are tested too."""
         found = copy.copy(self)
         found.tested = bool(self.dataset.shapes.get("test", (0,))[0])
         return found

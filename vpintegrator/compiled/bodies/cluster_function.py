@@ -21,7 +21,8 @@ class ClusterFunction:
     Attributes
     ----------
     trace
-        Of the components of a cluster to as many others, or of a window to what is added to it.
+        Trace from the components of a cluster to as many increments, or from a window to its
+        increment.
     size
         Components that it reads.
     values

@@ -29,18 +29,18 @@ def flat_tables(
     shears
         The shears, in order.
     potentials
-        For each shear, the number of its potential.
+        Number of the potential of each shear.
     placed
         The potentials.
     rows
-        For each trained weight of each potential, which of all trained weights it is.
+        Index of each trained weight of each potential among all trained weights.
     normalisation
         Shift and scale of the components of a state.
 
     Returns
     -------
     integers, reals
-        Of 32 bits, and of the type of the normalisation.
+        Integers of 32 bits, and reals of the type of the normalisation.
     """
     shift, scale = normalisation
     integers, reals = _Array(np.dtype(np.int32), _HEADER), _Array(scale.dtype)

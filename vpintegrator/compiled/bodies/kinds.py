@@ -70,11 +70,11 @@ def write_kind(
     function
         The function; its graph is extended by derivatives.
     number
-        Of its kind.
+        Number of the kind.
     derivatives
         Whether they are wanted.
     language
-        How it is written.
+        Form of the function.
     """
     traced = regrouped(function.trace)
     graph, outputs, size = traced.graph, traced.outputs, function.size

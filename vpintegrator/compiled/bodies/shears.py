@@ -26,12 +26,12 @@ class Shear:
     Attributes
     ----------
     potential
-        What g belongs to: a ``ClusterPotential``, or any other, which is one cluster of all that it
-        sees; or a ``WindowFunction``, which stands in place of the gradient.
+        Owner of g: a ``ClusterPotential``; another potential, as one cluster of all components that
+        it reads; or a ``WindowFunction``, which replaces the gradient.
     read, moved
         Components of a state, (cluster, component of a cluster), or of a window.
     sign, factor
-        Of the shapes of these.
+        Signs and factors, of the shapes of these.
     """
 
     potential: nn.Module

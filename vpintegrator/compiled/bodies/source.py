@@ -91,7 +91,7 @@ class LoopsSource:
         return self._shears
 
     def flat_tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same as one array of integers and one of reals, see ``flat_tables.py``."""
+        """Return the tables as one array of integers and one of reals, see ``flat_tables.py``."""
         rows = np.argsort(self.trained)
         return flat_tables(self._shears, self._potentials, self._placed, rows, self._normalisation)
 
@@ -129,9 +129,9 @@ def loops_of(
     model
         The model.
     derivatives
-        For residuals and their derivatives; else to iterate the model.
+        Whether the source is for residuals and their derivatives; else it iterates the model.
     loops
-        How they are written; by default for a CPU.
+        Generator of the source; by default for a CPU.
     windows
         Whether models of windows are taken apart, too.
 

@@ -75,11 +75,11 @@ class Tables:
     shears
         The shears, in order.
     potentials
-        For each shear, the number of its potential.
+        Number of the potential of each shear.
     placed
         The potentials.
     rows
-        For each trained weight of each potential, which of all trained weights it is.
+        Index of each trained weight of each potential among all trained weights.
     normalisation
         Shift and scale of the components of a state, or of a window.
     dimension
@@ -94,7 +94,7 @@ class Tables:
     Attributes
     ----------
     address
-        Of what the library takes.
+        Address of the structure that the library takes.
     """
 
     def __init__(

@@ -43,9 +43,9 @@ def bodies_of(model: Integrator, derivatives: bool) -> tuple[GpuSource, LoopsSou
     Parameters
     ----------
     model
-        On the CPU.
+        Model on the CPU.
     derivatives
-        For residuals and their derivatives; else to iterate the model.
+        Whether the source is for residuals and their derivatives; else it iterates the model.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class BodyKernels:
     loops
         See :func:`bodies_of`.
     kernels
-        Its source, ready to be launched.
+        Kernels of the source, ready to be launched.
     like
         A tensor of the type and on the device of the model.
     """
@@ -133,7 +133,7 @@ class BodyKernels:
         constants
             See ``compute_constants``.
         calls
-            How often.
+            Number of calls of the model.
         by_blocks
             Whether a block of threads has a trajectory, or a thread; by their number if None.
 
@@ -190,7 +190,7 @@ class BodyKernels:
         return self._residuals(given, constants)[0]
 
     def descent(self, given: Given, constants: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same sums, and J^T r (weight,)."""
+        """Return the same sums, and J^T r (weight,)."""
         squares, residuals, states = self._residuals(given, constants)
         seeds = residuals * given.arrays[2][:, None]
         return squares, self.gradient(states, seeds, constants)

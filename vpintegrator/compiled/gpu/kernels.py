@@ -29,7 +29,7 @@ class Kernels(ABC):
     Attributes
     ----------
     warp
-        How many threads are one warp.
+        Number of threads in a warp.
     """
 
     warp: int
@@ -133,7 +133,7 @@ class CudaKernels(Kernels):
 
 
 class HostKernels(Kernels):
-    """The same source on the CPU: blocks and threads one after another."""
+    """Kernels of the same source on the CPU: blocks and threads one after another."""
 
     warp = 1
 

@@ -28,7 +28,7 @@ class GpuModel:
     Parameters
     ----------
     model
-        On a GPU, in float32 or float64.
+        Model on a GPU, in float32 or float64.
     windows
         Some that it will start from, (trajectory, window, dim), if they are known.
 
@@ -37,7 +37,7 @@ class GpuModel:
     source
         The CUDA, with the numbers of operations.
     device, dtype
-        Where it is, and the type of its arrays.
+        Device of the model, and type of its arrays.
     marks_divergence
         Whether a state that is not finite, and all after it or after such a window, are NaN.
 
@@ -92,7 +92,7 @@ class GpuModel:
         windows
             (trajectory, window, dim), an array, or a tensor on the device.
         calls
-            How often.
+            Number of calls of the model.
 
         Returns
         -------

@@ -39,7 +39,7 @@ class GpuResidual(Awaited[Kernels]):
     Parameters
     ----------
     model
-        On a GPU, in float32 or float64.
+        Model on a GPU, in float32 or float64.
     weights
         (dim,), of the components of a state.
     chained
@@ -134,7 +134,7 @@ class GpuResidual(Awaited[Kernels]):
         return self._squares(given, min(_THREADS, given.count))[0]
 
     def gradient(self, vector: Any, windows: Any, targets: Any) -> tuple[Any, Any]:
-        """The same sums of squares, and J^T r: half the gradient of the first of them."""
+        """Return the same sums of squares, and J^T r: half the gradient of the first sum."""
         if isinstance(vector, np.ndarray):
             found = self.gradient(*self._tensors(vector, windows, targets))
             return found[0].cpu().numpy(), found[1].cpu().numpy()

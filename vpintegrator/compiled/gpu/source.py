@@ -30,7 +30,7 @@ class GpuSource:
     Attributes
     ----------
     text
-        It, without headers: what NVRTC compiles.
+        Source without headers, which NVRTC compiles.
     kernels
         Names of its kernels.
     constants
@@ -42,7 +42,7 @@ class GpuSource:
     bank
         Whether constants are in the memory for constants, ``bank``, to which they are copied.
     order
-        Of the derivatives in totals: which trained weight each is of.
+        Number of the trained weight of each derivative in totals.
     """
 
     text: str
@@ -81,7 +81,7 @@ def write_rollout(trace: Trace, sizes: tuple[int, int, int], real: str) -> GpuSo
     trace
         The model's map of windows.
     sizes
-        Its ``window``, ``prediction_window`` and ``dim``.
+        Sizes ``window``, ``prediction_window`` and ``dim`` of the model.
     real
         ``double`` or ``float``.
     """
@@ -118,7 +118,7 @@ def write_residual(
     trace
         The model's map of windows; its graph is extended.
     sizes
-        Its ``window``, ``prediction_window`` and ``dim``.
+        Sizes ``window``, ``prediction_window`` and ``dim`` of the model.
     real
         ``double`` or ``float``.
     trained
