@@ -104,7 +104,6 @@ def check(group: Any, **checks: Callable[[str, Any], Any]) -> None:
 
 
 def _of_python(value: Any) -> Any:
-    """A scalar of NumPy as that of Python."""
     import numpy as np  # not at the top: command lines are read without it
 
     return value.item() if isinstance(value, np.generic) else value

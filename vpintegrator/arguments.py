@@ -79,7 +79,7 @@ def grouped(**groups: Any) -> Callable[[Callable[..., Result]], Callable[..., Re
 
 
 def _listed(function: Callable[..., Any], groups: Mapping[str, Any]) -> list[Parameter]:
-    """The parameters that callers see."""
+    """Return the parameters that callers see."""
     own = signature(function).parameters
     listed = []
     for name, parameter in own.items():

@@ -121,7 +121,7 @@ def system_summaries() -> list[SystemSummary]:
 
 
 def _of_return_map(table: Mapping[str, Any], components: int, structure: str) -> tuple[int, str]:
-    """Number of components and structure of the map, from those of its flow."""
+    """Return number of components and structure of a return map, from those of its flow."""
     own, hamiltonian = table["return_map"], structure == "Hamiltonian"
     stroboscopic = "time" in table
     left = components - (1 if stroboscopic or not hamiltonian else 2)
@@ -158,7 +158,7 @@ def _tables(package: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _length(node: ast.expr, parameters: Mapping[str, Any]) -> int:
-    """The value of the length of an array: n, 2*len(m), n - 1."""
+    """Evaluate the length of an array: n, 2*len(m), n - 1."""
     match node:
         case ast.Constant(value=int(value)):
             return value

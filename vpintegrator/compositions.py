@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 
 def _palindrome(half: Sequence[float]) -> tuple[float, ...]:
-    """a_1, ..., a_k, 1 - 2 sum a, a_k, ..., a_1."""
+    """Return a_1, ..., a_k, 1 - 2 sum a, a_k, ..., a_1."""
     return (*half, 1 - 2 * sum(half), *reversed(half))
 
 
 def _of_strang(factors: Sequence[float]) -> tuple[float, ...]:
-    """Factors of Strang splittings as factors of chi and its adjoint."""
+    """Return factors of Strang splittings as factors of chi and its adjoint."""
     return tuple(factor / 2 for factor in factors for _ in range(2))
 
 
 def _of_two_flows(first: Sequence[float], second: Sequence[float]) -> tuple[float, ...]:
-    """Factors of chi and its adjoint from those of a symmetric splitting of the field in two.
+    """Return factors of chi and its adjoint from those of a symmetric splitting in two fields.
 
     In exp(a_1 A) exp(b_1 B) exp(a_2 A) ... each number is the sum of two neighbouring factors, as
     chi moves A and then B, and its adjoint B and then A. Given are a_1, ..., a_k and b_1, ...,

@@ -119,7 +119,7 @@ def faster_device(work: Callable[[str], Callable[[], object]], what: str) -> Cho
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The least time that work takes once it is warm."""
+    """Return the least time of several repetitions of the work."""
     work()
     found: list[float] = []
     while len(found) < _TIMED and sum(found) < _LONG:

@@ -262,9 +262,9 @@ def remove_leftovers(path: Path) -> None:
 
 @contextmanager
 def disk_errors(path: str | os.PathLike[str], but: Path | None = None) -> Iterator[None]:
-    """Say in one sentence why ``path`` cannot be written.
+    """Replace disk errors about ``path`` in the block by errors with one clear sentence.
 
-    Errors about other files are let through, unless it is ``but``.
+    Errors about files other than ``path``, its folder and ``but`` are not changed.
 
     Raises
     ------
@@ -348,7 +348,7 @@ def _move(temporary: Path, path: Path, overwrite: bool) -> None:
 
 
 def _take(temporary: Path, path: Path) -> bool:
-    """Name a file, unless there is one of that name."""
+    """Rename ``temporary`` to ``path`` unless that exists; return whether it was done."""
     try:
         os.link(temporary, path)  # unlike a rename, this never replaces
         temporary.unlink()
@@ -387,7 +387,7 @@ def _start(path: Path) -> str:
 
 
 def _shortened(name: str) -> str:
-    """A file's name, or what stands for it where a longer one would be too long."""
+    """Return a file's name, shortened with a hash if it is too long."""
     if len(os.fsencode(name)) <= _LONGEST_NAME // 2:
         return name
     return f"{safe_name(name)}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
@@ -395,7 +395,7 @@ def _shortened(name: str) -> str:
 
 @cache
 def _machine() -> str:
-    """Name of this machine, and a mark of what its numbers of processes belong to.
+    """Return the name of this machine, with a mark of the scope of its process numbers.
 
     Machines may share a folder, a name, and, where containers run on one of them, even a kernel;
     a process is looked for only where its number means the same.

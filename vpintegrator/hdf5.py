@@ -118,7 +118,7 @@ class _Stream:
         return self._position
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing, as all data are written at once."""
 
     def check(self) -> None:
         """Raise what went wrong."""
@@ -135,7 +135,7 @@ class _Stream:
 
 
 def _pages(start: int, length: int) -> Iterator[tuple[int, slice, slice]]:
-    """Pages that some bytes touch: their numbers, which bytes of them, and which of those given."""
+    """Yield each page that a range touches: number, bytes in the page, bytes in the range."""
     done = 0
     while done < length:
         page, first = divmod(start + done, _PAGE_BYTES)

@@ -68,7 +68,7 @@ class StoredGroup:
         self._where = f"{path}, {inside}" if inside else str(path)
 
     def __str__(self) -> str:
-        """The file and the place in it, for messages."""
+        """Return the file and the place in it, for messages."""
         return self._where
 
     @property

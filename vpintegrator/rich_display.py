@@ -49,7 +49,7 @@ class RichDisplay:
         return self._asked_for("markdown")
 
     def _asked_for(self, name: str) -> str | None:
-        """None where a file is gone or damaged: the line of the repr is left then."""
+        """Return the display; None if a file is missing or damaged, so that the repr is shown."""
         try:
             return self.in_format(name)
         except (InputError, OSError):

@@ -70,7 +70,7 @@ def toml_text(values: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]
 
 
 def _written(value: Any) -> str:
-    """A value as TOML writes it."""
+    """Return a value as TOML."""
     if isinstance(value, Mapping):
         entries = (f"{_key(key)} = {_written(entry)}" for key, entry in value.items())
         return f"{{ {', '.join(entries)} }}"
@@ -85,7 +85,7 @@ def _written(value: Any) -> str:
 
 
 def _key(name: str) -> str:
-    """A key as TOML writes it: a dot in it would make tables."""
+    """Return a key as TOML, quoted if a dot in it would make tables."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
 
 

@@ -108,7 +108,7 @@ def verdict(
     Parameters
     ----------
     model
-        Trained.
+        Trained model.
     dataset
         Dataset of the training.
     seconds
@@ -177,7 +177,7 @@ class _Condition(NamedTuple):
 
 
 def _typical(family: _Condition, data: TrainingData) -> _Condition:
-    """The same in the middle of what varies; the family itself where it holds no single models."""
+    """Return the model in the middle of the ranges, or the family if it has no single models."""
     middle = {name: (low + high) / 2 for name, (low, high) in data.dataset.varied.items()}
     try:
         model = family.model.at(**middle)

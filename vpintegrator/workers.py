@@ -134,7 +134,7 @@ def check_main() -> None:
 
 
 def _uninterrupted(submit: Callable[..., Future[Shard]], *arguments: Any) -> Future[Shard]:
-    """Submit, which may start a process; it inherits that Ctrl-C, which reaches all, is blocked."""
+    """Submit a task with Ctrl-C blocked, as a process that this starts inherits the mask."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         return submit(*arguments)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -228,7 +228,7 @@ def _connect(scheduler: str | os.PathLike[str]) -> Client:
 
 
 def _check_workers(client: Client, folder: Path) -> None:
-    """All workers must have the same versions and see the folder."""
+    """Check that all workers have the same versions and see the folder."""
     _require_workers(client, 0.0)
     try:
         found = client.run(_describe, str(folder))
@@ -270,7 +270,7 @@ def _require_workers(client: Client, waited: float) -> None:
 
 
 def _slots(client: Client) -> int:
-    """Tasks under way at a time: enough for all workers, those that join later too."""
+    """Return the number of tasks to submit at a time, enough for the workers present now."""
     return max(2 * sum(client.nthreads().values()), 2)
 
 
@@ -280,7 +280,7 @@ def _collect(
     tasks: Iterable[Task],
     check: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
-    """Shards in the order in which they are finished."""
+    """Yield shards in the order in which they are finished."""
     waiting: set[Future[Shard]] = set()
     iterator, exhausted = iter(tasks), False
     waited = 0.0

@@ -118,7 +118,7 @@ def read_options(
 
 
 def _value(name: str, text: str, kinds: Collection[Any]) -> Any:
-    """A text as a value of one of the kinds."""
+    """Convert a text to a value of one of the kinds."""
     if Blocks in kinds:
         from vpintegrator.nn.split import parse_split
 

@@ -60,7 +60,7 @@ def plain_errors(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _one_line_a_reason() -> Callable[..., None]:
-    """A way to show warnings, such as "vpt runs in PyTorch, not compiled: no compiler"."""
+    """Return a function that shows each reason for a warning once, in one line."""
     told = set()
 
     def show(message: Warning | str, *_: Any) -> None:

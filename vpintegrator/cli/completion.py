@@ -187,7 +187,7 @@ def model_options(context: click.Context, text: str) -> Offered:
 
 
 def _system(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of the system; that of a recipe is the one that it names."""
+    """Return the table of the system; for a recipe, of the system that it names."""
     if given.get("system"):
         return _described_by(str(given["system"]), SYSTEMS)
     if given.get("source"):
@@ -199,7 +199,7 @@ def _system(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _described_by(source: str, package: str) -> Mapping[str, Any]:
-    """A TOML file of the catalogue, first of this folder of it, or the user's own."""
+    """Read a TOML file of the catalogue, or else of the user."""
     for known in (catalogue(package), catalogue(SYSTEMS)):
         if source in known:
             return read_toml(known[source].read_text(encoding="utf-8"), source)
@@ -209,7 +209,7 @@ def _described_by(source: str, package: str) -> Mapping[str, Any]:
 
 
 def _held_by(path: Path) -> Mapping[str, Any]:
-    """The system in the header of a model file, which is JSON."""
+    """Read the system in the header of a model file, which is JSON."""
     path = path.expanduser()
     _check_size(path, 0)
     with path.open("rb") as stream:
@@ -270,7 +270,7 @@ class WholeOption(ShellComplete):
         return words, last
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Return the lines for the function of the shell, with the whole word."""
+        """Return the lines that the completion function of the shell reads, with the whole word."""
         if item.type == "plain":
             item.value = f"{self._option}{item.value}"
         return super().format_completion(item)

@@ -158,7 +158,7 @@ def _flow(
     methods: list[str] | None,
     step: float | None,
 ) -> tuple[NumericalFlow, System]:
-    """The one map that is asked for."""
+    """Return the one map asked for, and its system."""
     from vpintegrator.rollout import ExactMap, as_flow
     from vpintegrator.rollout.flow import LearnedFlow
     from vpintegrator.rollout.start import find_system
@@ -193,7 +193,7 @@ def _resolution(text: str) -> int | tuple[int, int]:
 
 
 def _states(texts: tuple[str, ...], count: int, system: System) -> np.ndarray:
-    """``count`` states evenly along the ranges of ``0:0.5,0``; in two of them, a grid."""
+    """Return ``count`` states evenly along ranges such as ``0:0.5,0``; a grid for two ranges."""
     import numpy as np
 
     what = f"--initial {' '.join(texts)}"

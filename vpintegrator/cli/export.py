@@ -133,7 +133,7 @@ def main(
 
 
 def _one_of(model: Integrator, step: float | None, parameters: dict[str, Any]) -> Integrator:
-    """The model of a family, or for a number of bodies, that is asked for."""
+    """Return the model of a family, or for a number of bodies, that is asked for."""
     if model.conditions and (step is not None or parameters):
         asked = parameters | ({} if step is None else {"step": step})
         return model.at(**asked)

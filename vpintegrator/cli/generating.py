@@ -165,7 +165,7 @@ def generate_dataset(
 
 
 def _recipe(source: str, parameters: Mapping[str, Any], options: Mapping[str, Any]) -> Recipe:
-    """The recipe that is asked for: of a flow, of its return map, or of a file."""
+    """Return the recipe asked for: of a flow, of its return map, or of a file."""
     from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
     from vpintegrator.cli.own_code import is_reference, load_system_asked, system_of
     from vpintegrator.data import load_recipe
@@ -236,7 +236,7 @@ def _check_given(table: Mapping[str, Any], parameters: Mapping[str, Any], step: 
 
 
 def _recipe_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the command line, those that belong to a table of the recipe put into it."""
+    """Return the options of a recipe, grouped in its tables."""
     from vpintegrator.data.split import GROUPS
 
     options = dict(given)

@@ -165,7 +165,7 @@ def _import_pairs(
 
 
 def _read_columns(text: str) -> list[str] | dict[str, str]:
-    """``time,q,p`` as a list of names, ``angle=theta,Versuch=run`` as old and new names."""
+    """Parse ``time,q,p`` to a list of names, ``angle=theta,Versuch=run`` to old and new names."""
     entries = [entry.strip() for entry in text.split(",")]
     if not any("=" in entry for entry in entries):
         return entries

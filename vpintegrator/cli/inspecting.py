@@ -90,7 +90,7 @@ def _varied(dataset: Dataset) -> None:
 
 
 def _number(count: int, what: str) -> str:
-    """``1 trajectory``, ``2 trajectories``."""
+    """Return ``1 trajectory``, ``2 trajectories``."""
     plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
     return f"{count:,} {what if count == 1 else plural}"
 
@@ -142,7 +142,7 @@ def _plain(value: Any) -> str:
 
 
 def _short(value: Any, digits: str = "g") -> str:
-    """A number with few digits; whatever else stands in a file in its place as it is."""
+    """Return a number with few digits, or any other value of a file as text."""
     return format(value, digits) if isinstance(value, float | np.floating) else _plain(str(value))
 
 
@@ -159,7 +159,7 @@ def _unusual(groups: dict[str, Group]) -> list[str]:
 
 
 def _ranges(dataset: Dataset, groups: dict[str, Group]) -> None:
-    """The range of each component over all groups."""
+    """Print the range of each component over all groups."""
     used = [group for group in groups.values() if np.isfinite(group.low).any()]
     if not used:
         return
@@ -174,7 +174,7 @@ def _ranges(dataset: Dataset, groups: dict[str, Group]) -> None:
 
 
 def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
-    """Largest changes, computed again from the states in the file."""
+    """Print the largest changes, computed again from the states in the file."""
     for k, invariant in enumerate(dataset.system.invariants):
         changes = ", ".join(
             f"{name} {group.changes[invariant]:.1e}"
@@ -221,7 +221,7 @@ def _inspect_rollout(path: Path) -> None:
 
 
 def _say_comparisons(metadata: Mapping[str, str], path: Path) -> None:
-    """The candidates by cost, and the verdict."""
+    """Print the candidates by cost, and the verdict."""
     from vpintegrator.training.cheapest import Cheapest
     from vpintegrator.verdicts import Verdict
 

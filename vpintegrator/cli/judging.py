@@ -49,7 +49,7 @@ def judge(
 
 
 def _print(heading: str, rows: Sequence[Performance], sentence: str) -> None:
-    """A table of errors and costs."""
+    """Print a table of errors and costs."""
     from vpintegrator.plotting.tables import duration
 
     costs = any(math.isfinite(each.cost) for each in rows)

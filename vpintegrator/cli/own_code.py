@@ -120,7 +120,7 @@ def _of_file(path: Path) -> ModuleType:
 
 @contextlib.contextmanager
 def _current_folder() -> Iterator[None]:
-    """The current folder first on the path, as for ``python -m``."""
+    """Put the current folder first on the path, as for ``python -m``."""
     folder = os.getcwd()
     added = folder not in sys.path
     if added:

@@ -87,7 +87,7 @@ def told_of_equations(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _uncertain(value: float, error: float) -> str:
-    """A value with as many digits as its standard error leaves."""
+    """Return a value with as many digits as its standard error allows."""
     if not 0 < error < float("inf"):
         return f"{value:.8g}"
     digits = max(1 - floor(log10(error)), 0)

@@ -358,7 +358,7 @@ def _check_methods(named: list[str]) -> None:
 
 
 def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, Integrator]:
-    """The models, on the device that is asked for, which is taken out of the options."""
+    """Load the models on the device asked for, and remove the device from the options."""
     device = options.pop("device")
     if not paths:  # nothing else needs PyTorch, which takes seconds to import
         if device != "cpu":
@@ -386,7 +386,7 @@ def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, 
 def _with_bodies(
     models: dict[str, Integrator], parameters: dict[str, Any]
 ) -> dict[str, Integrator]:
-    """The models, for another number of bodies where parameters say so."""
+    """Return the models, for another number of bodies if the parameters set one."""
     if not parameters:
         return models
     from vpintegrator.rollout import with_parameters
@@ -399,7 +399,7 @@ def _start(
     given: System | None,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """The system, and from where and how long, for :func:`vpintegrator.compare`."""
+    """Return the system, start and duration for :func:`vpintegrator.compare`."""
     from vpintegrator.rollout import recorded_dataset
     from vpintegrator.rollout.start import find_system
 
@@ -471,7 +471,7 @@ def _load_system(name: str, parameters: tuple[str, ...]) -> System:
 
 @contextmanager
 def _bars(note: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar for each method as it begins; a note when the first does."""
+    """Show a progress bar for each method, with a note before the first."""
     with progress_bar() as bar:
         tasks: dict[str, Any] = {}
 
@@ -486,14 +486,14 @@ def _bars(note: str) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _methods(against: str | None) -> list[str] | None:
-    """Names of classical methods as the user gave them, or None for the usual ones."""
+    """Return the names of classical methods that the user gave, or None for the default."""
     if against is None:
         return None
     return [m.strip() for m in against.split(",") if m.strip() not in ("", "none")]
 
 
 def _list_methods(system: System | None) -> None:
-    """All methods, or those that apply to a system and why the others do not."""
+    """Print all methods, or those for a system and the reasons why others do not apply."""
     from rich.table import Column, Table
 
     from vpintegrator.rollout import METHODS, applicable_methods

@@ -418,7 +418,7 @@ def chosen_functions(
 def _why_not(
     architecture: type[Integrator], arguments: dict[str, Any], training: dict[str, Any], dtype: str
 ) -> str:
-    """Why functions, degree and depth cannot be searched for, if so."""
+    """Return the reason why no functions can be searched for; empty if they can."""
     from vpintegrator.training import processes
 
     if not architecture.Arguments.declared().keys() >= {"functions", "degree", "depth"}:
@@ -458,12 +458,12 @@ def _has_free_width(architecture: type[Integrator], arguments: dict[str, Any]) -
 
 
 def _stored_sizes(checkpoint: Path) -> dict[str, Any]:
-    """Functions, degree and depth of the training that a checkpoint is of."""
+    """Return functions, degree and depth of the training in a checkpoint."""
     return _stored(checkpoint, _SIZES)
 
 
 def _stored(checkpoint: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Arguments of the model that a checkpoint is of, by their names."""
+    """Return the named arguments of the model in a checkpoint."""
     from vpintegrator.training.stored_checkpoint import stored_identity
 
     stored = stored_identity(checkpoint).get("arguments") or {}

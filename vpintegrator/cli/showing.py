@@ -130,7 +130,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
 
 
 def _chart(system: System) -> Iterator[str]:
-    """The new components, a line each, as the file writes them."""
+    """Yield the new components, a line each, as in the file."""
     from vpintegrator.dynamics.notation import in_a_line
 
     chart = system.equations.table["chart"]

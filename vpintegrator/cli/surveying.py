@@ -21,7 +21,7 @@ _USUAL = {"first_window": "reference", "section": "auto", "tangent_steps": 200}
 
 
 def read_steps(text: str | None) -> list[float]:
-    """Return the steps of ``--step``, with commas between."""
+    """Parse the steps of ``--step``, separated by commas."""
     return [] if text is None else read_numbers(text, "step")
 
 

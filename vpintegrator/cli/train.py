@@ -367,7 +367,7 @@ def main(
 
 
 def _opened(path: Path, system: str | None, options: dict[str, Any]) -> Dataset:
-    """The dataset, with the Python function that is asked for beside it."""
+    """Open the dataset, with the Python function asked for."""
     from vpintegrator.cli.own_code import load_system_asked
     from vpintegrator.data import ExtendedDataset, open_dataset
 
@@ -376,7 +376,7 @@ def _opened(path: Path, system: str | None, options: dict[str, Any]) -> Dataset:
 
 
 def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
-    """The architecture that is asked for; the options about it are taken out of all."""
+    """Return the architecture asked for, and remove its options from ``options``."""
     from vpintegrator.models.untrained import build, suited
 
     flags = {key: options.pop(key) for key in FLAGS}
@@ -405,7 +405,7 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
 
 
 def _most(system: System, chart: bool | None, composed: Callable[..., Integrator] | None) -> int:
-    """Largest number of components for which generating functions are tried.
+    """Return the largest number of components for which generating functions are tried.
 
     It is small where no Hamiltonian is known, and where bodies are declared whose splittings cost
     less.
@@ -420,7 +420,7 @@ def _most(system: System, chart: bool | None, composed: Callable[..., Integrator
 
 
 def _moving(data: Dataset) -> int:
-    """Components without those that stand for conditions of a family."""
+    """Return the number of components without those for the parameters of a family."""
     family = data.system.family
     return data.dim - (0 if family is None else len(family.coefficients))
 
@@ -466,7 +466,7 @@ def _usable_chart(data: Dataset, asked: bool | None) -> bool | None:
 
 
 def _started(path: Path, options: dict[str, Any]) -> Candidate:
-    """A trained model to go on from, which remembers what it came from."""
+    """Return a trained model to train further, with a record of its origin."""
     from vpintegrator.models import load
     from vpintegrator.models.growth import rest_attention
     from vpintegrator.models.one_step import without_attention

@@ -244,7 +244,7 @@ def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = 
 
 
 def _library(name: str, real: str) -> str:
-    """A loop over the function of the C library."""
+    """Return a loop over the function of the C library."""
     return _LIBRARY.replace("$called", name + "f" * (real == "float")).replace("$name", name)
 
 
@@ -267,7 +267,7 @@ def _written(names: Iterable[str]) -> Iterator[str]:
 
 
 def _series(first: int, terms: int, real: str) -> str:
-    """1/first! + r/(first + 1)! + ..., halves side by side (Estrin's scheme)."""
+    """Return 1/first! + r/(first + 1)! + ... in C, by Estrin's scheme."""
     if terms == 1:
         return literal(1 / math.factorial(first), real)
     half = 8 if terms > 8 else 4 if terms > 4 else 2 if terms > 2 else 1

@@ -63,7 +63,7 @@ class Interface:
         )
 
     def _map(self, program: CProgram, name: str, filled: Mapping[str, Sequence[int]]) -> str:
-        """A function that reads a window from its workspace, and fills arrays."""
+        """Return a C function that reads a window from its workspace, and fills arrays."""
         arrays = ", ".join(f"{self.real} *{array}" for array in filled)
         lines = [f"static void {self._prefix}_{name}({self.real} *v, {arrays})", "{"]
         lines += [f"    {call}" for call in program.calls]

@@ -114,7 +114,7 @@ class LanesProgram(CProgram):
 
 
 def _in_lane(text: str) -> str:
-    """Slots of one trajectory among others."""
+    """Replace the slots of one trajectory by those of a lane."""
     return re.sub(r"v\[(\d+)\]", lambda slot: f"v[l + {LANES * int(slot[1])}]", text)
 
 

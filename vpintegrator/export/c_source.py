@@ -129,7 +129,7 @@ def _header(about: Sequence[str], declared: str, prefix: str) -> str:
 
 
 def _comment(about: Sequence[str], usage: Sequence[str]) -> str:
-    """Texts as a comment that nothing in them can end; they may come from a file of a stranger."""
+    """Return texts from an untrusted file as a C comment that nothing in them can end."""
     lines: list[str] = []
     for text in about:
         lines += textwrap.wrap(_harmless(text), _WIDTH, subsequent_indent="    ") or [""]
@@ -139,6 +139,6 @@ def _comment(about: Sequence[str], usage: Sequence[str]) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Letters that all compilers read in comments, and neither end one nor begin one."""
+    """Return text whose characters are safe in comments of all compilers."""
     plain = "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in text)
     return plain.replace("?" * 2, "? ?").replace("*/", "* /").replace("/*", "/ *")

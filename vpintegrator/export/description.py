@@ -47,7 +47,7 @@ def facts_of(model: Integrator) -> dict[str, str]:
 
 
 def _components(model: Integrator) -> str:
-    """Their names, if the system is known."""
+    """Return the names of the components, if the system is known."""
     if "system" not in model.metadata:
         return ""
     from vpintegrator.dynamics import System

@@ -119,7 +119,7 @@ def check_for_c(to: str, name: str, others: bool) -> None:
 
 
 def _prepared(model: Integrator | str | os.PathLike[str], dtype: str | None) -> Integrator:
-    """A copy of the model on the CPU, ready to be followed."""
+    """Return a copy of the model on the CPU, ready for tracing."""
     import torch
 
     if isinstance(model, str | os.PathLike):

@@ -56,7 +56,7 @@ def folded(trace: Trace, values: np.ndarray) -> Trace:
 
 
 def _again(graph: ScalarGraph, operation: str, arguments: Sequence[int]) -> int:
-    """An operation on other nodes, simplified where it can be."""
+    """Add an operation to the new graph, simplified if possible."""
     if operation in FUNCTIONS:
         return graph.apply(operation, *arguments)
     return int(getattr(graph, _METHODS[operation])(*arguments))

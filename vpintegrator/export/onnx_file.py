@@ -94,7 +94,7 @@ _TAKES_TENSORS = {
 
 
 def _in_full(module: Any, dtype: torch.dtype) -> None:
-    """Numbers that operations have beside tensors, as tensors: the exporter makes them float32."""
+    """Turn scalar operands into tensors of ``dtype``; the exporter would make them float32."""
     graph = module.graph
     for node in list(graph.nodes):
         if node.target not in _TAKES_TENSORS:
@@ -109,7 +109,7 @@ def _in_full(module: Any, dtype: torch.dtype) -> None:
 
 
 def _inverse(A: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gauss-Jordan elimination without pivots, as the machine code has it: ONNX has no inverse."""
+    """Invert matrices by Gauss-Jordan elimination without pivots; ONNX has no inverse."""
     size = A.shape[-1]
     identity = torch.eye(size, dtype=A.dtype, device=A.device)
     rows = torch.cat([A, identity.expand(A.shape)], -1)
@@ -122,7 +122,7 @@ def _inverse(A: torch.Tensor, check_errors: bool = False) -> tuple[torch.Tensor,
 
 
 def _softplus(x: torch.Tensor, beta: float = 1.0, threshold: float = 20.0) -> torch.Tensor:
-    """Written out: runtimes have it in float32 alone."""
+    """Return softplus by elementary functions; runtimes have softplus for float32 only."""
     z = x * beta
     return torch.where(z > threshold, x, torch.log(1 + torch.exp(z)) / beta)
 

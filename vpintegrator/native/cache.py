@@ -96,7 +96,7 @@ class LibraryCache:
                     path.unlink()
 
     def _libraries(self, now: float) -> Iterator[tuple[Path, float, int]]:
-        """Libraries, when each was used last, and their sizes; other leftovers are removed."""
+        """Yield libraries with their last use and size; remove other leftovers."""
         for path in list(self.folder.iterdir()):
             with suppress(OSError):
                 found = path.lstat()

@@ -138,7 +138,7 @@ class _Driver:
         self.call("cuInit", ctypes.c_uint(0))
 
     def primary_context(self, device: int) -> ctypes.c_void_p:
-        """The context of a GPU that PyTorch uses."""
+        """Return the context of a GPU that PyTorch uses."""
         if device not in self._contexts:
             number, context = ctypes.c_int(), ctypes.c_void_p()
             self.call("cuDeviceGet", ctypes.byref(number), ctypes.c_int(device))

@@ -236,14 +236,14 @@ def _candidates(major: int | None) -> Iterator[str]:
 
 
 def _order(path: Path, major: int | None) -> tuple[bool, int]:
-    """The version asked for first, and else the newest."""
+    """Return a sorting key: the version asked for first, then the newest."""
     numbers = re.search(r"\.so\.(\d+)|nvrtc64_(\d\d)|-[0-9a-f]+\.so\.(\d+)", path.name)
     version = next((int(n) for n in numbers.groups() if n), 0) if numbers else 0
     return version != major, -version
 
 
 def _cuda_of_pytorch() -> int | None:
-    """The version of CUDA that PyTorch is made for, which the driver suits."""
+    """Return the major version of CUDA in PyTorch, which the driver supports."""
     import torch
 
     if torch.version.hip is not None:

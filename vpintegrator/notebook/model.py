@@ -62,7 +62,7 @@ def _row(layer: nn.Module) -> tuple[str, str, str, str]:
 
 
 def _said(layer: nn.Module) -> str:
-    """Its arguments; of a layer that says none, its parts with theirs."""
+    """Return the arguments of a layer, or of its parts."""
     return layer.extra_repr() or "; ".join(
         f"{name}: {type(part).__name__}({part.extra_repr()})"
         for name, part in layer.named_children()
@@ -84,7 +84,7 @@ def _kept(model: Integrator) -> str:
 
 
 def _arguments(model: Integrator) -> str:
-    """But for matrices, which would fill the page."""
+    """Return the arguments of a model without matrices, which are too long."""
     plain = {
         n: v for n, v in model.arguments.items() if v is None or not isinstance(v, list | dict)
     }
@@ -117,7 +117,7 @@ def _trained(model: Integrator) -> Iterator[tuple[str, Any]]:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """JSON of the metadata; nothing where somebody has written something else."""
+    """Parse JSON of the metadata; return an empty dictionary if it is invalid."""
     try:
         return read_json(text, "metadata")
     except InputError:

@@ -88,12 +88,12 @@ def table(
 
 
 def _wrapping(cell: Any) -> str:
-    """Names and numbers stay on one line."""
+    """Return a style that keeps names and numbers on one line."""
     return "white-space:nowrap;" if len(str(cell)) <= _SHORT else ""
 
 
 def _scrolling(inside: str) -> str:
-    """A table that scrolls by itself where it is wider than the page."""
+    """Return a table that scrolls if it is wider than the page."""
     return (
         '<div style="overflow-x:auto"><table class="dataframe" style="margin:0.4em 0">'
         f"{inside}</table></div>"

@@ -35,7 +35,7 @@ def markdown_paragraphs(texts: Mapping[str, str]) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """A paragraph of Markdown in lines, none of which begins as a list or a heading does."""
+    """Wrap a paragraph of Markdown; no line begins like a list or a heading."""
     kept = re.sub(r" (?=(?:\d+[.)]|[-+*#>=]+)(?: |$))", _SPACE, text)
     lines = textwrap.wrap(kept, 100, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace(_SPACE, " ")

@@ -103,7 +103,7 @@ def floored(values: np.ndarray) -> np.ndarray:
 
 
 def thinned(count: int, logarithmic: bool = False) -> np.ndarray:
-    """Return some hundred of ``count`` indices at most, evenly or logarithmically spaced."""
+    """Return evenly or logarithmically spaced indices of ``count`` points, some hundred at most."""
     if count <= _POINTS:
         return np.arange(count)
     if logarithmic:
@@ -113,9 +113,9 @@ def thinned(count: int, logarithmic: bool = False) -> np.ndarray:
 
 
 def largest_between(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return the largest values (trajectory, time) between chosen indices, (.., chosen).
+    """Return the largest values (trajectory, time) from one chosen index to the next.
 
-    So a thinned curve passes through every peak of the full one.
+    The result, (trajectory, chosen), makes a thinned curve pass through every peak of the full one.
     """
     if len(chosen) == 0:
         return values[:, :0]

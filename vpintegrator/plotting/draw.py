@@ -164,7 +164,7 @@ def _opened(
     columns: Sequence[str] | None,
     orbits: Sequence[int],
 ) -> tuple[Any, Any, dict[str, str]]:
-    """The scene for Matplotlib's letters (False) or LaTeX's (True), its figures, and its tables."""
+    """Return scenes for Matplotlib (False) or LaTeX (True), their figures, and tables."""
     if isinstance(source, str | os.PathLike):
         source = open_drawn(source)
     if orbits and not isinstance(source, Report):
@@ -205,7 +205,7 @@ def open_drawn(path: str | os.PathLike[str]) -> Report | Survey | EnsembleStatis
 def _together(
     sources: Sequence[EnsembleStatistics | str | os.PathLike[str]],
 ) -> dict[str, EnsembleStatistics]:
-    """Ensembles by their names, of which none is taken twice."""
+    """Return ensembles by name; a name that is taken gets a prime."""
     found: dict[str, EnsembleStatistics] = {}
     for source in sources:
         each = source if isinstance(source, EnsembleStatistics) else open_ensemble(source)

@@ -88,7 +88,7 @@ class InitialCells:
 
 
 def _cells(values: np.ndarray) -> int:
-    """Cells along an axis: one for each value of a grid, or as many as are filled."""
+    """Return the number of cells on an axis: the values of a grid, or as many as are filled."""
     different = len(np.unique(values))
     if different**2 <= 2 * len(values):
         return min(different, _MOST)
@@ -96,6 +96,6 @@ def _cells(values: np.ndarray) -> int:
 
 
 def _place(values: np.ndarray, count: int) -> np.ndarray:
-    """The cell of each value, of so many from the least to the largest."""
+    """Return the number of the cell of each value."""
     part = (values - values.min()) / np.ptp(values)
     return np.clip(np.floor(part * count), 0, count - 1).astype(np.int64)

@@ -103,7 +103,7 @@ def _solve_steps(system: System, orbits: np.ndarray, step: float, curve: np.ndar
 def _hermite(
     system: System, orbits: np.ndarray, step: float, pieces: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Points (..., time - 1, pieces, dim) from each state on, and derivatives by parts of a step.
+    """Return points (..., time - 1, pieces, dim) between states, and their derivatives.
 
     The polynomials are those of Hairer, Norsett, Wanner, Solving ODEs I, II.6, for values and first
     and second derivatives at both ends.

@@ -106,7 +106,7 @@ class Legend:
 
 
 def _grouped(lines: Sequence[LegendEntry], width: float) -> list[list[LegendEntry]]:
-    """The columns of a legend, from left to right."""
+    """Return the columns of a legend, from left to right."""
     groups: dict[str, list[LegendEntry]] = {}
     for line in lines:
         groups.setdefault(line.group, []).append(line)
@@ -125,7 +125,7 @@ def _grouped(lines: Sequence[LegendEntry], width: float) -> list[list[LegendEntr
 
 
 def _even(lines: Sequence[LegendEntry], width: float) -> list[list[LegendEntry]]:
-    """Columns of one height, without words: as few as these rows need, so the last is no rest."""
+    """Return columns of one height, without headings; as few as these rows need."""
     if not lines:
         return []
     fit = max(1, int(width / _width(lines)))
@@ -136,10 +136,10 @@ def _even(lines: Sequence[LegendEntry], width: float) -> list[list[LegendEntry]]
 
 
 def _width(column: Iterable[Line2D]) -> float:
-    """Em that a column takes."""
+    """Return the width of a column in em."""
     return _HANDLE + _LETTER * max(len(str(line.get_label())) for line in column)
 
 
 def _word(word: str) -> LegendEntry:
-    """A line without a line."""
+    """Return a legend entry without a line."""
     return LegendEntry(word, "", ls="none")

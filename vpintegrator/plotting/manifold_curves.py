@@ -29,7 +29,7 @@ def _draw(axes: Axes, found: InvariantManifolds, periods: dict[int, float]) -> N
 
 
 def _within_a_turn(points: np.ndarray, periods: dict[int, float]) -> np.ndarray:
-    """Points (n, 2) with angles within a turn, and a gap in the line where it is left."""
+    """Return points (n, 2) with angles within a turn, and NaN where a line leaves the turn."""
     moved = points.copy()
     for k, period in periods.items():
         moved[:, k] -= period * np.round(moved[:, k] / period)

@@ -43,7 +43,7 @@ def grouped(number: float) -> str:
 
 
 def spoken(name: str) -> str:
-    """Return ``squared_momentum`` as words."""
+    """Return a name as words: ``squared_momentum`` becomes ``squared momentum``."""
     return name.replace("_", " ")
 
 

@@ -44,7 +44,7 @@ def find_engine() -> str:
 
 @contextmanager
 def _measured_by(engine: str) -> Iterator[None]:
-    """Letters of the document that includes the figure, and an engine that measures them."""
+    """Measure labels by a LaTeX engine, in the fonts of the including document."""
     from matplotlib.backends.backend_pgf import LatexError
 
     settings = {"pgf.texsystem": engine, "pgf.rcfonts": False}

@@ -119,7 +119,7 @@ def _figure(
 
 
 def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
-    """Orbits of the training group, as dots where they were observed with noise or gaps."""
+    """Draw orbits of the training group, as dots if observed with noise or gaps."""
     system = dataset.system
     count = ORBITS if dataset.origins("train") is None else _PAIRS
     states = dataset.states("train", slice(count))
@@ -158,7 +158,7 @@ def _portrait(figure: Any, place: Any, dataset: Dataset, style: Style) -> None:
 
 
 def _between(dataset: Dataset, states: np.ndarray) -> np.ndarray:
-    """States (trajectory, time, dim), with points of the solution between those of long steps."""
+    """Return states (trajectory, time, dim) with points of the solution between long steps."""
     # pairs lie anywhere, and members of a family have steps and parameters of their own
     if dataset.is_family or dataset.origins("train") is not None:
         return states
@@ -199,7 +199,7 @@ def _curve(axes: Axes, dataset: Dataset, group: str, component: int, style: Styl
 
 
 def _first(dataset: Dataset, group: str) -> tuple[np.ndarray, np.ndarray]:
-    """Times and states of the first trajectory of a group; of pairs, of the first that they are of.
+    """Return times and states of the first trajectory of a group; for pairs, of the first source.
 
     Pairs are parted by NaN, so that lines lead from state to state only where these are neighbours.
     """
@@ -241,7 +241,7 @@ def _conditions(figure: Any, place: Any, dataset: Dataset, groups: list[str], st
 
 
 def _scale(dataset: Dataset, name: str) -> str:
-    """Logarithmic where values of very different size occur about equally often."""
+    """Return ``log`` if values of very different size occur about equally often."""
     low, high = dataset.varied[name]
     if not (low > 0 and high > _DECADES * low):
         return "linear"
@@ -256,7 +256,7 @@ def _spoken(name: str) -> str:
 def _invariants(
     axes: Axes, groups: Mapping[str, Group], invariants: list[str], style: Style
 ) -> None:
-    """Largest change of each invariant on any trajectory up to each time."""
+    """Draw the largest change of each invariant on any trajectory up to each time."""
     for group, found in groups.items():
         for invariant, line in zip(invariants, _LINES, strict=False):
             changes = found.change_in_time[invariant]

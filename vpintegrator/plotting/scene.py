@@ -162,7 +162,7 @@ class Scene:
         return self._solved_curve(self.report.reference[:ORBITS, :POINTS])[1]
 
     def _solved_curve(self, states: np.ndarray) -> tuple[np.ndarray, bool]:
-        """A panel for each method shows the same curves: the last few are kept."""
+        """Return the curve and whether it is solved; recent curves are cached for other panels."""
         for known, curve, solved in self._curves:
             if np.array_equal(known, states, equal_nan=True):
                 return curve, solved
@@ -197,7 +197,7 @@ def _jumps(states: np.ndarray) -> bool:
 
 
 def _calmest(report: Report) -> np.ndarray:
-    """The states of the method with the smallest largest component."""
+    """Return the states of the method with the smallest largest component."""
     sizes = {
         name: np.nan_to_num(np.abs(run.states), nan=np.inf).max()
         for name, run in report.runs.items()

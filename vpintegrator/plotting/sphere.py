@@ -128,7 +128,7 @@ def _ball(
     toward: np.ndarray,
     style: Style,
 ) -> None:
-    """A sphere lit from the upper left, as an image cut out by its circle, with three circles."""
+    """Draw a sphere, lit from the upper left, as an image with three great circles."""
     grid = np.linspace(-1, 1, 240)
     x, y = np.meshgrid(grid, grid)
     inside = np.clip(1 - x**2 - y**2, 0, 1)

@@ -191,7 +191,7 @@ def luminance(colour: str) -> float:
 
 
 def _lightened(colour: str) -> str:
-    """The same hue, visible on a dark background; greys are turned over."""
+    """Return the same hue, visible on a dark background; greys are inverted."""
     red, green, blue = to_rgb(colour)
     hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
     if saturation < 0.05:

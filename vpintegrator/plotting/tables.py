@@ -185,7 +185,7 @@ def _folded(title: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as a spreadsheet takes it: words for truth values, and no formula."""
+    """Return a value for a spreadsheet: words for truth values, and no formula."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, str):
@@ -386,7 +386,7 @@ def duration(seconds: float) -> str:
 
 
 def _layout(report: Report, width: int | None, chosen: Sequence[str] | None = None) -> _Layout:
-    """The columns that say something here, as many as fit; what must stay may be too wide."""
+    """Return the informative columns that fit; columns that must stay may be too wide."""
     rows = report.table()
     if chosen:
         known = {column.title: column for column in report.columns}
@@ -413,7 +413,7 @@ def _layout(report: Report, width: int | None, chosen: Sequence[str] | None = No
 
 
 def _blocks(layout: _Layout, width: int | None) -> list[list[_Column]]:
-    """The columns in blocks of at most the width, each beginning with the methods' names."""
+    """Return blocks of columns within the width, each beginning with the names of methods."""
     names, *others = layout.columns
     if width is None or layout.width <= width:
         return [layout.columns]

@@ -112,5 +112,5 @@ def rollout_driven(
 
 
 def _values(name: Any, value: Any) -> np.ndarray:
-    """Values of a condition; a single number may stand for all steps."""
+    """Return values of a parameter; a single number may stand for all steps."""
     return real_array(f"conditions, {shown(name)}", value, None)

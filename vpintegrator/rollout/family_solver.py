@@ -101,7 +101,7 @@ class FamilySolver(scipy.integrate.OdeSolver):
         return _OfModel(self.t_old, self.t, self._origin, self._moved)
 
     def _moved(self, y: np.ndarray, h: float | np.ndarray) -> np.ndarray:
-        """States after steps of these lengths, (..., n), in the direction of the solver."""
+        """Return states after steps of these lengths, (..., n), in the direction of the solver."""
         import torch
 
         model = self.model

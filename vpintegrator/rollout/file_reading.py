@@ -134,7 +134,7 @@ def _read_run(
     sizes: Mapping[str, int],
     diagnostics: Sequence[Diagnostic],
 ) -> Run:
-    """A method's group, and the names of what no diagnostic knows in it."""
+    """Read a method's group, with the names of measurements that no diagnostic knows."""
     kind = group.text("kind")
     if kind not in ("learned", "classical"):
         raise InputError(f"{group}: the attribute 'kind' must be learned or classical")

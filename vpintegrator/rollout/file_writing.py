@@ -90,7 +90,7 @@ def _of_study(study: WorkPrecision) -> Iterator[Variable]:
 
 
 def _write(group: h5py.Group, variable: Variable) -> None:
-    """A number as an attribute of the group, an array as a dataset with its axes."""
+    """Write a number as an attribute of the group, an array as a dataset with its axes."""
     key, values = variable.key, variable.values
     if not variable.dims:
         group.attrs[key] = values

@@ -135,7 +135,7 @@ def _forwards(flow: NumericalFlow) -> Map:
 
 
 def _backwards(flow: NumericalFlow) -> Map:
-    """The inverse of one step."""
+    """Return the inverse of one step."""
     if isinstance(flow, LearnedFlow) and flow.model.invertible:
         return _inverse_of_model(flow)
     system = flow.system
@@ -162,7 +162,7 @@ def _inverse_of_model(flow: LearnedFlow) -> Map:
 
 
 def _returning(flow: NumericalFlow, once: Map, times: int, point: np.ndarray) -> Map:
-    """So many steps, without the whole periods of angles by which the point itself moves."""
+    """Return the map of ``times`` steps, without the whole periods by which the point moves."""
 
     def several(states: np.ndarray) -> np.ndarray:
         for _ in range(times):
@@ -216,7 +216,7 @@ def _grow(
 def _refined(
     place: np.ndarray, states: np.ndarray, at: Map, spacing: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places on the segment, and their images, with more of them where images are far apart."""
+    """Return places on the segment with their images, more where images are far apart."""
     while len(place) <= _MOST:
         gaps = np.linalg.norm(np.diff(states, axis=0), axis=1)
         wide = np.flatnonzero((gaps > spacing) & (np.diff(place) > 1e-13))

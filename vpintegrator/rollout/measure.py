@@ -175,7 +175,7 @@ class Propagation:
             observer.update(start, states)
 
     def _snapshot(self, done: int, cursor: Snapshot) -> Snapshot:
-        """The state after ``done`` steps, by names that begin with the key."""
+        """Return the progress after ``done`` steps, by names that begin with the key."""
         key = self._key
         parts = {name: observer.snapshot() for name, observer in self._observers.items()}
         parts["cursor"] = cursor
@@ -185,7 +185,7 @@ class Propagation:
         return {f"{key}/{name}": value for name, value in entries.items()}
 
     def _restore(self) -> tuple[int, Cursor]:
-        """Steps done, and the cursor to go on with (at 0 steps, none that may be used)."""
+        """Return the steps done and the cursor to continue with (at 0 steps, an unused one)."""
         saved = self._recording.progress()
         if f"{self._key}/done" not in saved:
             return 0, self.flow.start(self._first)

@@ -31,7 +31,7 @@ def in_bytes(size: float) -> str:
 
 
 def _memory() -> float:
-    """Bytes of memory of this machine; infinite where it does not tell."""
+    """Return the bytes of memory of this machine, infinite if not known."""
     with contextlib.suppress(AttributeError, ValueError, OSError):
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return float("inf")

@@ -167,7 +167,7 @@ def classical_methods(
 
 
 def _name_of_own(given: Any, others: Mapping[str, ClassicalMethod], system: System) -> str:
-    """The name of a method given as an object, which no other method may have."""
+    """Return the name of a method given as an object; no other method may have it."""
     if not isinstance(given, ClassicalMethod):
         raise InputError(f"against takes names and classical methods, not {given!r}")
     name = given.name
@@ -184,7 +184,7 @@ def _name_of_own(given: Any, others: Mapping[str, ClassicalMethod], system: Syst
 
 
 def _catalogued(name: str) -> ClassicalMethod | None:
-    """The method that this name has without a definition of one's own."""
+    """Return the method of this name in the catalogue."""
     try:
         return find_method(name)
     except InputError:

@@ -115,7 +115,7 @@ def rollout(
 
 
 def _as_model(model: Any, initial: Any) -> Any:
-    """The model, or one that is made of a module or function; states tell their components."""
+    """Return the model, or one made of a module or function for the components of the states."""
     from vpintegrator.models.wrapped import check_model, is_own, wrap
 
     check_model(model, "model")
@@ -137,7 +137,7 @@ def _in_context(
     progress: Callable[[str, int, int], None] | None,
     compiled: bool | None,
 ) -> Any:
-    """Trajectories of the stepper of a model, with constants read from first states."""
+    """Return trajectories of the stepper of a model, with constants inferred from first states."""
     import torch
 
     first = torch.as_tensor(context).to(model.scale)
@@ -248,7 +248,7 @@ class LearnedCursor(Cursor):
         return torch.cat(parts, dim=1)
 
     def _times(self, steps: torch.Tensor) -> torch.Tensor:
-        """Times (trajectory, count) after some numbers of steps."""
+        """Return times (trajectory, count) after numbers of steps."""
         return self._first_times[:, None] + self.model.get_buffer("advance") * steps
 
     def _set_times(self) -> None:
@@ -260,7 +260,7 @@ class LearnedCursor(Cursor):
         self._window[..., -1] = times if period is None else times % period
 
     def _advance(self, count: int) -> torch.Tensor:
-        """The next states as the model has them."""
+        """Return the next states in the components of the model."""
         import torch
 
         window, new = self.model.window, self.model.prediction_window
@@ -470,7 +470,7 @@ def as_windows(model: Integrator, initial: Any) -> torch.Tensor:
 
 
 def _nan_after_divergence(states: torch.Tensor, failed: torch.Tensor) -> torch.Tensor:
-    """States with everything after the first that is not finite replaced by NaN.
+    """Return states with NaN after the first state that is not finite.
 
     ``failed`` (trajectory,) says which had failed before, and is brought up to date.
     """

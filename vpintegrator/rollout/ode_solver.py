@@ -184,7 +184,7 @@ class ModelSolver(scipy.integrate.OdeSolver):
         return float(self._t0 + self.direction * self.h * number)
 
     def _state(self, number: int) -> np.ndarray:
-        """The state of a step, one of the last two made or any after them."""
+        """Return the state of a step, one of the last two or any later one."""
         if self._more is None:
             self._more = self._backward() if self.direction < 0 else self._forward()
         while self._known <= number:
@@ -193,7 +193,7 @@ class ModelSolver(scipy.integrate.OdeSolver):
         return self._states[number]
 
     def _first_window(self) -> Iterator[np.ndarray]:
-        """The states of the first window after ``y0``."""
+        """Yield the states of the first window after ``y0``."""
         y = self.y
         for k in range(self.model.window - 1):
             # each solution ends at a state of the window: more accurate than interpolating
@@ -229,7 +229,7 @@ class ModelSolver(scipy.integrate.OdeSolver):
             yield from earlier[0].flip(0).double().cpu().numpy()[:, : self.n]
 
     def _with_times(self, window: list[np.ndarray]) -> np.ndarray:
-        """The first states as the model has them, (window, dim)."""
+        """Return the first states in the components of the model, (window, dim)."""
         states = np.array(window)
         if not self._without_time:
             return states
@@ -237,7 +237,7 @@ class ModelSolver(scipy.integrate.OdeSolver):
         return np.concatenate([states, times], axis=1)
 
     def _interpolation(self) -> Callable[[Any], np.ndarray]:
-        """The polynomial through the states about the step last made, a function of time."""
+        """Return the polynomial through the states about the last step, as a function of time."""
         made = self._made
         first = max(made - 2, 0)
         # in steps from the beginning of the last one

@@ -118,7 +118,7 @@ def _deviation(system: System, other: System) -> float:
 
 
 def _states(system: System) -> np.ndarray:
-    """States (state, array, body, component), as the system suggests them where it does."""
+    """Return states (state, array, body, component), from the system's distribution if any."""
     bodies, random = system.bodies, np.random.default_rng(20231219)
     assert bodies is not None
     try:
@@ -147,7 +147,10 @@ def _derivatives(system: System, states: np.ndarray) -> np.ndarray:
 
 
 def _region(region: Region, system: System, other: System) -> Region:
-    """Bounds of each body: those of all in the training; of positions where they mean something."""
+    """Return the bounds for each body of ``other``: those of all bodies in the training.
+
+    Bounds of positions are left out if the system is invariant under translations.
+    """
     bodies = system.bodies
     assert bodies is not None
     if bodies.translations:
@@ -164,7 +167,7 @@ def _region(region: Region, system: System, other: System) -> Region:
 
 
 def _components(system: System) -> Iterator[tuple[str, tuple[bool, int]]]:
-    """Names of components, with the array that they are in and the component of a vector."""
+    """Yield names of components, with their array and the component of the vector."""
     assert system.bodies is not None
     for i, name in enumerate(system.components):
         yield name, (i < system.dim // 2, i % system.bodies.dimension)

@@ -72,7 +72,7 @@ class FolderRecording(Recording):
     Parameters
     ----------
     folder
-        Made if need be.
+        Folder of the arrays; it is made if need be.
     identity
         Settings that must be the same to resume: system, methods, step, initial states.
     resume
@@ -215,7 +215,7 @@ class FolderRecording(Recording):
         return recorded
 
     def _map(self, path: Path, shape: tuple[int, ...]) -> np.memmap:
-        """The array of a file, to be written to."""
+        """Return the array of a file, mapped for writing."""
         size = 8 * math.prod(shape)
         try:
             with path.open("rb") as file:
@@ -242,7 +242,7 @@ def is_recorded(folder: str | os.PathLike[str]) -> bool:
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """SHA-256 of arrays and their names, as four numbers."""
+    """Return the SHA-256 of arrays and their names, as four numbers."""
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
@@ -251,7 +251,7 @@ def _digest(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _create(path: Path, shape: tuple[int, ...]) -> None:
-    """An array of zeros in a file that takes all of its room at once."""
+    """Create an array of zeros in a file, with all of its space allocated."""
     with replacing(path, overwrite=True) as temporary, temporary.open("wb") as file:
         header = {"descr": "<f8", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)

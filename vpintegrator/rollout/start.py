@@ -191,8 +191,8 @@ def states_of_dataset(
 ) -> np.ndarray:
     """Return the first test trajectories of a dataset, (trajectory, time, dim).
 
-    Or, if they are not wanted as a ``whole``, those of their initial states, (trajectory, dim),
-    that were observed.
+    If ``whole`` is false, return their initial states, (trajectory, dim), where these were
+    observed.
 
     Raises
     ------

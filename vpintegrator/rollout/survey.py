@@ -230,7 +230,7 @@ def check_survey(
 
 
 def _measured(report: Report) -> np.ndarray:
-    """The quantities (quantity, method) of a comparison."""
+    """Return the quantities (quantity, method) of a comparison."""
     found = []
     for name in report.runs:
         summary = report.summary(name)

@@ -88,7 +88,7 @@ def attention(
 
 
 def _panels(scene: ModelScene) -> list[tuple[str, np.ndarray]]:
-    """Titles and matrices, layer by layer."""
+    """Return titles and matrices, layer by layer."""
     panels = []
     for number, (place, parts) in enumerate(scene.attention.items(), 1):
         part = getattr(scene.model.get_submodule(place), "attention_part", "head")

@@ -45,7 +45,7 @@ def _draw(scene: EnsembleScene) -> matplotlib.figure.Figure:
 
 
 def _frame_domain(axes: Axes, scene: EnsembleScene, found: EnsembleStatistics) -> None:
-    """Dashed lines at the ends of the training domain, where trajectories leave it."""
+    """Draw dashed lines at the ends of the training domain, if trajectories leave it."""
     if not strayed(found).any() or found.plan.domain is None:
         return
     ranges = found.plan.domain.components

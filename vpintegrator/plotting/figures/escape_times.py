@@ -64,7 +64,7 @@ def _map(
 
 
 def _fractions(axes: Axes, scene: EnsembleScene) -> None:
-    """The fraction that is still inside, and in the training domain too, in time."""
+    """Draw the fraction of trajectories inside, and in the training domain, over time."""
     for name, found in scene.ensembles.items():
         look, fraction = scene.looks[name], found.confined
         axes.plot(

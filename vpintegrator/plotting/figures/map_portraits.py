@@ -36,7 +36,7 @@ def _pair(scene: Scene) -> tuple[int, int]:
 
 
 def _states(scene: Scene) -> dict[str, np.ndarray]:
-    """Coordinates (trajectory, time, 2) in the plane, angles within a turn."""
+    """Return coordinates (trajectory, time, 2) in the plane, with angles within a turn."""
     pair = list(_pair(scene))
     known = {REFERENCE: scene.report.reference} if scene.referenced else {}
     found = {}
@@ -50,7 +50,7 @@ def _states(scene: Scene) -> dict[str, np.ndarray]:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    """The axes fit the reference, or where there is none the first method."""
+    """Draw the portraits, with axes that fit the reference, or else the first method."""
     drawn, style, pair = _states(scene), scene.style, _pair(scene)
     columns, rows = grid_of_portraits(scene, len(drawn))
     width = style.wide * (max(columns / 3, 0.5) if columns < 3 and style.width is None else 1)
@@ -84,7 +84,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 
 def _dots(axes: Axes, scene: Scene, points: np.ndarray) -> None:
-    """A colour an orbit."""
+    """Draw points, a colour for each orbit."""
     colours = np.array([to_rgb(c) for c in orbit_colours(len(points), scene.style)])
     each = np.repeat(np.arange(len(points)), points.shape[1])
     flat = points.reshape(-1, 2)

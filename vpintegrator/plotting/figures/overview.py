@@ -104,7 +104,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 
 def _times(scene: Scene) -> list[LegendEntry]:
-    """The legend's entries of what is early and late, and of where both are at the end."""
+    """Return legend entries for early and late times, and for the marks at the last time."""
     style = scene.style
     colours: dict[str, Any] = {"early": pale(style.foreground, style), "late": style.foreground}
     entries = [

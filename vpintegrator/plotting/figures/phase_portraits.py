@@ -100,7 +100,7 @@ def pairs_drawn(scene: Scene) -> list[tuple[int, int]]:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    """Every method beside the reference, or over it where the portraits are plane."""
+    """Draw every method beside the reference, or over it in plane portraits."""
     plane = portrait_kind(scene) == "plane"
     names, width = list(scene.looks), scene.style.wide
     if not plane and scene.referenced:

@@ -69,7 +69,7 @@ def _sections(scene: Scene) -> dict[str, Section]:
 
 
 def _within_a_turn(system: System, points: np.ndarray) -> np.ndarray:
-    """States (crossing, dim) with their angles between minus half a period and half of one."""
+    """Return states (crossing, dim) with angles between plus and minus half a period."""
     points = points.copy()
     for i, period in system.periods.items():
         points[:, i] -= period * np.round(points[:, i] / period)
@@ -146,7 +146,7 @@ def _applies(scene: Scene) -> bool:
 
 
 def _draw(scene: Scene) -> matplotlib.figure.Figure:
-    """The sections of the reference and of every method that has one.
+    """Draw the sections of the reference and of every method that has one.
 
     The axes hold all points, or those that are not far from the reference's; where there is no
     reference, from those of the method whose points stay nearest together.
@@ -174,7 +174,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
 
 
 def _box(drawn: dict[str, Section], pair: tuple[int, int]) -> np.ndarray:
-    """Axes that show the points of all panels, but for those that are far from the reference's."""
+    """Return limits that show the points of all panels, except points far from the reference."""
     boxes = {
         name: np.array([limits(found.points[:, k], 0.08) for k in pair])
         for name, found in drawn.items()

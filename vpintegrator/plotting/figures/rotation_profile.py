@@ -42,7 +42,7 @@ def branch(
 
 
 def _order(found: EnsembleStatistics) -> np.ndarray:
-    """Numbers of the trajectories that stayed, along the coordinate."""
+    """Return the numbers of the trajectories that stay, sorted by the coordinate."""
     assert found.rotation is not None
     known = np.flatnonzero(np.isfinite(found.rotation))
     return known[np.argsort(coordinate(found)[2][known], kind="stable")]

@@ -49,7 +49,7 @@ class SurveyScene:
 
 
 def _panel(axes: Axes, scene: SurveyScene, condition: str) -> None:
-    """Medians over all other conditions, and from the least to the largest of them."""
+    """Draw medians over all other parameters, in a band from least to largest."""
     survey, values = scene.survey, scene.survey.conditions[condition]
     places = np.unique(values)
     for m, look in enumerate(scene.looks.values()):

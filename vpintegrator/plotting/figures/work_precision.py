@@ -57,7 +57,7 @@ def fitted_order(study: Any) -> float | None:
 
 
 def _points(scene: Scene, name: str, cost: str) -> tuple[np.ndarray, np.ndarray]:
-    """Cost and error where both are known, in order of the cost."""
+    """Return cost and error where both are known, sorted by cost."""
     study = scene.report.work_precision[name]
     work, error = np.asarray(getattr(study, cost), float), np.asarray(study.error, float)
     with np.errstate(all="ignore"):
@@ -67,7 +67,7 @@ def _points(scene: Scene, name: str, cost: str) -> tuple[np.ndarray, np.ndarray]
 
 
 def _guides(axes: Axes, scene: Scene) -> None:
-    """Dotted lines of slope -p for every nominal order p, from the lower left corner region."""
+    """Draw dotted lines of slope -p for every nominal order p."""
     studies = scene.report.work_precision
     orders = sorted(
         {
@@ -107,7 +107,7 @@ def _guides(axes: Axes, scene: Scene) -> None:
 
 
 def _costs(scene: Scene) -> list[str]:
-    """The costs that were measured."""
+    """Return the costs that were measured."""
     studies = scene.report.work_precision
     return [cost for cost in COSTS if any(_points(scene, n, cost)[0].size for n in studies)]
 

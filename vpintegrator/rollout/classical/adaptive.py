@@ -116,7 +116,7 @@ class _AdaptiveCursor(Cursor):
         return trajectories, _solve(self._method, self._system, self._step, first)
 
     def _next(self) -> np.ndarray:
-        """States one step further, (trajectory, dim)."""
+        """Return the states one step later, (trajectory, dim)."""
         state = np.full(self._first.shape, np.nan)
         waiting, self._stacks = self._stacks, []
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -145,7 +145,7 @@ class _AdaptiveCursor(Cursor):
 def _solve(
     method: AdaptiveMethod, system: System, step: float, first: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """States of a segment, (trajectory, dim) each, as far as a single solver gets for all."""
+    """Yield states of a segment, (trajectory, dim) each, while one solver succeeds for all."""
     shape = (system.dim, len(first))
     share = np.sqrt(len(first))
     options: dict[str, Any] = {

@@ -151,13 +151,13 @@ class Boris(OneStepMethod):
 
 
 def _fields(system: System, place: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """E and B at the components (trajectory,) of positions, and times."""
+    """Return E and B at the components (trajectory,) of positions, and times."""
     result, half = as_rows(_particle(system).fields(*place), place[0].shape), system.phase_dim // 2
     return result[:half], result[half:]
 
 
 def _cross(velocity: np.ndarray, field: np.ndarray) -> np.ndarray:
-    """v x B with the components first; in the plane B has one, at right angles to it."""
+    """Return v x B with the components first; in the plane B has one normal component."""
     if len(field) == 1:
         return np.stack([velocity[1] * field[0], -(velocity[0] * field[0])])
     return np.stack(
@@ -170,7 +170,7 @@ def _cross(velocity: np.ndarray, field: np.ndarray) -> np.ndarray:
 
 
 def _square(field: np.ndarray) -> np.ndarray:
-    """B.B, summed in a fixed order."""
+    """Return B.B, summed in a fixed order."""
     total = field[0] * field[0]
     for component in field[1:]:
         total = total + component * component
@@ -178,7 +178,7 @@ def _square(field: np.ndarray) -> np.ndarray:
 
 
 def _velocity_matrix(system: System) -> dict[tuple[int, int], Value]:
-    """The derivatives of the accelerations by the velocities."""
+    """Return the derivatives of the accelerations by the velocities."""
     half, jacobian = system.phase_dim // 2, system.equations.jacobian
     return {(i, j): jacobian.get((half + i, half + j), 0) for i, j in np.ndindex(half, half)}
 

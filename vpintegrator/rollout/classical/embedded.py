@@ -139,7 +139,7 @@ class _CompiledPair:
         rules: np.ndarray,
         count: int,
     ) -> np.ndarray:
-        """The next states, (trajectory, count, dim); state and sizes are brought up to date.
+        """Return the next states, (trajectory, count, dim), and update ``state`` and ``sizes``.
 
         The rules are the time between outputs, the relative and the absolute tolerance, and the
         number of outputs since the time was that of the ``origin``.
@@ -167,7 +167,7 @@ class _CompiledPair:
         return states
 
     def whole_steps(self, first: np.ndarray, step: float, count: int) -> np.ndarray:
-        """States (trajectory, count, dim) by steps that are all taken as they are."""
+        """Return states (trajectory, count, dim) by steps that are all accepted."""
         state, sizes = np.array(first.T, order="C"), np.full(len(first), abs(step))
         rules = np.array([step, _ANYTHING, _ANYTHING, 0.0])
         return self.advance(state, sizes, state[-1].copy(), rules, count)
@@ -177,7 +177,7 @@ _MADE: ByFormulas[_CompiledPair] = ByFormulas()
 
 
 def _compiled(system: System, states: np.ndarray, step: float) -> _CompiledPair:
-    """The library of a system, made and compared with NumPy once for these formulas."""
+    """Return the library of a system, made and compared with NumPy once for its formulas."""
 
     def make() -> _CompiledPair:
         machine = _CompiledPair(system)

@@ -127,7 +127,7 @@ class ExplicitRungeKutta(OneStepMethod):
 
 
 def _combine(row: tuple[float, ...], terms: list[np.ndarray], step: float) -> np.ndarray:
-    """h times the weighted sum of the terms."""
+    """Return h times the weighted sum of the terms."""
     total: np.ndarray | None = None
     for weight, term in zip(row, terms, strict=True):
         if weight:

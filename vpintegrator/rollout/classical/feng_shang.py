@@ -188,7 +188,7 @@ class FengShang(OneStepMethod):
 
 @once_per_system
 def _planes(system: System) -> tuple[PlaneFlow, ...] | str:
-    """The planes in order, or why there are none."""
+    """Return the planes in order, or the reason why there are none."""
     e = system.equations
     e.algebra.allow_derivatives()
     try:

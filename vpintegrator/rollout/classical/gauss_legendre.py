@@ -55,7 +55,7 @@ class GaussLegendre(OneStepMethod):
         return np.eye(dim) + np.einsum("s,nsij->nij", weights, slopes_derivative)
 
     def _slopes(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
-        """f at the stages, shape (dim, stage, trajectory)."""
+        """Return f at the stages, (dim, stage, trajectory)."""
         field, jacobian = system.vector_field_by_component, system.jacobian_by_component
         matrix, _ = _coefficients(self.matrix, self.weights, step)
         if (clock := system.clock) is None:
@@ -75,7 +75,7 @@ class GaussLegendre(OneStepMethod):
 def _coefficients(
     matrix: tuple[tuple[float, ...], ...], weights: tuple[float, ...], step: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """h a_ij and h b_i, rounded together.
+    """Return h a_ij and h b_i, rounded together.
 
     Quadratic invariants are kept by b_i a_ij + b_j a_ji = b_i b_j. If each number were rounded by
     itself, this would fail by a rounding error that is the same in every step, and the invariants

@@ -99,7 +99,7 @@ def solve_stages(
 
 
 def _inverse_newton_matrix(jacobian: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Inverse of I - h A (x) J, (trajectory, dim * stage, dim * stage), component before stage.
+    """Return inverses of I - h A (x) J, (trajectory, dim * stage, dim * stage).
 
     The Jacobian matrices have shape (dim, dim, stage, trajectory), with one stage if all are equal.
     """
@@ -128,7 +128,7 @@ def inverse_matrices(matrices: np.ndarray) -> np.ndarray:
 
 
 def _solve(inverse: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The inverse times right-hand sides (dim, stage, trajectory), in a new array of that shape."""
+    """Return the product with right-hand sides (dim, stage, trajectory) as a new array."""
     dim, stages, count = right.shape
     # contiguous, so that each product is the same computation whatever stands beside it
     vectors = np.ascontiguousarray(right.reshape(dim * stages, count).T)
@@ -137,5 +137,4 @@ def _solve(inverse: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _size(update: np.ndarray) -> np.ndarray:
-    """Largest entry of each trajectory."""
     return np.maximum.reduce(np.abs(update).reshape(-1, update.shape[-1]), axis=0)

@@ -55,7 +55,7 @@ def _trees(order: int) -> tuple[Tree, ...]:
 
 
 def _forests(choice: list[Tree], vertices: int) -> Iterator[tuple[Tree, ...]]:
-    """All multisets of these trees with so many vertices together."""
+    """Yield all multisets of these trees with ``vertices`` vertices in all."""
     if vertices == 0:
         yield ()
     for i, tree in enumerate(choice):

@@ -132,7 +132,7 @@ def _assembled(
     stages: int,
     ending: str = "iteration.h",
 ) -> StepSource:
-    """The sources of a step.
+    """Return the sources of a step.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def _assembled(
 
 
 def _rates(k: int, program: Program, rows: slice, nodes: Sequence[int], kept: bool) -> str:
-    """The function that computes the rates of a part, and keeps them or moves the components."""
+    """Return a C++ function that computes the rates of a part, and stores or applies them."""
     argument = "int stage" if kept else "real s"
     found = []
     for i, n in zip(range(rows.start, rows.stop), nodes, strict=True):

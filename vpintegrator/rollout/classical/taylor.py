@@ -142,7 +142,7 @@ class _TaylorCursor(Cursor):
         }
 
     def _stretch(self) -> np.ndarray:
-        """States (trajectory, time, dim) after those where the stretch begins."""
+        """Return states (trajectory, time, dim) after the start of the segment."""
         integrator, clock, size = self._integrator, self._clock, self._size
         states = np.full((len(self._first), size, self._first.shape[1]), np.nan)
         finite = np.flatnonzero(np.isfinite(self._first).all(axis=1))
@@ -169,7 +169,7 @@ _MADE: ByFormulas[Any] = ByFormulas()
 
 
 def _integrator(system: System, tolerance: float) -> Any:
-    """Heyoka's integrator of a batch, made once for these formulas and this tolerance."""
+    """Return heyoka's integrator of a batch, made once for these formulas and this tolerance."""
     import heyoka
 
     def make() -> Any:

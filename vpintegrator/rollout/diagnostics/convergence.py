@@ -175,7 +175,7 @@ class _References:
 def _measure(
     flow: NumericalFlow, initial: np.ndarray, time: float, references: _References
 ) -> tuple[float, float, float, float]:
-    """Seconds, evaluations, Jacobian evaluations and error of a flow at its step."""
+    """Return seconds, evaluations, Jacobian evaluations and error of a flow at its step."""
     count = max(_whole_steps(time, flow.step), flow.window)
     end = count * flow.step
     first = first_windows(flow, initial)
@@ -189,7 +189,7 @@ def _measure(
 
 
 def _final(flow: NumericalFlow, first: np.ndarray, steps: int) -> tuple[np.ndarray, float]:
-    """States after so many steps, (trajectory, dim), and the least time that it took."""
+    """Return states after ``steps`` steps, (trajectory, dim), and the least time of some runs."""
     least, spent = math.inf, 0.0
     for _ in range(_REPEATS):
         cursor = flow.start(first)
@@ -220,13 +220,13 @@ def _root_mean_square(states: np.ndarray, reference: np.ndarray) -> float:
 
 
 def _floor(reference: Reference) -> float:
-    """An error that the reference and rounding may have by themselves."""
+    """Return the error that the reference and rounding have by themselves."""
     size = np.abs(reference.states[:, -1]).max()
     return float(max(reference.error.max(), 10 * np.finfo(np.float64).eps * size))
 
 
 def _fitted_order(steps: np.ndarray, errors: np.ndarray, floor: float) -> float | None:
-    """Slope of log(error) over log(step), for decreasing steps."""
+    """Return the slope of log(error) over log(step), for decreasing steps."""
     clean = np.flatnonzero(np.isfinite(errors) & (errors > _ABOVE_FLOOR * floor))[-_FITTED:]
     if len(clean) < 2:
         return None

@@ -121,7 +121,7 @@ class DriftAccumulator(Accumulator):
             return DriftFit(slope, error)
 
     def _open_batch(self) -> int:
-        """The number of a batch with room in it; if there is none, neighbours are joined."""
+        """Return the number of a batch with room in it; join neighbours if there is none."""
         batch = int(np.searchsorted(-self._samples, -self._length, side="right"))
         if batch < _CAPACITY:
             return batch
@@ -149,7 +149,7 @@ class DriftAccumulator(Accumulator):
         return _CAPACITY // 2
 
     def _extend(self, batch: int, times: np.ndarray, values: np.ndarray) -> None:
-        """Join new samples to a batch."""
+        """Add new samples to a batch."""
         old, new = self._samples[batch], len(times)
         mean_time, mean_value = times.mean(), values.mean(axis=1)
         offset = times - mean_time
@@ -186,7 +186,7 @@ def fit_drift(times: np.ndarray, values: np.ndarray) -> DriftFit:
 
 
 def _variance_of_sum(terms: np.ndarray) -> np.ndarray:
-    """Variance of the sum over consecutive terms (term, ...), from groups of several sizes."""
+    """Return the variance of the sum over terms (term, ...), from groups of several sizes."""
     variance = np.full(terms.shape[1:], np.nan)
     for size in _GROUPINGS:
         groups = np.add.reduceat(terms, np.arange(0, len(terms), size), axis=0)

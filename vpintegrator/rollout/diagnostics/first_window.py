@@ -111,7 +111,7 @@ def system_of(flow: NumericalFlow) -> System:
 def _solve_variational(
     system: System, initial: np.ndarray, first: np.ndarray, step: float, window: int
 ) -> np.ndarray:
-    """Y at the times of a window, (n, window, dim, k); NaN if the solution of one fails."""
+    """Return Y at the times of a window, (n, window, dim, k); NaN if a solution fails."""
     count, dim = initial.shape
     result = np.full((count, window, *first.shape), np.nan)
     result[:, 0] = first

@@ -197,7 +197,7 @@ class InvariantObserver(Observer):
 
 
 def _own_unit(first: np.ndarray, size: float) -> np.ndarray:
-    """The unit in earlier versions: the value of each trajectory, 1 where that vanishes."""
+    """Return the unit of earlier versions: the value of each trajectory, 1 if it vanishes."""
     own = np.abs(first)
     return np.where(own > VANISHING * size, own, 1.0) if size else np.ones(len(own))
 

@@ -108,7 +108,7 @@ class LyapunovAccumulator(Accumulator):
 
 
 def _variance_of_mean(rates: np.ndarray) -> np.ndarray:
-    """Variance of the mean over batches (..., batch), of the size that gives the largest."""
+    """Return the variance of the mean, the largest over batch sizes."""
     variance = np.full(rates.shape[:-1], np.nan)
     for size in _GROUPINGS:
         count = rates.shape[-1] // size

@@ -132,7 +132,7 @@ class SectionObserver(Observer):
         )
 
     def _search(self, states: np.ndarray, end: int) -> Section:
-        """Crossings between the states of the steps from ``_next`` to ``end``."""
+        """Return crossings between the states of the steps from ``_next`` to ``end``."""
         count, dim = states.shape[1:]
         first = self._next - self._start
         height = states[:, first : end - self._start + 1, self._component] - self._value
@@ -215,7 +215,7 @@ def poincare_section(
 
 
 def _root(coefficients: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Roots of polynomials (power, n), highest power first, one in each bracket (n,).
+    """Return a root of each polynomial (power, n) in its bracket, highest power first.
 
     Each is found by itself: its bits do not depend on which others are sought beside it. Where
     rounding puts both ends of a bracket on one side of zero, a state lies on the plane: its end.
@@ -237,7 +237,7 @@ def _horner(coefficients: Sequence[np.ndarray] | np.ndarray, x: np.ndarray) -> n
 
 @functools.cache
 def _interpolation(points: int) -> np.ndarray:
-    """Coefficients of the polynomial through values at consecutive points, (power, point).
+    """Return coefficients of the polynomial through consecutive points, (power, point).
 
     The variable is 0 in the middle of the points, so that all powers are small.
     """

@@ -111,7 +111,7 @@ def _has_form(flow: NumericalFlow) -> bool:
 def _largest_defect(
     flow: NumericalFlow, windows: np.ndarray, image: _Image, size: int
 ) -> float | None:
-    """Over the windows, by the images of tangent vectors of so many components."""
+    """Return the largest defect over the windows, by images of tangent vectors."""
     windows = _finite(flow, windows)
     whole = size <= _LARGEST
     assert flow.system is not None
@@ -138,7 +138,7 @@ def _largest_defect(
 def _image_of_phase_space(
     flow: NumericalFlow, windows: np.ndarray, vectors: np.ndarray
 ) -> np.ndarray:
-    """Images (n, dim, k) of tangent vectors (dim, k) under z_0 -> newest state predicted."""
+    """Return images (n, dim, k) of tangent vectors (dim, k) under z_0 -> newest state."""
     if flow.window == 1:
         return flow.tangent(windows, vectors)
     # a model may lead to states, such as a collision, whose solution ends before the window
@@ -155,7 +155,7 @@ def _image_of_windows(flow: NumericalFlow, windows: np.ndarray, vectors: np.ndar
 
 
 def _form(vectors: np.ndarray, dim: int, canonical: int) -> np.ndarray:
-    """w(u, v) (..., k, k) of all pairs of vectors (..., window * dim, k), summed over time."""
+    """Return w(u, v) (..., k, k) of all pairs of vectors (..., window * dim, k)."""
     *several, size, k = vectors.shape
     window = size // dim
     states = vectors.reshape(*several, window, dim, k)[..., :canonical, :]
@@ -223,7 +223,7 @@ def _finite(flow: NumericalFlow, windows: np.ndarray) -> np.ndarray:
 
 
 def _largest(values: np.ndarray) -> float | None:
-    """Largest size of those that are finite."""
+    """Return the largest absolute value of the finite entries, None if there are none."""
     sizes = np.abs(values[np.isfinite(values)])
     return float(sizes.max()) if sizes.size else None
 

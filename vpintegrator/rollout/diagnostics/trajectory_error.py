@@ -80,7 +80,7 @@ def root_mean_square_error(states: np.ndarray, reference: np.ndarray) -> np.ndar
 
 
 def _beside(states: Any, reference: Any) -> tuple[np.ndarray, np.ndarray]:
-    """States and the reference as arrays (..., time, dim) that go together."""
+    """Return states and reference as arrays (..., time, dim) of equal shape."""
     found = real_array("states", states, None), real_array("reference", reference, None)
     try:
         np.broadcast_shapes(*(array.shape for array in found))

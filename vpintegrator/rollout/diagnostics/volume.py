@@ -226,7 +226,7 @@ def window_log_determinant(model: Integrator, windows: Any) -> np.ndarray:
 
 
 def _states(states: Any, dim: int) -> np.ndarray:
-    """States (..., dim) as an array."""
+    """Return states (..., dim) as an array."""
     found = real_array("states", states, None)
     if found.shape[-1:] != (dim,):
         raise InputError(f"states have shape {found.shape}, but (..., {dim}) is expected")
@@ -326,7 +326,7 @@ class VolumeDiagnostic(Diagnostic):
 
 
 def _affordable(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
-    """Windows (sample, trajectory, window, dim) and their times: fewer where they are large."""
+    """Return windows (sample, trajectory, window, dim) and times; fewer for large windows."""
     windows, times = ensemble.windows, ensemble.sample_times
     samples, trajectories, window, dim = windows.shape
     count = affordable(samples * trajectories, window * dim)

@@ -81,14 +81,14 @@ class Escape:
 
 
 def _widened(region: Region) -> dict[str, np.ndarray]:
-    """Least and largest value of each quantity that still counts as inside."""
+    """Return the least and largest value of each quantity that count as inside."""
     margin = TOLERANCE * region.units[:, None] * [-1, 1]
     return dict(zip(region.names, region.bounds + margin, strict=True))
 
 
 @lru_cache(8)
 def _difference(system: System, text: str) -> ScalarFunction:
-    """A function of states that is positive where a comparison holds."""
+    """Return a function of states that is positive where a comparison holds."""
     where = f"escape = {text!r}"
     found = _COMPARISON.fullmatch(text)
     if found is None:

@@ -202,9 +202,9 @@ def ensemble(
 
 
 def _as_flow(flow: Any, initial: Any) -> tuple[NumericalFlow, Integrator | None]:
-    """A flow of single states with its system, and the model if it is one that has a file.
+    """Return a flow of single states with its system, and the model if it can be saved.
 
-    Of a function alone the initial states tell the number of components.
+    The initial states determine the number of components of a function.
     """
     from vpintegrator.models.wrapped import WrappedModel, check_model, is_own
 
@@ -231,7 +231,7 @@ def _as_flow(flow: Any, initial: Any) -> tuple[NumericalFlow, Integrator | None]
 
 
 def _of_function(function: Any, initial: Any) -> NumericalFlow:
-    """The flow of a function, whose system is that of states without equations."""
+    """Return the flow of a function, with a system without equations."""
     from vpintegrator.models.wrapped import name_of, wrap
 
     shape = np.shape(initial)

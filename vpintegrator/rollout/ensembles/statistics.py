@@ -133,7 +133,7 @@ class Statistics:
         first[new] = done + out.argmax(axis=1)[new]
 
     def _add(self, states: np.ndarray, done: int, left: np.ndarray, turned: np.ndarray) -> None:
-        """Count and turn as the machine code does, by NumPy."""
+        """Count states and turns by NumPy, with the same result as the machine code."""
         plan, count = self._plan, states.shape[1]
         gone = left >= 0
         end = np.where(gone, left - done, count)
@@ -193,7 +193,7 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """The machine code; None, with a warning, where it cannot be made."""
+    """Return the machine code; None, with a warning, if it cannot be compiled."""
     source = files("vpintegrator.rollout.ensembles").joinpath("statistics.cpp")
     try:
         return load_library(source.read_text(encoding="utf-8"))
