@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever meets a half-written one, and no finished one is lost."""
+"""Atomic writing of files: readers never meet a partial file, and complete files are not lost."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Functions that exported C needs, written out where the C library is slower.
 
-Functions of one number come as loops over arrays without branches, which compilers make vectors
-of, by the methods of ``compiled/kernel.h``: they err by about a unit in the last place. All others
-are the C library's, number by number.
+Functions of one number are loops over arrays without branches, which compilers vectorise. They
+use the methods of ``compiled/kernel.h`` and err by about a unit in the last place. Other functions
+call the C library for each number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from string import Template
 from vpintegrator.compiled.scalar_graph import FUNCTIONS
 from vpintegrator.export.c_program import literal
 
-# of floating-point numbers: an unsigned whole number of as many bits, the sign among them, bits of
+# formats of floating-point numbers: an unsigned whole number of as many bits, its sign bit, bits of
 # the mantissa, the bias of the exponent, what rounds to whole numbers when it is added and
 # subtracted again, ln 2 in two parts, from where on tanh is one, and where exp begins and ends
 _FORMATS = {

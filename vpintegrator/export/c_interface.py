@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Interface:
-    """The functions of the file that others call, of one model."""
+    """Public functions of an exported C file of one model."""
 
     def __init__(self, model: Integrator, prefix: str) -> None:
         self._prefix = prefix

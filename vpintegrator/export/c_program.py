@@ -92,7 +92,7 @@ class CProgram(Program):
 
 
 class LanesProgram(CProgram):
-    """The same for ``LANES`` trajectories at once, each slot as many numbers next to one another.
+    """C program for ``LANES`` trajectories at once, with adjacent numbers in each slot.
 
     A part is a loop over them, of a fixed length and without branches, of which compilers make
     vectors.

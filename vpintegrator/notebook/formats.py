@@ -1,4 +1,4 @@
-"""The same outside of notebooks: for a page of one's own."""
+"""Rich display outside of notebooks, for other pages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Captions: what they share, and how they are written for Markdown and LaTeX.
+"""Captions of figures, in Markdown and LaTeX, and the sentences that they share.
 
-A figure's own sentences stand beside it, in its file in ``figures``. They are plain text with
-numbers like ``1.2e-05``; LaTeX gets the same words.
+The other sentences of a figure are in its file in ``figures``. They are plain text with numbers
+like ``1.2e-05``; LaTeX gets the same words.
 """
 
 from __future__ import annotations

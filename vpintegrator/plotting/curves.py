@@ -1,4 +1,4 @@
-"""Curves of errors in time: their numbers, thinned and within sight, their lines and axes."""
+"""Curves of errors in time: thinning, limits, lines and axes."""
 
 from __future__ import annotations
 

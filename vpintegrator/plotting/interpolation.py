@@ -65,9 +65,9 @@ def between(
 ) -> tuple[np.ndarray, bool]:
     """Return orbits (..., time, dim) with ``pieces`` points a step, and whether all are solved.
 
-    From every state the equations are solved anew over one step, where this ends in the next state.
-    Where it does not, as in noisy data, points lie on a quintic Hermite interpolation, which has
-    the vector field's first and second derivatives at every state.
+    The equations are solved over one step from every state. If the solution misses the next state,
+    as in noisy data, a quintic Hermite interpolation gives the points. It has the first and second
+    derivatives of the vector field at every state.
     """
     if pieces == 1 or orbits.shape[-2] < 2:
         return orbits, False

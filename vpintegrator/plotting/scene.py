@@ -141,15 +141,16 @@ class Scene:
         return located(self.system, states)
 
     def dotted(self, orbit: np.ndarray) -> bool:
-        """Whether states (time, dim) of a method are drawn as dots, as a line would be a polygon.
+        """Whether states (time, dim) of a method are drawn as dots.
 
-        So it is where steps are long, and where the method itself jumps to and fro.
+        Dots replace a line that would look like a polygon: for long steps, or a method that
+        oscillates from step to step.
         """
         return self.dots or self.coarse or turning(self.moving(orbit)) > COARSE
 
     @property
     def dots_of_reference(self) -> bool:
-        """Whether the reference is drawn as dots, as nothing is known of what lies between."""
+        """Whether the reference is drawn as dots, because no states are known between its own."""
         return self.dots or (self.pieces == 1 and turning(self.moving(self.scale)) > COARSE)
 
     def curve(self, states: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ class _Column:
 
     @property
     def header(self) -> tuple[str, str]:
-        """In two lines; a short one stands in the second."""
+        """Title in two lines; a short title stands in the second line."""
         first, _, last = self.column.title.rpartition(" ")
         return self.column.header or (first, last)
 

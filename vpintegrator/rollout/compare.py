@@ -215,7 +215,7 @@ class PreparedComparison:
     first
         First windows (trajectory, window, dim) of a method; None for those of the reference.
     diagnostics
-        Those that measure the methods.
+        Diagnostics that measure the methods.
     """
 
     system: System

@@ -112,7 +112,7 @@ class Ensemble:
 
     @property
     def steps(self) -> int:
-        """Number of steps that the method makes: those of its first window are given."""
+        """Number of steps that the method computes; the states of its first window are given."""
         return self.comparison.steps + 1 - self.flow.window
 
     @property

@@ -23,10 +23,10 @@ def rollout_driven(
     conditions: Mapping[str, Any],
     compiled: bool | None = None,
 ) -> np.ndarray:
-    """Iterate a family of one-step maps with conditions of their own for every step.
+    """Iterate a family of one-step maps with parameters that change from step to step.
 
-    For times as they come, where the step differs, and for systems with an input: the value that is
-    held over a step (zero-order hold) is a condition, and so may be several that describe it.
+    Use it for irregular times, where the step changes, and for systems with an input. An input held
+    constant over a step (zero-order hold) is one of the parameters.
 
     Parameters
     ----------
@@ -35,21 +35,21 @@ def rollout_driven(
     initial
         First states (trajectory, n).
     conditions
-        Values of the conditions, by name: of each step (step,), of each trajectory and step
-        (trajectory, step), or a number for all of them. Parameters that are not named have the
-        values of the system.
+        Values of the parameters, by name: of each step (step,), of each trajectory and step
+        (trajectory, step), or one number for all. Parameters that are not named have the values of
+        the system.
     compiled
-        Whether to run it as machine code, by default from 2,000 steps on.
+        Whether to run the model as machine code, by default from 2,000 steps on.
 
     Returns
     -------
     ndarray
-        States (trajectory, step + 1, n), the first ones first.
+        States (trajectory, step + 1, n), including the first states.
 
     Raises
     ------
     InputError
-        If the model is no family or reads several states, a condition is unknown or missing, or
+        If the model is no family or reads several states, a parameter is unknown or missing, or
         shapes do not fit.
 
     Examples

@@ -132,15 +132,15 @@ class NumericalFlow(ABC):
 
 
 class ClassicalFlow(NumericalFlow):
-    """A classical method with its system and step.
+    """Classical method with its system and step.
 
     Parameters
     ----------
     method, system, step
-        The method, or its name, and what it is applied to.
+        The method or its name, the system, and the time step.
     compiled
-        Both as machine code, see :func:`vpintegrator.rollout.classical.compile_method`, which its
-        trajectories are made with then.
+        Machine code of method and system, which then computes the trajectories; see
+        :func:`vpintegrator.rollout.classical.compile_method`.
 
     Raises
     ------
@@ -275,7 +275,7 @@ class LearnedFlow(NumericalFlow):
 
 
 class DifferencesFlow(LearnedFlow):
-    """A function that torch does not differentiate: derivatives are central differences.
+    """Flow of a function that torch cannot differentiate, with derivatives by central differences.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ def learned_flow(
     Raises
     ------
     InputError
-        If it is neither, or something about it is not known.
+        If ``model`` is no model, module or function, or its system or step is not known.
     """
     from vpintegrator.models.wrapped import check_model, is_own, wrap
 

@@ -58,7 +58,7 @@ class Propagation:
     key
         Under which name, different for each method of a comparison.
     diagnostics
-        Those that measure the method.
+        Diagnostics that measure the method.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The outcome of a comparison: states of every method, and all that was measured on them."""
+"""Report of a comparison: states of every method, and all measurements on them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Report(RichDisplay, by="report"):
     work_precision
         Error against cost over several steps, by method; empty where it was not asked for.
     diagnostics
-        Those that measured the methods: of the package, and own ones.
+        Diagnostics that measured the methods, of the package and of the user.
     """
 
     system: System

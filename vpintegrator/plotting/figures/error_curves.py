@@ -30,7 +30,7 @@ from vpintegrator.plotting.scene import Scene
 def draw_error_growth(axes: Axes, scene: Scene, name: str) -> None:
     """Draw the median error of a method, in a band from least to largest.
 
-    A trajectory that has diverged counts as infinitely wrong. The curve ends with the reference.
+    A diverged trajectory counts as an infinite error. The curve ends with the reference.
     """
     report, look, start = scene.report, scene.looks[name], scene.start[name]
     end = report.reference.shape[1]

@@ -57,7 +57,7 @@ class Variable:
 
     @property
     def key(self) -> str:
-        """Its name in the file."""
+        """Name of the measurement in the file."""
         return self.stored_as or self.name
 
 

@@ -181,18 +181,19 @@ class ErrorObserver(Observer):
 
 
 class ErrorDiagnostic(Diagnostic):
-    """Distance from the reference, in the components that move.
+    """Diagnostic of the distance from the reference, in the components that move.
 
-    Measured are ``error``, the largest Euclidean distance (trajectory, time), NaN after the
-    reference ends, infinite where the method has diverged before that; ``root_mean_square_error``
-    over these components and all steps to the end of the reference but those after the first that
-    the method was given, (trajectory,); ``threshold_time``, the first at which the error passes the
-    report's threshold, NaN if none, (trajectory,).
+    The measurements are: ``error``, the largest Euclidean distance (trajectory, time), NaN after
+    the reference ends, infinite if the method has diverged before that; ``root_mean_square_error``,
+    over the components that move and all steps to the end of the reference, without the states that
+    the method was given, (trajectory,); ``threshold_time``, the first time at which the error
+    exceeds the threshold of the report, NaN if there is none, (trajectory,).
 
-    Summed up: ``error`` and ``worst_error``, the median and the largest root mean square error;
-    ``final_error``, the median over the trajectories of the distance at the reference's end;
-    ``threshold_time``, at which the error of half of the trajectories has passed the threshold,
-    infinite where that of more than half has not: their median, the lower one of an even number.
+    The summary has: ``error`` and ``worst_error``, the median and the largest root mean square
+    error; ``final_error``, the median over the trajectories of the distance at the end of the
+    reference; ``threshold_time``, the median (the lower one of an even number) of the times at
+    which the error exceeds the threshold, infinite if more than half of the trajectories never
+    exceed it.
     """
 
     variables = (
