@@ -57,7 +57,7 @@ class Activations(NodeArrays):
         self, a: np.ndarray, alpha: float = 1, scale: float = 1, input_scale: float = 1
     ) -> np.ndarray:
         positive = self.greater(a, self.number(0.0))
-        # where it is not wanted the exponential must not overflow
+        # the exponential must not overflow in the branch that is not taken
         below = self.where(positive, self.number(0.0), a)
         below = self.scaled(self.apply("expm1", self.scaled(below, input_scale)), alpha * scale)
         return self.where(positive, self.scaled(a, scale), below)

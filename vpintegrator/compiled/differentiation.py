@@ -85,7 +85,7 @@ def _of_erf(g: ScalarGraph, a: int) -> int:
     return g.mul(g.constant(2 / math.sqrt(math.pi)), gauss)
 
 
-# of a node n with the argument a
+# derivatives of a node n with the argument a
 _OF_ONE: dict[str, Callable[[ScalarGraph, int, int], int]] = {
     "neg": lambda g, n, a: g.constant(-1.0),
     "abs": lambda g, n, a: g.sub(g.greater(a, g.constant(0.0)), g.greater(g.constant(0.0), a)),
@@ -130,7 +130,7 @@ def _of_atan2(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
     return g.div(b, size), g.negative(g.div(a, size))
 
 
-# of a node n with the arguments a and b
+# derivatives of a node n with the arguments a and b
 _OF_TWO: dict[str, Callable[[ScalarGraph, int, int, int], tuple[int, int]]] = {
     "add": lambda g, n, a, b: (g.constant(1.0), g.constant(1.0)),
     "sub": lambda g, n, a, b: (g.constant(1.0), g.constant(-1.0)),

@@ -61,7 +61,7 @@ class FormulaGraph:
             If they are too long, or hold a function that is not known.
         """
         nodes = [node for node in below(values) if node not in self._made]
-        # how many products divide by a power of a formula
+        # number of products that divide by a power of a formula
         divided = Counter(
             (base, size(e))
             for node in nodes

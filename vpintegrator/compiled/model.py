@@ -135,7 +135,7 @@ class CompiledModel:
             )
 
         shared(run, len(windows), self.lanes, threads)
-        if self._repeats > 1:  # one state each
+        if self._repeats > 1:  # one state for each call
             states = states[:, self._repeats - 1 :: self._repeats]
         return states, windows
 

@@ -22,7 +22,7 @@ from vpintegrator.native import NotCompilable
 _PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 _LOGICAL = {f"{kind}_{name}" for kind in ("logical", "bitwise") for name in ("and", "or", "not")}
-# those that are one operation on nodes, or numbers, element by element
+# operators that are one operation on nodes, or numbers, element by element
 _ELEMENTWISE = {
     "abs": "absolute",
     "atan2": "arc_tangent",
@@ -37,7 +37,7 @@ _ELEMENTWISE = {
     "pow": "power",
     "where": "where",
 }
-# what gives true or false: nodes 1 or 0
+# operators with results true or false: nodes 1 or 0
 BOOLEAN = {*RESHAPING, *_COMPARISONS, *_LOGICAL, "_to_copy", "mul", "where"}
 
 

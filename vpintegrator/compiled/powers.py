@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_VARIABLES = 4
 _MOST_TERMS = 400
 _FEWEST_TERMS = 3
-_RANGE = 3.0  # of normalised variables, in standard deviations; of sines and cosines it is 1
+_RANGE = 3.0  # range of normalised variables, in standard deviations; 1 for sines and cosines
 # how much larger than the variable's own rounding that of the powers may be: they may be large and
 # cancel
 _AMPLIFIED = 1000.0
@@ -105,7 +105,7 @@ class _Powers:
 
     def __init__(self, graph: ScalarGraph, outputs: Sequence[int]) -> None:
         self._old, self.new = graph, ScalarGraph()
-        self.sums: list[_Polynomial] = []  # those that were written anew
+        self.sums: list[_Polynomial] = []  # sums that were rewritten
         self._zero, self._one = self.new.constant(0.0), self.new.constant(1.0)
         self._number: dict[int, int] = {}
         self._pure: dict[int, _Polynomial] = {}
@@ -252,7 +252,7 @@ class _Powers:
         for e, c in terms.items():
             inner.setdefault(e[outer], {})[e[:outer] + e[outer + 1 :]] = c
         rest = [*x[:outer], *x[outer + 1 :]]
-        every = math.gcd(*inner) or 1  # of even ones powers of the square
+        every = math.gcd(*inner) or 1  # even exponents: powers of the square
         powers = max(inner) // every + 1
         coefficients = [
             self._written(inner[k * every], rest) if k * every in inner else self._zero
@@ -296,7 +296,7 @@ def _evaluated(graph: ScalarGraph, ends: Sequence[int], values: np.ndarray) -> d
 
 
 def _unknown(*_: float) -> float:
-    return math.nan  # what is no sum or product is not looked into
+    return math.nan  # other nodes are not examined
 
 
 _OPERATIONS: dict[str, Callable[..., float]] = {

@@ -33,7 +33,7 @@ _NAMES = {
     "cosh": "hyperbolic_cosine",
     "erf": "error_function",
 }
-# what is neither a sum or the like nor a function of one number
+# operations that are neither arithmetic nor functions of one number
 _CALLED = {
     "max": "larger",
     "larger": "larger",
@@ -211,7 +211,7 @@ class Program:
                 if last.get(n, -1) > part:
                     self.slot[n] = arena.take()
                     ending[last[n]].append((self.slot[n], 1))
-            # what ends here is still read by the part itself
+            # the part itself still reads nodes that end here
             for first, size in ending[part]:
                 arena.free(first, size)
         self.slots = self._round(arena.size)
@@ -270,7 +270,7 @@ class Program:
     def _round(self, slots: int) -> int:
         return -(-slots // _WIDEST) * _WIDEST if self._narrow else slots
 
-    # how it is written, which depends on the language
+    # spelling, which depends on the language
 
     def _named(self, name: str) -> tuple[str, str]:
         """A function as it is declared and as it is called."""

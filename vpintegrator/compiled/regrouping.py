@@ -154,7 +154,7 @@ class _Rewriter:
                 for term in terms:
                     total = self.new.add(total, term.weight)
                 break
-            # of those that occur most often, what is known last
+            # among the most frequent factors, the one known last
             factor = max(occurrences, key=lambda f: (occurrences[f], f))
             groups.append((factor, [t.without(factor) for t in terms if factor in t.factors]))
             terms = [t for t in terms if factor not in t.factors]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
 T = TypeVar("T")
-_JACOBIAN_BYTES = 1 << 20  # of a block of it, that stays in the cache until it is multiplied,
-_FEWEST_ROWS = 256  # unless it has as few rows as this: the matrix is read for each block
+_JACOBIAN_BYTES = 1 << 20  # bytes of a block, which stays in the cache until it is multiplied,
+_FEWEST_ROWS = 256  # unless it has so few rows: the normal matrix is read for each block
 
 
 class CompiledResidual(Awaited[Compilation]):

@@ -62,7 +62,7 @@ class ScalarGraph:
         self.nodes: list[Node] = []
         self.varies: list[bool] = []
         self._numbers: dict[Node, int] = {}
-        self._values: list[float | None] = []  # of the constants
+        self._values: list[float | None] = []  # values of the constants
 
     def _number(self, *node: Any) -> int:
         number = self._numbers.get(node)

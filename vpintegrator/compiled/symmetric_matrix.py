@@ -59,7 +59,7 @@ class SymmetricMatrix:
         self._library = _library(REALS[np.dtype(dtype)])
         self._threads = threads if count >= _WORTH else 1
         self.array: np.ndarray = np.zeros((count, count), dtype)
-        self._reciprocals: np.ndarray = np.empty(count, dtype)  # of the diagonal of U
+        self._reciprocals: np.ndarray = np.empty(count, dtype)  # reciprocals of the diagonal of U
 
     def clear(self) -> None:
         """Make the matrix zero."""

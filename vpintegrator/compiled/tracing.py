@@ -74,7 +74,7 @@ def trace(model: Integrator, frozen: bool = False, buffers: Iterable[str] = ()) 
     NotCompilable
         If it uses an operation that is not known here, or is too large.
     """
-    # what is computed once is the same tensor wherever it is asked for
+    # a value computed once is the same tensor at every use
     with parametrize.cached(), torch.no_grad():
         held = {name: model.get_buffer(name) for name in buffers}
         return _trace(model, dict(_computed(model)) if frozen else {}, held)

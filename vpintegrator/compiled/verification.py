@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from vpintegrator.compiled.residual import CompiledResidual
     from vpintegrator.models import Integrator
 
-_SIZES = (1.0, 1.0, 1.0, 0.1, 3.0)  # of random windows, in units of the normalisation
+_SIZES = (1.0, 1.0, 1.0, 0.1, 3.0)  # sizes of random windows, in units of the normalisation
 _OWN = 4  # windows of the caller's own
 _PAIRS = 3  # windows at which derivatives are compared
-_STEP = 0.1  # to other weights, relative: those of a new model may be zero, or equal
+_STEP = 0.1  # relative step to other weights: weights of a new model may be zero, or equal
 _NUDGE = 16  # units of rounding
-_AMPLIFIED = 20.0  # times what such a change changes
-_MOST = 0.1  # of the size of numbers, however much rounding is amplified
+_AMPLIFIED = 20.0  # allowed difference, relative to the effect of such a change
+_MOST = 0.1  # largest allowed relative difference, with any amplification of rounding
 _NEARER = (1.0, 0.1, 0.01)  # times the distance of random windows from the mean
 _FAR = 100.0  # units of the normalisation: beyond it polynomials amplify rounding to anything
-_HIDDEN = 1e-4  # of the size of others: what is much smaller still does not count
+_HIDDEN = 1e-4  # relative to other numbers: smaller numbers do not count
 
-_Numbers = dict[str, np.ndarray]  # by what they are
+_Numbers = dict[str, np.ndarray]  # arrays by name
 
 
 class Machine(Protocol):

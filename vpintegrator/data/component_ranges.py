@@ -9,8 +9,8 @@ import numpy as np
 from vpintegrator.argument_values import of_kind
 from vpintegrator.data.dataset import Dataset
 
-_MOST_BYTES = 1 << 24  # of states that are read
-_PART_BYTES = 1 << 20  # of those read together, which lie side by side in the file
+_MOST_BYTES = 1 << 24  # bytes of states that are read
+_PART_BYTES = 1 << 20  # bytes of neighbouring states that are read together
 
 
 @dataclass(frozen=True)

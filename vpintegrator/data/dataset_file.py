@@ -86,7 +86,7 @@ def save_dataset(
     conditions
         Step and parameters that vary, for all trajectories, (trajectory, name).
     known_digests
-        Of the trajectories of each group, see :func:`digests`, if they are known.
+        Digests of the trajectories of each group, see :func:`digests`, if known.
     shards
         Name of the folder beside the file that holds the states, and the size of each file in it.
 
@@ -168,7 +168,7 @@ def fingerprint(
 def combined_fingerprint(
     known: Mapping[str, bytes], step: float, conditions: Conditions | None = None
 ) -> str:
-    """The same from the digests of the trajectories of each group."""
+    """Return the fingerprint from the digests of the trajectories of each group."""
     whole = hashlib.sha256(np.float64(step).astype("<f8").tobytes())
     for name in sorted(known):
         whole.update(name.encode())
@@ -226,7 +226,7 @@ def _write_origins(
 
 
 def _write_shards(file: h5py.File, folder: str, sizes: Sequence[int]) -> None:
-    """In the root, where the states are when other files hold them: a folder beside this one."""
+    """Write the name of the folder that holds the states to the root."""
     file.attrs["shards"] = folder
     scale = file.create_dataset("shard", data=np.arange(len(sizes), dtype=np.int64))
     scale.attrs["long_name"] = "number of the file in the folder of shards"

@@ -14,21 +14,21 @@ from vpintegrator.dynamics.system import System
 
 
 class ExtendedDataset(Dataset):
-    """A dataset of a family as training reads it: to each state the components k of its trajectory.
+    """Dataset of a family for training: states with the components k of their trajectory.
 
     See :class:`vpintegrator.dynamics.Family`.
 
     Parameters
     ----------
     dataset
-        One with ``is_family``.
+        Dataset with ``is_family``.
 
     Attributes
     ----------
     family
-        The system, and what varies.
+        System, and step and parameters that vary.
     plain
-        The dataset as it was given.
+        Dataset that was given.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics.magnitude import size_of
 from vpintegrator.dynamics.varied import VariedEquations
 
-_PART_BYTES = 1 << 24  # of states looked at together
+_PART_BYTES = 1 << 24  # bytes of states that are read together
 _SERIES = 4096  # times at which the change of an invariant is kept
 
 

@@ -19,7 +19,7 @@ from vpintegrator.data.windows import count_starts, observed_starts
 from vpintegrator.errors import InputError
 
 _BLOCK_BYTES = 1 << 20  # read at a time where the file does not say better
-_BUFFER_BYTES = 1 << 25  # of blocks that are shuffled together, or searched for missing states
+_BUFFER_BYTES = 1 << 25  # bytes of blocks that are shuffled together, or searched for gaps
 
 
 class StatesOnDisk(Protocol):
@@ -86,7 +86,7 @@ class WindowDataset(Pairs):
         self._starts = count_starts(length, window, self.shift, horizon)
         self.size = window + horizon * self.shift
         self._process, self._state = -1, None
-        # where states are missing: which pairs, of those that there would be, are whole
+        # if states are missing: numbers of the complete pairs among all pairs
         self._whole = None if dataset.is_complete else self._find_whole()
         self._count = trajectories * self._starts if self._whole is None else len(self._whole)
         if not self._count:

@@ -25,7 +25,7 @@ from vpintegrator.data.split import GROUPS
 from vpintegrator.data.values import is_number, read_fields
 from vpintegrator.errors import InputError, nearest
 
-_USUAL_GROUPS = ("train", "validation")  # what is tested is compared with the truth
+_USUAL_GROUPS = ("train", "validation")  # test states stay exact, for comparison
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _TRAJECTORIES, _STEPS = 4, 3
 _TOLERANCE = 1e-6  # relative to the size of states: other solvers, and tolerances of recipes
-_SIGMAS = 6  # of noise
+_SIGMAS = 6  # standard deviations of the noise
 
 
 def check_reproduces(dataset: Dataset, system: System) -> None:

@@ -27,7 +27,7 @@ from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.errors import InputError
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_STREAM = 2  # of random numbers, beside those of the initial states and of the observation
+_STREAM = 2  # random stream, apart from those of initial states and observation
 
 
 @dataclass(frozen=True)

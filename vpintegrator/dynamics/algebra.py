@@ -412,7 +412,7 @@ class Algebra:
         key = (Angle, _key(ordinate), _key(abscissa))
         return self._made(key, lambda: Angle(ordinate, abscissa))
 
-    # what is derived from formulas
+    # operations on formulas
 
     def gradient(self, value: Value) -> dict[Symbol, Value]:
         """The derivatives with respect to the variables that occur, but for those that are zero.

@@ -182,7 +182,7 @@ def _longer(equations: Equations) -> Equations | None:
         try:
             given = {**equations.definitions, name: _LONG_ENOUGH}
             return read_equations(equations.table, equations.source, given)[0]
-        except InputError:  # it sets more than that
+        except InputError:  # the parameter sets more than the length
             continue
     return None
 
@@ -192,7 +192,7 @@ def _check_shift(trial: Trial, bodies: Bodies, far: int, where: str) -> None:
     count = bodies.count
 
     def image(point: Point) -> Point:
-        # what comes in at the first place is what left at the last, as good as any other
+        # the last body enters at the first place; any other body would do
         return [z for half in _vectors(point, bodies) for v in (half[-1:] + half[:-1]) for z in v]
 
     def expected(rates: Point) -> list[Any]:

@@ -64,7 +64,7 @@ def read_clock(table: Mapping[str, Any], source: str, scope: Scope) -> Clock | N
         return None
     if not isinstance(name, str):
         raise InputError(f'{source}, time: expected a name, as in time = "t", found {name!r}')
-    if name != "t":  # which may name nothing else
+    if name != "t":  # a reserved name
         check_name(name, f"{source}, time")
     if name in scope.values or name in scope.integers:
         raise InputError(

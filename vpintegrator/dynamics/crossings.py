@@ -14,10 +14,10 @@ import numpy as np
 
 from vpintegrator.dynamics.own_steps import OwnSteps
 
-_MOST_STEPS = 20_000  # of a solution that does not come back
+_MOST_STEPS = 20_000  # steps after which a solution counts as not returning
 _SMALLEST = 1e-14  # step, of the time or of one
 _NEWTON = 8  # iterations at most; from the cubic's root two or three are enough
-_HALVINGS = 45  # of the step, for the root of the cubic
+_HALVINGS = 45  # bisections of the step, for the root of the cubic
 
 
 @dataclass(frozen=True)

@@ -368,7 +368,7 @@ def _read_parameters(
         where = f"{source}, [parameters] {name}"
         check_name(name, where)
         text = overrides.get(name, default)
-        if name != file.get("time"):  # which is told as what it is
+        if name != file.get("time"):  # the time has a message of its own
             refuse_time(text, file.get("time"), where)
         if isinstance(text, Sequence) and not isinstance(text, str):
             parameters[name] = tuple(_constant(entry, scope, where) for entry in text)
@@ -382,7 +382,7 @@ def _read_parameters(
 
 def _constant(text: Any, scope: Scope, where: str) -> Number:
     value = parse(text, scope, where)
-    assert not isinstance(value, Expression)  # it holds no variables
+    assert not isinstance(value, Expression)  # the value holds no variables
     return value
 
 
@@ -517,7 +517,7 @@ def _read_symmetries(
     matrices = []
     for number, entry in enumerate(entries, start=1):
         where = f"{source}, [[reversing_symmetry]] {number},"
-        images: dict[int, Value] = dict(enumerate(symbols))  # what is not named stays as it is
+        images: dict[int, Value] = dict(enumerate(symbols))  # other components are unchanged
         if clock is not None:  # but for time, which goes back
             images[len(symbols) - 1] = scope.algebra.scale(-1, symbols[-1])
         images |= read_components(entry, where, scope, components, arrays)

@@ -31,9 +31,9 @@ from vpintegrator.errors import InputError
 
 ComponentFunction = Callable[..., list[Any]]
 _HALF = Fraction(1, 2)
-_TERMS = 40  # of a sum in one line: Python's own parser has limits
-_LARGEST_MULTIPLIED = 16  # of powers
-_DEPTH = 20  # of parentheses in one line
+_TERMS = 40  # terms of a sum in one line: Python's own parser has limits
+_LARGEST_MULTIPLIED = 16  # largest power written as products
+_DEPTH = 20  # nested parentheses in one line
 _LARGEST_WRITTEN = 30_000  # formulas; for more, Python's compiler takes too much time and memory
 
 
@@ -110,7 +110,7 @@ def vectorised(
     return space["function"]
 
 
-_SUM, _PRODUCT, _POWER, _ATOM = range(4)  # how tightly a text is bound together
+_SUM, _PRODUCT, _POWER, _ATOM = range(4)  # precedence of the outermost operator
 
 
 class _Printer:
@@ -175,7 +175,7 @@ class _Printer:
         raise NotImplementedError(type(node))
 
     def sum(self, node: Sum) -> tuple[str, int, int]:
-        # what is added comes first, to save a change of sign
+        # positive terms come first, to save a change of sign
         terms = sorted(node.terms, key=lambda entry: entry[1] < 0)
         sign = -1 if terms[0][1] < 0 and node.constant <= 0 else 1
         common = size(terms[0][1])

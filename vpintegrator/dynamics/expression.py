@@ -32,10 +32,10 @@ _LONGEST_NAME = 100
 _QUOTED = 80  # characters of an expression in a message
 # control characters, marks that turn the direction of writing, line separators
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
-_JOINERS = "\u00ad\u200b\u200c\u200d"  # that some scripts need, and soft hyphens
+_JOINERS = "\u00ad\u200b\u200c\u200d"  # characters that some scripts need, and soft hyphens
 
 FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid", "abs", "sign", "erf")
-_FURTHER = ("atan2", "min", "max", "where")  # of several arguments
+_FURTHER = ("atan2", "min", "max", "where")  # functions of several arguments
 RESERVED = frozenset(FUNCTIONS) | {*_FURTHER, "pi", "sum", "range", "len", "t"}
 
 _PARSING = threading.Lock()

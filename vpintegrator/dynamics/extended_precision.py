@@ -14,8 +14,8 @@ import numpy as np
 IS_EXTENDED = bool(np.finfo(np.longdouble).eps < 1e-18)
 _STEPS = range(2, 18, 2)
 _EVALUATIONS = sum(_STEPS) + len(_STEPS)
-_TOLERANCE = 1e-18  # of a step, relative to the largest component
-_MOST_PARTS = 64  # of the time between outputs
+_TOLERANCE = 1e-18  # error of a step, relative to the largest component
+_MOST_PARTS = 64  # parts of the time between outputs
 
 Field = Callable[[np.ndarray], np.ndarray]
 

@@ -20,7 +20,7 @@ from vpintegrator.dynamics.trial import (
 )
 from vpintegrator.errors import InputError
 
-_STEP = HIGH.mpf(10) ** -30  # of a central difference, whose error is its square
+_STEP = HIGH.mpf(10) ** -30  # step of a central difference, whose error is the square of the step
 
 
 def check_identities(trial: Trial, source: str) -> bool:

@@ -222,7 +222,7 @@ def _check_structure(trial: _MapTrial, source: str) -> MapStructure:
                 )
             worst[key] = max(worst[key], defect)
     trial.require(judged, f"{source}, [map]")
-    # what a file claims may fail by the rounding of its decimals
+    # declared identities may fail by the rounding of the file's decimals
     found = {
         key: defect <= (OF_ROUNDED if getattr(e, key) else trial.tolerance)
         for key, defect in worst.items()

@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 Field = Callable[[np.ndarray, np.ndarray], np.ndarray]  # components and parameters, by trajectory
-_SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0  # of what a step may change by
+_SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0  # safety factor, and bounds of the change of a step
 _ORDER = 8
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from vpintegrator.dynamics.solve import solve
 from vpintegrator.dynamics.system import System
 
-_TOLERANCE = 1e-8  # they lead to a beginning, not to a result
+_TOLERANCE = 1e-8  # the states only initialise a training
 
 
 def partway(

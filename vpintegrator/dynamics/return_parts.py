@@ -17,7 +17,7 @@ from vpintegrator.dynamics.returning import ReturnMap
 _TOLERANCE = 1e-10  # the states lead to a beginning, not to a result
 _FEWEST = 64  # times at which the angle of a ray is looked at
 _NEWTON = 6
-_MOST = 0.8  # of the states, from which there must be a way
+_MOST = 0.8  # fraction of the states that must return
 
 
 def return_parts(

@@ -14,7 +14,7 @@ from vpintegrator.dynamics.own_steps import OwnSteps
 from vpintegrator.dynamics.section import ReturnSection
 
 _STACK = 2048  # trajectories at a time: beyond, the arrays leave the cache
-_ROUNDING = 1e-12  # of the terms of the square of a momentum: so far below 0 it is 0
+_ROUNDING = 1e-12  # relative: a negative square of a momentum up to this counts as 0
 
 
 class ReturnMap:
@@ -76,7 +76,7 @@ class ReturnMap:
         self, states: np.ndarray, parameters: np.ndarray, rtol: float, atol: float
     ) -> tuple[np.ndarray, np.ndarray]:
         s, formulas = self.section, self.steps(rtol, atol)
-        with np.errstate(all="ignore"):  # what does not return is NaN
+        with np.errstate(all="ignore"):  # states that do not return are NaN
             begin = self.lifted(states, parameters)
             goal = self.goal(begin, parameters.T)
             ends, durations = advance(formulas, begin, goal, parameters.T)

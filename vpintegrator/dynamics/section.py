@@ -289,7 +289,7 @@ def section_equations(section: ReturnSection, like: Equations | None = None) -> 
     periods: dict[int, Number] = {k: e.periods[i] for k, i in enumerate(kept) if i in e.periods}
     open_ = e.reversing_symmetries if like is None else ()
     found = [rho for rho in (section_symmetry(section, r) for r in open_) if rho is not None]
-    rhos = [rho for k, rho in enumerate(found) if rho not in found[:k]]  # they may fall together
+    rhos = [rho for k, rho in enumerate(found) if rho not in found[:k]]  # symmetries may coincide
     if section.return_times:
         name = "T" if "T" not in {s.name for s in e.symbols} else "T_"
         components.append(name)

@@ -21,7 +21,7 @@ from vpintegrator.dynamics.returning import ReturnMap
 from vpintegrator.errors import InputError
 
 _SAMPLE = 512  # states of the flow's distribution, for the box of a section
-_ROUNDS = 1000  # of draws, before a section is taken to have no states
+_ROUNDS = 1000  # rounds of draws before a section counts as empty
 
 Sample = Callable[[int, np.random.Generator, Any], np.ndarray]
 

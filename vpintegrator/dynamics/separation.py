@@ -14,11 +14,11 @@ from fractions import Fraction
 from vpintegrator.dynamics.algebra import Algebra, Expression, Product, Sum, Value
 from vpintegrator.dynamics.constants import Number, tidy
 
-_MOST_TERMS = 500  # of a formula that is multiplied out
+_MOST_TERMS = 500  # terms of an expanded formula
 _HIGHEST_POWER = 6
 CONSTANT = -1  # stands for the coefficient 1
 
-Combination = dict[int, Number]  # of coefficients, by their number or CONSTANT
+Combination = dict[int, Number]  # factors by number of the coefficient, or CONSTANT
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ _LARGEST_DEFAULT = 10**15
 _LONGEST_NAME = 100
 _FEW = 3  # numbers of a list that stand in a line
 _RETURNS = 10  # steps of a trajectory of a return map, unless a recipe says otherwise
-_TOLERANCE = 1e-13  # of the solutions of return maps
+_TOLERANCE = 1e-13  # solver tolerance of return maps
 ENERGY = "energy"  # a parameter of return maps
 _DEFAULTS = {"step": float, "steps": int, "time": float}
 
@@ -614,7 +614,7 @@ class System(RichDisplay, by="system"):
         if tensor:
             columns = self._formula_map.columns(state.unbind(-1), "torch")
             return stack_torch(columns, state[..., 0])
-        with np.errstate(all="ignore"):  # what escapes is not finite
+        with np.errstate(all="ignore"):  # escaping orbits are not finite
             columns = self._formula_map.columns([*np.moveaxis(state, -1, 0)], "numpy")
         return stack_numpy(columns, state[..., 0])
 

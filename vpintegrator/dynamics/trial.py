@@ -29,12 +29,12 @@ from vpintegrator.dynamics.evaluation import evaluator
 from vpintegrator.errors import InputError
 
 POINTS = 12
-FEWEST = 3  # that must have finite values, where so many are tried
+FEWEST = 3  # points that must have finite values, if so many are tried
 _FUNCTION = 10  # additions that a function or a power takes as long as
 LARGEST_COST = 500_000  # operations at one point
 OPERATIONS = 100_000  # at all points together, beyond which fewer points are taken
 TOLERANCE = HIGH.mpf(10) ** -30
-OF_ROUNDED = HIGH.mpf(10) ** -12  # where constants are rounded to doubles
+OF_ROUNDED = HIGH.mpf(10) ** -12  # tolerance if constants are rounded to doubles
 _LARGEST_EXPONENT = 1100  # of 2: what a double cannot hold, 100 digits of a sine may take forever
 
 Point = list[Any]

@@ -24,7 +24,7 @@ from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one
 _LONG = 40  # operations of a Hamiltonian, whose derivatives would not fit a line
-_SHOWN = 12  # of a large system without arrays
+_SHOWN = 12  # equations shown of a large system without arrays
 _WORD = re.compile(r"^([A-Za-z]{2,})(?=$|[_^])")  # a name that is not written as a Greek letter
 
 
@@ -218,7 +218,7 @@ class _Written:
     def rows(self) -> list[tuple[str, sympy.Expr]]:
         """Names, those of derivatives with a dot, and right-hand sides: as many as are shown."""
         field = list(zip(self.components, self._exact.vector_field, strict=False))
-        field = field[: self._exact.clock][:_SHOWN]  # that of the time is 1
+        field = field[: self._exact.clock][:_SHOWN]  # the rate of the time is 1
         first = [] if self.hamiltonian is None else [("H", self.hamiltonian)]
         return first + [(_marked(name, "dot"), self._sympy(value)) for name, value in field]
 

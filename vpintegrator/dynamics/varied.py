@@ -31,7 +31,7 @@ from vpintegrator.dynamics.section_states import OwnStates, SectionStates
 from vpintegrator.dynamics.system import ENERGY, System
 from vpintegrator.errors import InputError, nearest
 
-_NUMERIC = ("reversing_symmetry", "periodic")  # what is made of numbers only
+_NUMERIC = ("reversing_symmetry", "periodic")  # tables of numbers only
 
 
 class VariedEquations:

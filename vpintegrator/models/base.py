@@ -548,7 +548,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         """Geometric means over sets of components that the symmetries connect."""
         connected = self._connected()
         connected = connected | connected.mT | torch.eye(self.dim, dtype=torch.bool)
-        least, before = torch.arange(self.dim), None  # of the set that a component is in
+        least, before = torch.arange(self.dim), None  # smallest member of each component's set
         while before is None or not torch.equal(least, before):
             before = least
             least = torch.where(connected, before, self.dim).amin(1)

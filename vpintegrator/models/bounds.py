@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from vpintegrator.errors import InputError
 
-# what building takes beside the parameters: symmetries, masks, places (dim^2 numbers and more)
+# memory besides the parameters: symmetries, masks, places (dim^2 numbers and more)
 _LARGEST_TENSOR = 1 << 24
 _ALL_TENSORS = 1 << 28
 _CALLS, _CALLS_PER_TENSOR, _NUMBERS_PER_CALL = 5_000, 250, 8

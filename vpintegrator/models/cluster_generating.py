@@ -45,7 +45,7 @@ def cluster_generating_function(a: Any) -> ClusterGeneratingFunction:
             degree = max(a.degree - _LOWER * max(order - 2, 0), min(_LOWEST, a.degree))
             try:
                 terms.append(ClusterTerm(alike, features, a.bodies, degree, [*own, *moves]))
-            except NoTermsError as error:  # of these clusters; there are others
+            except NoTermsError as error:  # these clusters have none; others may
                 refusal = error
     if not terms:
         raise refusal or NoTermsError("there are no clusters of so few bodies")

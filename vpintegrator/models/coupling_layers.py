@@ -108,7 +108,7 @@ def feed_forward(a: Any) -> list[nn.Module]:
             f'components {idle} (counted from 0); use couplings (feed_forward="coupling") or '
             "fewer reversing_symmetries",
             IdleComponents,
-            stacklevel=6,  # where the model is made
+            stacklevel=6,  # the call that makes the model
         )
     return [
         TriangularFeedForward(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vpintegrator.models.base import Integrator
 
 STEP = "step"
-KEY = "family"  # of the metadata
+KEY = "family"  # key of the metadata
 MEMBER = "member_of"  # the same of a member: what else is told of its training is the family's
 _OF_EXTENDED = ("conserved", "rates", "cyclic")
 _OF_NEURONS = (AdditiveCoupling, NeuronPotential)
@@ -276,14 +276,14 @@ def _take(plain: Integrator, core: torch.nn.Module) -> None:
     if isinstance(both[0], ImplicitMap) and isinstance(both[1], ImplicitMap):
         both[0].settle_like(both[1])
     for new, old in zip(*map(_parts, both), strict=True):
-        if hasattr(new, "take"):  # it has the symmetries that are left
+        if hasattr(new, "take"):  # a layer with the remaining symmetries
             new.take(old)
         elif not any(parameter.any() for parameter in old.parameters()):
             at_rest(new)  # with whatever symmetries it has
         else:
             try:
                 new.load_state_dict(old.state_dict())
-            except RuntimeError:  # of other symmetries
+            except RuntimeError:  # tensors of other symmetries
                 raise InputError(
                     f"what a {type(new).__name__} reads of the conditions cannot be multiplied "
                     "out; run the family itself, on states that its method extended makes"

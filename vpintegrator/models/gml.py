@@ -192,7 +192,7 @@ def _fill_stack(layers: list[Layer], stack: TriangularFeedForward) -> None:
             if index % 2 == 0:
                 nonlinear = layer.has_bias
             if not nonlinear:
-                # where a run of linear layers takes zero: all its biases made one, after the last
+                # image of zero under the linear layers: one bias after the last layer
                 bias = offset = offset + module.matrix() @ offset + bias
             if module.bias is not None:
                 module.bias.copy_(bias)

@@ -21,7 +21,7 @@ _ITERATIONS = 25  # quadratic where states are exact; a fraction of the noise a 
 _SETTLED = 1e-2  # standard deviations, of the last correction; the error left is its square
 _SHORTENED = 6  # times that a step is divided by four
 _IMPROBABLE = 100.0  # mean square of residuals, beyond which a minimum is taken for a local one
-_WHOLE = 1e-6  # of a step, by which the spans of a context may differ from whole steps
+_WHOLE = 1e-6  # in steps: allowed distance of the spans of a context from whole steps
 
 Residual = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 Constants = Callable[[torch.Tensor, range], tuple[torch.Tensor, torch.Tensor]]

@@ -69,7 +69,7 @@ def with_bodies(model: Model, bodies: int) -> Model:
         halves = tensors[name].chunk(2)
         tensors[name] = torch.cat([half[:1].expand(other.dim // 2) for half in halves])
     for name, own in other.state_dict().items():
-        if name.endswith(".linear"):  # of generating functions; of bodies it is the identity
+        if name.endswith(".linear"):  # linear part of generating functions; the identity for bodies
             tensors[name] = own
     other.load_state_dict(tensors)
     other.metadata, other.choices = dict(model.metadata), model.choices

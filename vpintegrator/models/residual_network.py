@@ -96,7 +96,7 @@ class OfWholeWindow(nn.Module):
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         window, n = self.shape
-        k = X[..., n:].mean(-2)  # one in all of a window
+        k = X[..., n:].mean(-2)  # constant in a window
         vector = self.layers(torch.cat([X[..., :n].flatten(-2), k], -1))
         Z = vector[..., : window * n].unflatten(-1, self.shape)
         return torch.cat([Z, X[..., n:]], -1)

@@ -250,7 +250,7 @@ def _fill(
         if found.is_floating_point() and not torch.isfinite(found).all():
             raise InputError(f"{path}: {name!r} holds numbers that are not finite")
     model.load_state_dict(tensors)
-    # what is stored must be what ``set_normalisation`` would accept and leave as it is
+    # stored values must be values that ``set_normalisation`` accepts unchanged
     shift, scale = tensors["shift"], tensors["scale"]
     try:
         model.set_normalisation(shift, scale, tensors.get("spread"))

@@ -206,7 +206,7 @@ def build(
     of_one_step = (chosen is not None or system.is_discrete) and name in _OF_ONE_STEP
     if of_one_step and arguments.get("functions") == "polynomial":
         arguments.setdefault("cyclic", system.cyclic)
-        if not system.is_hamiltonian:  # what gradient couplings do not depend on keeps its momentum
+        if not system.is_hamiltonian:  # gradient couplings conserve momenta of cyclic components
             arguments.setdefault("conserved", system.conserved)
     if system.family is not None:
         arguments |= _of_family(architecture, system)
@@ -343,7 +343,7 @@ def _of_family(architecture: type[Integrator], system: System) -> dict[str, Any]
             f"the model {architecture.name} cannot be one of many steps and parameters; take vpff "
             "or spff"
         )
-    implicit = issubclass(architecture.Arguments, GeneratingArguments)  # of any field
+    implicit = issubclass(architecture.Arguments, GeneratingArguments)  # suited to any field
     free = len(system.reversing_symmetries) > 0 and not implicit
     free = free and not _is_sum_of_shears(system, architecture)
     vanishing = {} if free or "rates" not in known else {"rates": family.rates}
@@ -440,7 +440,7 @@ def _invariants(system: System, functions: str) -> dict[str, Any]:
         " + ".join(f"z[{i + a}]*z[{i + b}]" for i in range(n)) for a, b in ((0, 0), (0, n), (n, n))
     )
     along = f"({product})/sqrt({lengths})"
-    if len(system.reversing_symmetries):  # which turn its sign
+    if len(system.reversing_symmetries):  # symmetries change the sign of the product
         along = f"({product})**2/({lengths})"
     return {
         "expressions": [f"log({lengths})", along, momenta],
@@ -512,7 +512,7 @@ def _untrained(
             return architecture(**sizes, **arguments)
     except IdleComponents as warning:
         raise InputError(warning) from None
-    except (MemoryError, OverflowError, RuntimeError):  # what torch cannot allocate
+    except (MemoryError, OverflowError, RuntimeError):  # sizes that torch cannot allocate
         raise InputError(
             f"a {architecture.name} of these sizes does not fit into memory; make it smaller"
         ) from None

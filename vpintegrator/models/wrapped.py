@@ -20,7 +20,7 @@ from vpintegrator.nn.tensor_arguments import last_size
 NAME = "wrapped"
 _MORE = 3  # states of a trial beyond the components, so that no shape is ambiguous
 _SEED = 20240607
-_OF_A_MODEL = ("dim", "window", "prediction_window", "predict")  # of any object that is one
+_OF_A_MODEL = ("dim", "window", "prediction_window", "predict")  # attributes of a model
 _SAME = 1e-6  # relative difference of images of one state alone and among others
 
 

@@ -253,7 +253,7 @@ class CoupledAttention(nn.Module):
 
     volume_preserving = True
     identity_at_zero = True
-    attention_part = "block"  # what figures of its weights call their parts
+    attention_part = "block"  # name of the parts in figures of the weights
     places: torch.Tensor
     still: torch.Tensor | None
 

@@ -47,7 +47,7 @@ def attention_weights(model: nn.Module, window: torch.Tensor) -> dict[str, torch
 
     def reader(place: str) -> Any:
         def read(layer: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-            found.pop(place, None)  # of a layer that is met twice the last counts
+            found.pop(place, None)  # the last call of a layer counts
             found[place] = layer.attention_weights(*inputs)
 
         return read

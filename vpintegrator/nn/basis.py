@@ -20,7 +20,7 @@ from vpintegrator.nn.univariate import Univariate
 LARGEST_COUNT = 2_000  # terms of a block
 LARGEST_DEGREE = 64
 
-# of each element of a group, where it takes things and their signs there: (element, thing) each
+# images of things under each element of a group, and signs there: (element, thing) each
 SignedPermutations = tuple[torch.Tensor, torch.Tensor]
 
 

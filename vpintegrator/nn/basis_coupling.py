@@ -140,7 +140,7 @@ class BasisCoupling(nn.Module):
         if len(expressions):
             self._place_formulas(Formulas(expressions, dim), group)
         self._read: dict[int, list[bool]] = {}
-        # of each parameter of a block, the degree of its first term
+        # degree of the first term of each parameter of a block
         degrees = {a: self._place_terms(a, moves) for a in sorted({*self.sweep})}
         each = torch.cat([degrees[a] for a in self.sweep])
         if not len(each):

@@ -66,7 +66,7 @@ class _Formulas(NamedTuple):
 
     left: list[int]
     texts: list[str]
-    values: dict[int, torch.Tensor]  # of the others, normalised
+    values: dict[int, torch.Tensor]  # normalised values of the other formulas
 
 
 def _formulas_at(

@@ -13,7 +13,7 @@ from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.formulas import Formulas, as_expressions
 
 _POINTS = 64
-_FEWEST = 3  # that must have values
+_FEWEST = 3  # states that must have values
 _ROUNDING = 1e-8
 
 

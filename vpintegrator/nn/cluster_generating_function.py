@@ -87,7 +87,7 @@ class ClusterTerm(nn.Module):
             involved=features.ends if features.order > 1 else (),
         )
         self.count = self.function.coefficients.numel()
-        del self.function.coefficients  # they are part of those of a sum
+        del self.function.coefficients  # the sum owns the coefficients
         own = clusters.index.unsqueeze(-1) * d + torch.arange(d)  # (cluster, order, d)
         both = torch.cat([own, own + bodies * d], 1).flatten(1)
         sign = clusters.sign.repeat(1, 2).unsqueeze(-1)

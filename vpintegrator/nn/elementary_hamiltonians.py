@@ -18,7 +18,7 @@ from vpintegrator.dynamics.expression import Scope, parse
 from vpintegrator.errors import InputError
 from vpintegrator.nn.formulas import with_values
 
-ORDERS = (2, 4, 6)  # of the method whose generating function has these terms
+ORDERS = (2, 4, 6)  # orders of the methods whose generating functions have these terms
 _IN_HESSIAN = 2  # terms with second derivatives: those of further ones cost ten times as much
 
 
@@ -174,8 +174,8 @@ class _Differentiated:
     """The derivatives of so many terms that are needed, as functions of the components."""
 
     count: int
-    slopes: ComponentFunction  # of each term by each component of (q, p)
-    leading: ComponentFunction  # of the first alone
+    slopes: ComponentFunction  # derivative of each term by each component of (q, p)
+    leading: ComponentFunction  # derivatives of the first term alone
     # second derivatives of the first terms, by components i <= j
     curvatures: list[tuple[list[tuple[int, int]], ComponentFunction]]
     arguments: tuple[Any, ...]

@@ -9,7 +9,7 @@ import torch
 MEMORY = 4  # earlier iterates that a new one is combined of
 _MOST_ITERATIONS = 25  # beyond which Newton's method is cheaper
 _EXACT, _ROUNDING = 16.0, 1e3  # in units of eps: of defects that are as small as they can be
-_RIDGE = 1e-10  # of the normal equations; it slows convergence down, and changes no fixed point
+_RIDGE = 1e-10  # ridge of the normal equations; it slows convergence, and changes no fixed point
 
 
 def fixed_point(

@@ -13,7 +13,7 @@ from vpintegrator.nn.basis_potential import BasisPotential
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.univariate import RADIUS, Univariate
 
-MARGIN = 1.05  # of the box beyond the states it is taken from
+MARGIN = 1.05  # relative size of the box to the range of the states
 LARGEST_COUNT = 5_000  # terms
 
 Order = tuple[int, ...]  # derivative by these variables, () for the function itself

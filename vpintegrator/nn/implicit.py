@@ -17,7 +17,7 @@ from vpintegrator.argument_values import whole
 
 MOST_ITERATIONS = 20  # quadratic convergence needs fewer than ten, or never comes
 _CACHED = 1 << 18  # numbers
-_ITERATIONS = 6  # of unrolled programs until ``settle`` has found how many the states need
+_ITERATIONS = 6  # iterations of unrolled programs, until ``settle`` finds how many the states need
 _UNROLLED: ContextVar[bool] = ContextVar("unrolled", default=False)
 _COUNTS: ContextVar[list[int] | None] = ContextVar("counts", default=None)
 
@@ -222,7 +222,7 @@ class ImplicitMap(nn.Module):
         if is_unrolled():
             return self.solve(z, c, backward)
         kinds = [level.key() for level in get_interpreter_stack() or ()]
-        if kinds.count(TransformType.Jvp) > 1:  # which functions of one's own do not support
+        if kinds.count(TransformType.Jvp) > 1:  # custom functions do not support nested Jvp
             return self._corrected(z, c, backward, len(kinds))
         return _Solve.apply(self, backward, z, *c)
 

@@ -13,7 +13,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.exact_flows import ExactFlows, ExactShear, LinearPart
 from vpintegrator.nn.tensor_arguments import last_size
 
-_TERMS = 30  # of the exponential series: rounding up to a norm of three
+_TERMS = 30  # terms of the exponential series: exact to rounding up to a norm of three
 
 
 class LearnedSplitting(nn.Module):

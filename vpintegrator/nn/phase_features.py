@@ -11,7 +11,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.symmetry import TOLERANCE, generated_group
 
-# of a cluster: whether the order of bodies is turned round, what positions and momenta are
+# move of a cluster: whether the order of bodies is reversed, what positions and momenta are
 # multiplied by, and the sign that a function takes
 Move = tuple[bool, torch.Tensor, torch.Tensor, float]
 

@@ -112,7 +112,7 @@ class SteeredSymplecticAttention(nn.Module):
 
     def _factors(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the factors of rotations: for each degree of freedom, and for all together."""
-        k = X[..., 2 * self.freedoms :].mean(-2)  # one in all of a window
+        k = X[..., 2 * self.freedoms :].mean(-2)  # constant in a window
         return self.each(k)[..., None, None], self.common(k)[..., None]
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:

@@ -99,7 +99,7 @@ class SymplecticAttention(nn.Module):
         elif bodies:  # the symmetries of like bodies are among those of their kinds
             each = [0] * bodies if kinds is None else list(kinds)
             names = torch.tensor(each).repeat_interleave(dim // 2 // bodies // self.vector)
-            if not rotations:  # of each component its own
+            if not rotations:  # one for each component
                 names = names * dim + torch.arange(len(names)) % (dim // 2 // bodies)
             found, owner = names.unique(return_inverse=True)
             count = len(found)

@@ -20,7 +20,7 @@ _NUMBERS = 1 << 22  # for a block of states with the terms of all clusters
 # components beyond which accelerated iteration is faster than Newton's method, whose matrices grow:
 # rings of clusters take 3.1 and 2.5 ms at 64 components, 5.2 and 8.6 at 128, 6 and 36 at 256
 _DENSE = 100
-_LINEAR = 1e-4  # of the tolerance where corrections do not square, but shrink at least by this
+_LINEAR = 1e-4  # relative tolerance; linear convergence shrinks corrections at least by this factor
 
 
 class SymplecticGeneratingFunction(ImplicitMap):

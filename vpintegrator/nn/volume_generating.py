@@ -154,7 +154,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         start = list(z.unbind(-1))
         found = [*start]
         x, image = (found, start) if backward else (start, found)
-        # of the equations (X_j - x_j) stretch_j = moved_j, what is known of both sides
+        # known parts of both sides of the equations (X_j - x_j) stretch_j = moved_j
         moved: list[Any] = [0.0] * self.size
         stretch: list[Any] = [1.0] * self.size
         for j in range(self.size) if backward else reversed(range(self.size)):

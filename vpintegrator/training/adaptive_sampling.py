@@ -24,7 +24,7 @@ from vpintegrator.training.training_data import TrainingData
 
 _CANDIDATES = 20  # for each state that is taken
 _NEIGHBOURS = 4
-_BEYOND = 0.5  # of the way between neighbours, that a candidate may lie outside
+_BEYOND = 0.5  # allowed distance of a candidate outside, relative to that of neighbours
 _TOLERANCE = 1e-13
 _MOST = 200_000  # pairs of the dataset that are looked at
 
@@ -66,7 +66,7 @@ class AdaptiveData(TrainingData):
                 "measured data leave adaptive sampling out"
             )
         super().__init__(dataset, data.tested)
-        self._made = data._made  # what was read is shared
+        self._made = data._made  # values read before are shared
         self.inputs = self.targets = np.empty((0, dataset.dim))
 
     def add_where_wrong(

@@ -22,9 +22,9 @@ from vpintegrator.training.search import find_functions
 from vpintegrator.training.stage_selection import find_splitting
 from vpintegrator.training.training_data import TrainingData
 
-COEFFICIENTS = 1_500  # of a generating function: some ten seconds
-_FIRST = 500  # of polynomials alone where exact terms may replace them: one second
-EPOCHS = 200  # of couplings beside a solved generating function: some ten seconds
+COEFFICIENTS = 1_500  # coefficients of a generating function: some ten seconds
+_FIRST = 500  # coefficients of polynomials if exact terms may replace them: one second
+EPOCHS = 200  # epochs of couplings beside a solved generating function: some ten seconds
 _EXACT = 1e-12  # error that exact terms and maps in a row need not improve
 _ROUNDING = 1e-14  # error of couplings that is as good as any
 _CHEAPER = 10.0  # times the error of an implicit map, at which explicit ones are preferred

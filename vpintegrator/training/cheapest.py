@@ -14,7 +14,7 @@ from vpintegrator.reading import read_json
 from vpintegrator.training.performance import Performance, cost_of_model
 from vpintegrator.training.training_data import TrainingData
 
-KEY = "fastest"  # of the metadata
+KEY = "fastest"  # key of the metadata
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _TIMED = 1_000  # fewer have epochs of some tenths of a second at most
 # in the time of one epoch, 2.0e-3 instead of 2.2e-3 in the time of five. If its epochs are dearer
 # errors are larger: attention (3,384 parameters) reaches 1.2e-2 instead of 1.0e-3 in five epochs
 _FEWEST_EPOCHS = 8
-_PART = 8  # of the windows of Gauss-Newton one in so many is timed
+_PART = 8  # one window in eight is timed for Gauss-Newton
 
 
 def by_size(model: Integrator) -> str:

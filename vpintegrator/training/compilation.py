@@ -20,7 +20,7 @@ from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.optimizer import Optimizer
 
-_SHARE = 0.2  # of the time of training that may pass until the compiler is done
+_SHARE = 0.2  # fraction of the training time that the compiler may take
 _MEANWHILE = 0.5  # the same where training goes on meanwhile
 _SHORTEST = 2.0  # seconds of training: preparing takes some tenths even if the cache has it
 

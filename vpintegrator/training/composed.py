@@ -47,7 +47,7 @@ _DETERMINED = 1e-6  # relative size of pivots of the first solution
 _SETTLED = 0.9  # times the error before, above which an iteration is the last
 _ITERATIONS = 30
 _ROUNDING = 1e-15
-_BYTES = 1 << 26  # of derivatives that are computed at once
+_BYTES = 1 << 26  # bytes of derivatives that are computed at once
 
 
 @torch.no_grad()

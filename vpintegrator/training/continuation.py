@@ -53,7 +53,7 @@ def continued(model: Integrator, pairs: Pairs) -> None:
     for s in np.linspace(0, 1, _STEPS + 1)[1:]:
         linear = torch.from_numpy(scipy.linalg.expm(s * logarithm)).to(z)
         between = model.denormalised(z @ linear.mT + s * rest)
-        if model.clock:  # which goes at its own rate from the beginning
+        if model.clock:  # the time advances at its own rate from the beginning
             between[..., -1] = targets[..., -1]
         pairs = HeldPairs.of_tensors(inputs, between)
         optimizer = LevenbergMarquardt(model, pairs, generator=generator)

@@ -19,7 +19,7 @@ from vpintegrator.training.objective import Objective
 
 _BATCH = 2048
 ITERATIONS = 60
-_TOLERANCE = 1e-3  # of the residual of the linear system; the damping matters more
+_TOLERANCE = 1e-3  # relative residual of the linear system; the damping matters more
 
 
 class GaussNewton(DampedLeastSquares):

@@ -10,7 +10,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.training.state import check_tensor
 
 _SIZE = 5056  # bytes of torch's state, in which the numbers below are known
-_WORDS = 624  # of the Mersenne twister
+_WORDS = 624  # words of the Mersenne twister
 
 
 def check_generator_state(what: str, state: torch.Tensor) -> None:

@@ -26,15 +26,15 @@ from vpintegrator.training.linear_least_squares import SequentialQR
 from vpintegrator.training.training_data import TrainingData
 
 STARTING = 300  # trajectories by which constants begin, if the data have as many
-_RIDGE = 1e-3  # of the fit to one trajectory, whose deviation from the mean is of order one
-_ROUNDS = 14  # of alternating least squares
+_RIDGE = 1e-3  # ridge of the fit to one trajectory; its deviation from the mean is of order one
+_ROUNDS = 14  # rounds of alternating least squares
 _PART = 100  # trajectories of which the equations are built at once
 _DETERMINED = 1e-9  # relative size of pivots of the first solution
 _LEAST, _LARGEST = 1e-14, 1e4  # damping, relative to the number of equations
 _ITERATIONS = 20
 _SETTLED = 0.8  # times the error before, above which an iteration is the last
 _ROUNDING = 1e-15
-_BYTES = 1 << 26  # of derivatives that are computed at once
+_BYTES = 1 << 26  # bytes of derivatives that are computed at once
 
 
 def moving_states(data: TrainingData) -> torch.Tensor:

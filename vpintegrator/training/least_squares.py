@@ -18,7 +18,7 @@ from vpintegrator.training.state import LARGEST_SIZE, Nested, State
 _FIRST_DAMPING = 1e-3  # times the curvature, for untrained models
 _DAMPING_OF_TRAINED = 1e-7  # times the curvature, for models that were trained before
 _LARGEST_DAMPING = 1e12  # times the curvature: the step is too short to change anything
-_OVERFITTED = 1.3  # what four residuals for each parameter cost, at a minimum
+_OVERFITTED = 1.3  # validation error relative to training error with four residuals a parameter
 _IMPROVED = 0.9
 _PATIENCE = 10  # iterations without improvement before more windows are taken
 

@@ -31,9 +31,9 @@ from vpintegrator.training.objective import Objective
 if TYPE_CHECKING:
     from vpintegrator.training.machine_code import MachineCode
 
-_JACOBIAN_BYTES = 1 << 23  # of a block of rows; a few times this is needed while it is computed
+_JACOBIAN_BYTES = 1 << 23  # bytes of a block of rows; the computation needs a few times as much
 _ROWS_PER_PARAMETER = 4  # to begin with
-# of more parameters than these J^T J takes most of the time: with two rows for each the error after
+# with more parameters J^T J takes most of the time: with two rows for each the error after
 # 30 to 40 s is 1.5 to 3 times smaller (neurons of 1,440 and polynomials of 1,188 parameters on the
 # rigid body, a transformer of 1,623)
 _LARGE, _ROWS_OF_LARGE = 1_000, 2

@@ -30,11 +30,11 @@ LEFT_OUT = 500  # pairs over which the leave-one-out error is averaged
 SETTLED = 100  # states by which the number of Newton iterations is found
 _ACCURATE = 1e-13  # tolerance of states half-way, that of datasets
 _REAL = 1e-8
-# of dependent columns, taken in turn until other pairs determine what each pair reads: Kepler's
+# tolerances of dependent columns, tried in turn until other pairs determine each pair: Kepler's
 # degree 18 errs by 3e-13 then, by 1e-8 with a ridge penalty
 _TOLERANCES = [TOLERANCE, 1e-12, 1e-11, 1e-10, 1e-9]
 _FEWEST = 1_000  # pairs, if the data have as many; with 100 the rarest errors are not seen
-PENALTIES = (10.0 ** np.arange(-14, 3)).tolist()  # of a ridge, relative to the equations
+PENALTIES = (10.0 ** np.arange(-14, 3)).tolist()  # ridge penalties, relative to the equations
 _HIGHEST = 3  # exact terms of the highest order
 _LEAST = 1e-3  # expected error, relative to that of other pairs, that is told from rounding
 MOST = 10_000  # coefficients, of which the triangle takes 800 MB
@@ -202,7 +202,7 @@ def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -
         return torch.eye(n, dtype=torch.float64)
     X = np.real(X)
     elements, time = signs_of_time(model.reversing_symmetries, model.dim)
-    if isinstance(model.core, Reversible):  # of psi alone, which symmetries of space leave as it is
+    if isinstance(model.core, Reversible):  # symmetries of space leave psi unchanged
         elements = elements[time > 0]
         time = time[time > 0]
     own = elements[:, :n, :n].numpy()

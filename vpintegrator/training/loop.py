@@ -118,7 +118,7 @@ class Training:
         if start is None:
             start = time.perf_counter() - self.history.used
         like, alone = self.model.scale, processes.count() == 1
-        if self.history.stopped_by != "divergence":  # which a larger budget does not mend
+        if self.history.stopped_by != "divergence":  # a larger budget does not help
             self.history.stopped_by = budget.ended(self.history)
         # several processes wait for one another, so that none may leave alone
         waiting: AbstractContextManager[HeldBack | None] = nullcontext() if alone else held_back()

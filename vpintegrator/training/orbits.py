@@ -266,7 +266,7 @@ class _Stretches:
             r = self.residuals(theta, first, seen)
             by_weights, by_first = self.derivatives(theta, first, seen, r)
             r = r.unsqueeze(-1)
-            # what the first states cannot make up for
+            # the part that the first states cannot compensate
             Q, R = torch.linalg.qr(by_first)
             of_first.append((R, Q.mT @ r, Q.mT @ by_weights))
             rest = (by_weights - Q @ of_first[-1][2]).flatten(0, 1)

@@ -82,7 +82,7 @@ class QuasiNewton(TorchOptimizer):
     def state(self) -> Nested:
         """All that changes; the windows in use are those of all processes."""
         inner = self.inner_state()
-        inner.pop("al", None)  # of one iteration alone
+        inner.pop("al", None)  # a value of one iteration
         inputs, targets = self.in_use
         numbers = {"count": self.count, "size": self.size}
         return {"inputs": inputs, "targets": targets, "state": inner, **numbers}

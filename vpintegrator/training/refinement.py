@@ -15,7 +15,7 @@ from vpintegrator.training.orbits import fit_orbits, orbit_distance
 from vpintegrator.training.training_data import TrainingData
 
 LENGTHS = (20, 10, 5, 2, 1)  # steps of orbits, the longest that the data have
-_STATES = 20_000  # of a group; their error is a hundredth of the noise
+_STATES = 20_000  # states of a group; the error of their mean is a hundredth of the noise
 _EXACT = 1e-9  # error below which states have no noise
 
 

@@ -48,29 +48,29 @@ from vpintegrator.training.stretches import by_stretches
 from vpintegrator.training.train import train
 from vpintegrator.training.training_data import TrainingData
 
-SHARE = 0.6  # of the budget for the search; the rest trains what it found
-_SLICE = 0.08  # of the budget, for one size
+SHARE = 0.6  # fraction of the budget for the search; the rest trains the model found
+_SLICE = 0.08  # fraction of the budget, for one size
 # of the budget, for attention: the compiler takes half of less, and an awakened model needs some 50
 # epochs before its orbits are the better for it (unknown moments of inertia, 100 s)
 _ATTENTION = 0.2
 _TRIAL = 40  # epochs after which sizes are compared,
 _TRIAL_SHARE = 0.03  # or this share of the budget
-_LEAP = 0.2  # of the budget, for a large model
-_NEURONS = 0.1  # of the budget, for neurons,
-_DEPTH = 3  # layers of them
-_HANDICAP = 4.0  # which may be so much worse after it, and are trained on
-_MORE = 0.5  # of what is left of the budget, for that
+_LEAP = 0.2  # fraction of the budget, for a large model
+_NEURONS = 0.1  # fraction of the budget, for neurons
+_DEPTH = 3  # layers of neurons
+_HANDICAP = 4.0  # relative error up to which neurons are trained further
+_MORE = 0.5  # fraction of the remaining budget, for further training of neurons
 # epochs without progress after which a size has given what it can, or where there is time left
 _PATIENCES = (20, 100)
-_STRETCH = 0.03  # of the budget, for one stretch of a step,
-_SHORTEST = 2.0  # seconds at least,
-_NEAR = 1e-3  # or until this error of it
-_FAR = 1e-3  # error of a beginning beyond which stretches of a step are tried
+_STRETCH = 0.03  # fraction of the budget, for one segment of a step
+_SHORTEST = 2.0  # seconds of a segment at least
+_NEAR = 1e-3  # error at which the training of a segment ends
+_FAR = 1e-3  # initial error beyond which segments of a step are tried
 _BETTER = 0.9  # times the smallest error so far: what a model must reach to be kept instead
-_GAIN = 1.5  # that a larger model must bring for a yet larger one to be tried
+_GAIN = 1.5  # gain of a larger model for which a still larger one is tried
 _GOOD = 3e-6  # relative error that neurons do not reach in the time
 _LARGE = 400  # parameters from which an iteration costs more than its overhead
-_ITERATIONS = 150  # that the last training takes of a large model
+_ITERATIONS = 150  # iterations of the last training of a large model
 _AT_REST = "attention is at rest: the states of a window are mapped one by one"
 _TINY = 1e-300
 _EXACT = 1e-13  # relative error, that of data at the usual tolerances: no more is to be learned
@@ -149,7 +149,7 @@ class _Search:
         self.start, self.epochs = time.perf_counter(), 0
         self.found: Found | None = None
         self.tried: list[str] = []
-        self.slow: list[Integrator] = []  # those that cannot be compiled
+        self.slow: list[Integrator] = []  # models that cannot be compiled
         self.frozen: Integrator | None = None  # whose attention has been tried
         self.ended, self.way, self.patience = "", "", _PATIENCES[0]
         if callable(progress := options.get("progress")):
@@ -175,7 +175,7 @@ class _Search:
     def _search(self) -> None:
         for functions in ("polynomial", "system"):
             if functions == "system" and self.found is not None and self.found.model.bodies:
-                break  # they are of a state as a whole, and would be learned for one number only
+                break  # functions of a whole state would be learned for one number of bodies only
             self._begin(functions)
         if self.found is None or self.found.error > _FAR:
             self._by_stretches()
@@ -368,7 +368,7 @@ class _Search:
         if self._ends:
             return
         model = by_stretches(self.make, self.sizes, self.data, learn)
-        self.ended = "" if self.ended == "target" else self.ended  # that of a stretch
+        self.ended = "" if self.ended == "target" else self.ended  # the target of a segment
         if model is not None and not self._ends:
             self._train(model, 2 * _SLICE)
 
@@ -401,7 +401,7 @@ class _Search:
         for way, model in larger_ones(before, self.make, self.sizes):
             if count(model) > _LARGE:
                 continue
-            # those of bodies are worth compiling even for a trial
+            # models of bodies are worth compiling even for a trial
             compiled: dict[str, Any] = {} if model.bodies else {"compiled": False}
             history = self._tried(model, self.budget.part(_TRIAL_SHARE), epochs=_TRIAL, **compiled)
             if self._finished:
@@ -451,7 +451,7 @@ class _Search:
         """Grow to the largest model that there is time to train, as it grew before if it can."""
         assert self.found is not None
         if self.found.error < _EXACT or self.budget.seconds is None or self._is_slow:
-            return  # what an epoch of a large model takes is not known beforehand
+            return  # the time of an epoch of a large model is not known beforehand
         left = max(self.budget.seconds - (time.perf_counter() - self.start), 0.0)
         most = min(MOST, affordable(left, _ITERATIONS))
         while not self._over():

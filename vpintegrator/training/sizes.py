@@ -22,19 +22,19 @@ DEPTHS = (2, 3, 4)  # to begin with
 FIRST = 500  # parameters to begin with, at most
 _LARGEST_DEGREE = 30
 _WIDEST = 256
-# of models that begin as a splitting: degrees until its vector field is that of the system so far
+# models initialised by a splitting: degrees, until the relative residual of the field is as small
 _DEGREES, _FITTED = (1, 2, 3, 4, 6, 8, 10, 12), 1e-7
-_OF_BODIES = 4  # the least degree of their forces
-_ALIKE = 1.1  # times another's error: the method's own, which hides what a degree more brings
-_POOR = 0.1  # relative misfit of the vector field from which on no splitting is worth beginning as
+_OF_BODIES = 4  # smallest degree of the forces of bodies
+_ALIKE = 1.1  # ratio of errors that count as equal: the method's error hides the gain of a degree
+_POOR = 0.1  # relative residual of the field beyond which splittings do not initialise models
 # depths, of reversible stacks and others, for as many steps, and where that is too large for a few
 _STAGES = ((4, 7), (2, 3))
 _BASES = (1, 2, 3)
 _LARGEST_SPLITTING = 700  # parameters
-_OF_FAMILIES = 4  # degrees more that maps of every step are given
-_RICHER = 450  # parameters up to which a degree more is a good beginning
-_SECONDS = 4e-10  # of an iteration, times the cube of the number of parameters
-# with which networks without structure get furthest: in 60 s on the rigid body and Henon-Heiles
+_OF_FAMILIES = 4  # additional degrees of maps of every step
+_RICHER = 450  # parameters up to which one more degree is a good initialisation
+_SECONDS = 4e-10  # seconds of an iteration, times the cube of the number of parameters
+# iterations with the smallest errors of unstructured networks: in 60 s on rigid body, Henon-Heiles
 # resnets err by 2.8e-8 and 6.0e-7, with half as many by 1.3e-7 and 2.8e-6; transformers of 447 and
 # of 755 parameters err by 2.4e-6 and 2.0e-6 after 40 s
 _ITERATIONS = 900
@@ -117,7 +117,7 @@ def splitting_of(
             if stalled > 1:
                 break
             least = min(least, beginning.misfit)
-            # what it follows better pays later, even where the method's own error hides it now
+            # a better fit pays later, even if the method's own error hides it now
             if beginning.method and (found is None or beginning.error < _ALIKE * found[0]):
                 found = beginning.error, model
             if least < _FITTED and found is not None:

@@ -18,9 +18,9 @@ from vpintegrator.nn.gradient_coupling import GradientCoupling, gradient
 from vpintegrator.nn.reversible import Reflection, Reversible
 from vpintegrator.nn.rotated import Rotated
 
-_LEAST_SINGULAR_VALUE = 1e-11  # of the largest: smaller ones only carry rounding
+_LEAST_SINGULAR_VALUE = 1e-11  # relative to the largest: smaller ones only carry rounding
 _FITTED = 1e-5  # relative misfit from which on clusters of more bodies are left alone
-_LEAST_SIZE = 1e-9  # of a component's velocity, by that of the fastest
+_LEAST_SIZE = 1e-9  # velocity of a component, relative to the fastest
 _NEGLIGIBLE = 1e-9  # length of a column that symmetry leaves nothing but rounding of
 
 

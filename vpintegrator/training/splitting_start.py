@@ -29,8 +29,8 @@ from vpintegrator.training.splitting_parts import fit, shears_of
 from vpintegrator.training.training_data import TrainingData
 
 KERNELS = ("auto", "none", *FACTORS)
-_NUMBERS, _STATES = 16_000, 200  # of all components together, and of states at least
-_MOST_STEPS = 64  # of a method within a step
+_NUMBERS, _STATES = 16_000, 200  # numbers of all components together, and states at least
+_MOST_STEPS = 64  # steps of a method within a step of the data
 
 
 def check_kernel(kernel: str) -> str:
@@ -81,7 +81,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     """
     check_kernel(kernel)
     if kernel == "auto" and "kernel" in model.metadata:
-        return Beginning()  # it has begun
+        return Beginning()  # the model is initialised already
     model = simplified(model, fixed=True)
     shears = [] if kernel == "none" else shears_of(model)
     if not shears:

@@ -22,7 +22,7 @@ from vpintegrator.training.training_data import TrainingData
 
 _EPOCHS = 300  # a second or two; 1,000 gain a factor of two at most
 _EXACT = 1e-14  # error that no further stage improves
-_GAIN = 2.0  # that a trial must bring, or the search ends
+_GAIN = 2.0  # gain that a trial must bring, or the search ends
 
 
 class _Trial(NamedTuple):
@@ -39,7 +39,7 @@ class _Trial(NamedTuple):
 
 
 _TRIALS = [_Trial(10 * k, "blanes-moan-6") for k in (1, 2, 4, 6)]
-_FINER = [_Trial(3), _Trial(6, "blanes-moan-4"), *_TRIALS]  # where an error is asked for
+_FINER = [_Trial(3), _Trial(6, "blanes-moan-4"), *_TRIALS]  # trials if an error is asked for
 # with commutators equal stages end below methods with negative ones: Kepler's ten stages at 3e-10
 # instead of 2e-9
 _WITH_COMMUTATORS = [_Trial(k) for k in (3, 5, 8, 12, 20, 32)]

@@ -110,7 +110,7 @@ def _understood(
     for name in ("model", "best", *(("kept",) if groups["kept"] else ())):
         _check_weights(f"{wrong}: {name}", groups[name], like)
     numbers = _table(path, header, "numbers")
-    if version < 3 and "damping" in numbers:  # of a second-order method, which did not count them
+    if version < 3 and "damping" in numbers:  # a second-order method, which did not count its steps
         numbers |= {"best": 0.0, "stalled": 0}
     if version < 4:
         numbers = _renamed(groups, numbers)
@@ -241,7 +241,7 @@ def _check_identity(
 ) -> None:
     for key, value in json.loads(json.dumps(identity)).items():
         if key not in saved and version == 1:
-            continue  # which did not write it down
+            continue  # this version did not store the entry
         found = _difference(key, saved.get(key), value)
         if found:
             name, was, now = found

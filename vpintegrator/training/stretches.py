@@ -28,11 +28,11 @@ from vpintegrator.training.history import History
 from vpintegrator.training.sizes import FIRST, MOST, Make, count
 from vpintegrator.training.training_data import TrainingData
 
-NEAR = 0.9  # how far from 1 the eigenvalues of a stretch are: it turns by some 50 degrees
-_MOST_OF = 0.9  # of them
-_CLOSE = 1e-3  # how far two states are apart, in units of their spread
+NEAR = 0.9  # distance of a segment's eigenvalues from 1: a rotation by some 50 degrees
+_MOST_OF = 0.9  # fraction of the eigenvalues that must be near
+_CLOSE = 1e-3  # distance of two states, in units of their spread
 _PROBED = (24, 48)  # stretches of the whole way, few before many: fields may be expensive
-_UNITS = 2  # of layers for each stretch
+_UNITS = 2  # units of layers for each segment
 _DEGREES = (8, 6, 5, 4, 3)
 _STATES, _FEW = 1_000, 40
 _HELD_OUT = 0.1
@@ -85,7 +85,7 @@ def by_stretches(
     if model.clock:  # all layers of a model read the time in the middle of the step
         states[..., -1] = states[0, :, -1] + (0 if reversible else dataset.step / 2)
     order = np.random.default_rng(_SEED).permutation(states.shape[1])
-    states = states[:, order]  # those that are held out are like the others
+    states = states[:, order]  # random order, so that held-out states are like the others
     stacked = list(layers(model))
     unit = len(stacked) // model.arguments["depth"]
     before, last = states[0], stacked[:0]
@@ -102,7 +102,7 @@ def by_stretches(
         f"training begins with the {number * (1 + reversible)} stretches of a step, "
         + ("the later half of them learned one by one" if reversible else "learned one by one")
     )
-    model.metadata["kernel"] = "none"  # it has begun
+    model.metadata["kernel"] = "none"  # the initialisation is done
     if sizes.get("degree", 0) > model.arguments["degree"]:
         return grown(model, degree=sizes["degree"])
     return model

@@ -156,7 +156,7 @@ class Trainer:
                     with suppress(OSError):
                         Path(checkpoint).unlink(missing_ok=True)
             if ending:
-                held.forget()  # it asks again for what has been done
+                held.forget()  # the interrupt asks again for an end that is reached
         return history
 
     @property

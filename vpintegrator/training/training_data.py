@@ -263,7 +263,7 @@ class _Moments:
         missing = np.isnan(states)
         average, variance = (np.nanmean, np.nanvar) if missing.any() else (np.mean, np.var)
         count = (~missing).sum((0, 1))
-        with warnings.catch_warnings():  # of components that were never observed here
+        with warnings.catch_warnings():  # warnings of components without observations
             warnings.simplefilter("ignore")
             mean, spread = (np.where(count > 0, f(states, (0, 1)), 0) for f in (average, variance))
         share = count / np.maximum(self.count + count, 1)

@@ -164,7 +164,7 @@ def _loops(
     functions = [cluster_function(owner, not derivatives) for owner in owners.values()]
     kinds: dict[Any, tuple[int, Kind]] = {}
     placed: list[PlacedPotential] = []
-    places: dict[int, tuple[int, int]] = {}  # of weights, which a layer and its inverse share
+    places: dict[int, tuple[int, int]] = {}  # weights, which a layer and its inverse share
     values: list[np.ndarray] = []
     weights = constants = first = 0
     for owner, function in zip(owners.values(), functions, strict=True):

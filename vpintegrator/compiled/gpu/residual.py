@@ -24,9 +24,9 @@ from vpintegrator.native.cuda_driver import CudaError
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
 
-_THREADS = 1 << 16  # of sums: as many as large GPUs run at once, about
-_SUMMED_BYTES = 1 << 28  # of sums of derivatives
-_JACOBIAN_BYTES = 1 << 29  # of a block of J
+_THREADS = 1 << 16  # threads of sums: about as many as large GPUs run at once
+_SUMMED_BYTES = 1 << 28  # bytes of sums of derivatives
+_JACOBIAN_BYTES = 1 << 29  # bytes of a block of J
 _WANTED = 1 << 14  # threads of a block of J: rows are divided among more where there are few pairs
 
 

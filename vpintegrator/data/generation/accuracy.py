@@ -15,7 +15,7 @@ from vpintegrator.dynamics.magnitude import size_of
 _SAMPLE = 32  # trajectories of each part that are integrated a second time, in extended precision,
 _FEWER = 8  # or where that takes too long, more tightly
 _MOST = 4e6  # numbers that are computed for it, in seconds
-_EVERY = 4  # of their output times, at which both are compared then
+_EVERY = 4  # comparison at every fourth output time
 _ROWS = 1024  # trajectories whose invariants are computed at a time
 
 

@@ -133,7 +133,7 @@ def generate(
         states = integrate(recipe, plan.initial, plan.conditions, plan.uneven, advance)
         seen = recipe.observe(states, 0, noise)
         groups = {group: seen[part] for group, part in recipe.parts().items()}
-        accuracy = measure_accuracy(recipe, states, plan.conditions).summary()  # of exact states
+        accuracy = measure_accuracy(recipe, states, plan.conditions).summary()
         save_dataset(path, recipe, groups, accuracy, noise, overwrite, conditions=plan.conditions)
         return _opened(path, recipe)
     if single_file is None:

@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def shards(self) -> int:
-        """Their number."""
+        """Number of shards."""
         return -(-len(self.initial) // self.rows)
 
     def __iter__(self) -> Iterator[tuple[int, slice]]:

@@ -39,7 +39,7 @@ class Shards(ShardFolder):
     path
         The dataset's file.
     recipe, plan
-        What it will hold.
+        Recipe and plan of the dataset.
     """
 
     def __init__(self, path: Path, recipe: Recipe, plan: Plan) -> None:
@@ -140,7 +140,7 @@ class Shards(ShardFolder):
         return layouts
 
     def _virtual_layouts(self) -> dict[str, h5py.VirtualLayout]:
-        """The same for HDF5."""
+        """Return the layouts of the groups as virtual datasets of HDF5."""
         virtual = {}
         for name, layout in self._layouts().items():
             virtual[name] = h5py.VirtualLayout(layout.shape, np.float64)

@@ -54,11 +54,11 @@ def integrate(
     recipe
         System, times, solver and tolerances.
     initial
-        Where the trajectories start.
+        Initial states of the trajectories.
     conditions
         Step and parameters that vary, (trajectory, name).
     uneven
-        Whether to sort them by difficulty.
+        Whether to sort the trajectories by difficulty.
     progress
         Called now and then with the number of states found since the last call.
 
@@ -93,7 +93,7 @@ def rates(recipe: Recipe, initial: np.ndarray, conditions: np.ndarray) -> np.nda
     field = stacked_field(flow, len(initial))
     largest = np.zeros(len(initial))
     tolerance = _PILOT_TOLERANCE
-    with np.errstate(all="ignore"):  # what blows up is reported by the accurate integration
+    with np.errstate(all="ignore"):  # the accurate integration reports solutions that blow up
         solver = scipy.integrate.RK45(
             field, 0.0, initial.T.ravel(), time, rtol=tolerance, atol=tolerance
         )

@@ -13,7 +13,7 @@ _FORTRAN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)d[+-]?\d+", re.IGNORECASE)  # 1.5D
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:?\d\d.*)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - the same, and shorter
 _MICROSECOND = timedelta(microseconds=1)
-# what xarray would take for a length of time, and turn into one, becomes the unit's symbol
+# units that xarray would decode as a length of time become the unit's symbol
 _SYMBOLS = {
     "second": "s",
     "sec": "s",

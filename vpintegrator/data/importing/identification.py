@@ -24,14 +24,14 @@ _STARTS = 3000  # solutions in all for the check
 _FEWEST = 50  # observed states from which it integrates
 _SPAN = 10  # steps of the longer check
 _MISFIT = 2.0  # median residual in units of the noise beyond which equations do not fit
-_MATERIAL = 1e-3  # of the states' change, below which a misfit is another program's rounding
-_ORDERS = range(2, 9)  # of the differences that show the noise
+_MATERIAL = 1e-3  # relative to the states' change: smaller residuals are rounding of other programs
+_ORDERS = range(2, 9)  # orders of the differences that estimate the noise
 _STAGES = (4, 16, 64)  # steps of a stretch: short ones find parameters that begin far off
 _SHOWN = 6  # numbers listed in a sentence
 _UNKNOWNS = 60  # first states of stretches, in numbers
 _DIFFERENCE = 1e-6  # relative, for derivatives
 _SINGULAR = 1e-4
-_FLOOR = 1e-10  # of the spread: below it the solver's own error shows
+_FLOOR = 1e-10  # relative to the spread: the solver's own error
 _TOLERANCE = 1e-10
 _FAILED = 1e20  # residual where the equations have no solution
 

@@ -115,7 +115,7 @@ class _Lines:
     def __init__(self, file: IO[str]) -> None:
         self._file = enumerate(file, start=1)
         self.number = 0
-        self.comments: list[str] = []  # those before the first line
+        self.comments: list[str] = []  # comments before the first line
         self._begun = False
         self._kept: list[tuple[int, str]] = []
 

@@ -16,7 +16,7 @@ from vpintegrator.data.split import GROUPS, Split, consecutive
 from vpintegrator.errors import InputError
 
 _LONGEST = 10  # median steps
-_EQUAL = 1e-3  # of the median step: steps that differ by no more are equal
+_EQUAL = 1e-3  # relative to the median step: smaller differences count as equal steps
 _CLEAR = 0.1  # the same: by more, and nobody rounded equal ones
 
 

@@ -17,7 +17,7 @@ from vpintegrator.errors import InputError, nearest
 
 _ROOM = 1000  # states of room for each that is there: one trajectory may be far longer than others
 _SMALL = 1_000_000  # states that nobody minds
-_LIKE_STEP = 0.1  # how far the first column may step otherwise than the step given, to be time
+_LIKE_STEP = 0.1  # allowed relative difference of a time column from the given step
 
 
 def read_table(
@@ -179,7 +179,7 @@ def _read_rows(layout: Layout, roles: _Roles, numbers: Numbers, where: str) -> n
             raise InputError(f"{where}, line {line}: {len(row)} values, but {expected}{advice}")
         for k in roles.used:
             text = row[k]
-            if k == roles.trajectory:  # it may be a word
+            if k == roles.trajectory:  # names of trajectories may be words
                 values.append(labels.setdefault(text, len(labels)))
             elif k == dated:
                 values.append(read_date(text, f"{where}, line {line}, column {names[k]}"))

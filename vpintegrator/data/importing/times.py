@@ -10,7 +10,7 @@ _ADVICE = (
     "--irregular pairs (irregular='pairs' in Python) takes each pair of neighbours with its own "
     "step, --irregular resample interpolates to equal steps"
 )
-_TOLERANCE = 1e-3  # of a step: how far times may lie beside the grid
+_TOLERANCE = 1e-3  # in steps: allowed distance of times from the grid
 _SMALL = 1_000_000  # times of all trajectories together that nobody minds
 _MOST_GAPS = 1000  # beyond these, how many may be missing for each that is there
 _GIVEN_TOLERANCE = 0.1  # the same where the step is given: times as written are rounded

@@ -18,7 +18,7 @@ from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 
 _STATES = 64  # at which claims are checked
-_TIME_SPAN = 10.0  # of times without a period at which claims are checked
+_TIME_SPAN = 10.0  # range of times for checks of systems without a period
 
 
 def called_system(

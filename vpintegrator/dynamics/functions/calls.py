@@ -227,7 +227,7 @@ class Values:
         for self.library in ("numpy", "torch"):
             try:
                 single = self._singly(states, times)
-            except Exception as error:  # of the user's function
+            except Exception as error:  # any error of the user's function
                 kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
                 problems.append(f"{kind}{error}")
                 single = None
@@ -246,7 +246,7 @@ class Values:
     def _tried(self, states: np.ndarray, times: np.ndarray, axis: int) -> np.ndarray | None:
         try:
             return self._batched(states, times, axis)
-        except Exception:  # of the user's function
+        except Exception:  # any error of the user's function
             return None
 
     def __call__(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:

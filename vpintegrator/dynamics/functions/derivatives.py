@@ -18,10 +18,10 @@ class BatchFunction(Protocol):
     library: str
 
     def __call__(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Values (state, count)."""
+        """Return values (state, count)."""
 
     def tensors(self, states: Any, times: Any) -> Any:
-        """The same of tensors, with a graph for autograd."""
+        """Return values of tensors, with a graph for autograd."""
 
 
 def derivatives(

@@ -65,7 +65,7 @@ class MapClaims:
                     f"momenta, not {dim} components"
                 )
             return False
-        order = np.arange(dim).reshape(-1, 2).T.ravel()  # of states (x, px, y, py)
+        order = np.arange(dim).reshape(-1, 2).T.ravel()  # order of states (x, px, y, py)
         words = "structure: that the form dq dp is kept fails by"
         if claim and dim > 2 and self._holds(self._form(order), self._scale(2), False, words):
             names = [self.components[i] for i in order]

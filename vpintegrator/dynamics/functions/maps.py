@@ -32,8 +32,8 @@ from vpintegrator.errors import InputError, nearest
 from vpintegrator.toml import toml_text
 
 STRUCTURES = ("symplectic", "volume-preserving", "none")
-_AGREEMENT = 1e-11  # of a function and its formulas, relative
-_EXACT = 1e-12  # of derivatives by formula, relative
+_AGREEMENT = 1e-11  # relative difference of a function from its formulas
+_EXACT = 1e-12  # relative error of derivatives by formula
 
 
 class Map(System):
@@ -44,7 +44,7 @@ class Map(System):
     Parameters
     ----------
     text, name, parameters, source
-        Of :class:`vpintegrator.System`; ``from_function`` writes the text.
+        Arguments of :class:`vpintegrator.System`; ``from_function`` writes the text.
 
     Examples
     --------

@@ -19,9 +19,9 @@ _WRITTEN_OUT = 3000  # characters of all formulas together
 _LONG = 40  # characters of what gets a name where it occurs twice
 _LONGEST = 1500  # characters of what gets a name where it occurs once
 _DEEPEST = 20  # parentheses in parentheses
-_LARGEST_DENOMINATOR = 48  # of multiples of pi
+_LARGEST_DENOMINATOR = 48  # of recognised multiples of pi
 _ROUNDING = 4e-16
-_SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(5)  # how tightly a text is bound together
+_SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(5)  # precedence of the outermost operator
 _BOUND = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "**": _POWER}
 
 _Text = tuple[str, int, int]  # the text, how tightly it is bound, how deep its parentheses are
@@ -117,7 +117,7 @@ class _ExpressionWriter:
         bound = _BOUND[name]
         if name == "**":
             bounds = _ATOM, _ATOM
-        else:  # what follows - or / holds together by itself
+        else:  # the operand after - or / needs no parentheses
             bounds = bound, bound + (name in "-/")
         (left, above), (right, below) = (
             self.within(operand, b) for operand, b in zip(operands, bounds, strict=True)

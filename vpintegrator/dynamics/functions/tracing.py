@@ -297,7 +297,7 @@ class TracedArray(np.ndarray):
         return wrapped(_base(self).sum(axis=axis if dim is None else dim, keepdims=keepdims))
 
     def astype(self, *_: Any, **__: Any) -> Any:
-        """The same: a formula has no type."""
+        """Return the number itself: a formula has no type."""
         return self
 
 
