@@ -1,6 +1,7 @@
 """A system and a network of one's own in a figure and a LaTeX table, by the public interface."""
 
 import numpy as np
+import pytest
 import torch
 
 import vpintegrator as vp
@@ -9,6 +10,11 @@ import vpintegrator as vp
 def spring(t, y):
     q, p = y[..., 0], y[..., 1]
     return np.stack([p, -np.where(q > 0, 4.0, 1.0) * q], axis=-1)
+
+
+def tabulated(t, y):
+    q, p = y[..., 0], y[..., 1]
+    return np.stack([p, np.interp(q, [-9, 0, 9], [9, 0, -36])], axis=-1)
 
 
 def bead(t, y, gamma):
@@ -38,8 +44,11 @@ def test_own_function_and_own_network_to_a_figure_and_a_table(tmp_path):
     assert (figures / "overview.png").stat().st_size > 1000
 
 
-def test_a_piecewise_oscillator_beside_models_and_methods(tmp_path):
-    system = vp.System.from_function(spring, dim=2, components=["q", "p"], step=0.1)
+@pytest.mark.parametrize("function", [spring, tabulated])
+def test_a_piecewise_oscillator_beside_models_and_methods(function, tmp_path):
+    system = vp.System.from_function(function, dim=2, components=["q", "p"], step=0.1)
     report = compared(system, tmp_path)
     assert report.runs["rk4"].states.shape == (3, 21, 2)
-    assert "finite differences" in vp.plotting.latex_table(report)
+    assert system.has_formulas == (function is spring)
+    differences = "finite differences" in vp.plotting.latex_table(report)
+    assert differences == (function is tabulated)

@@ -35,14 +35,14 @@ def rotated(x, px, angle):
 
 def kicked(z):
     x, p = z[..., 0], z[..., 1]
-    p = p - np.where(x > 0, 1.0, 0.5) * x
+    p = p - (0.5 + 0.5 * (x > 0)) * x
     return np.stack([x + p, p], axis=-1)
 
 
 def unkicked(z):
     x, p = z[..., 0], z[..., 1]
     x = x - p
-    return np.stack([x, p + np.where(x > 0, 1.0, 0.5) * x], axis=-1)
+    return np.stack([x, p + (0.5 + 0.5 * (x > 0)) * x], axis=-1)
 
 
 def test_the_same_map_as_a_function_and_as_a_file():

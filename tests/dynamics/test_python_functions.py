@@ -266,7 +266,9 @@ def expressions(function, count=2):
 @pytest.mark.parametrize(
     "function",
     [
-        lambda y: np.where(y > 0, y, -y),
+        lambda y: np.where(y == 1, y, -y),
+        lambda y: (y > 0) * y,
+        lambda y: [y[y > 0].sum(), y[1]],
         lambda y: y if y[0] > 0 else -y,
         lambda y: np.array([float(v) for v in y.tolist()]) + np.fft.fft(y),
         lambda y: torch.nn.functional.linear(y, torch.eye(2)),

@@ -271,9 +271,9 @@ class Values:
                 name: np.array(value) if isinstance(value, list) else value
                 for name, value in self.parameters.items()
             }
-            t = float(times) if np.ndim(times) == 0 else times
+            t: Any = float(times) if np.ndim(times) == 0 else np.asarray(times, dtype=np.float64)
             with np.errstate(all="ignore"):
-                return self.call(t, np.array(states, order="C"), arrays, axis)
+                return self.call(t, np.array(states, dtype=np.float64, order="C"), arrays, axis)
         import torch
 
         with torch.no_grad():

@@ -158,7 +158,12 @@ def _compare_with_function(given: GivenFunction, system: System) -> None:
     times = states[:, -1] if system.clock is not None else np.zeros(CHECKED)
     dim = len(given.components)
     called = Values(given.call, dim, given.parameters, states[:, :dim], times)
-    found, expected = called(states[:, :dim], times), system.vector_field(states)[:, :dim]
+    with np.errstate(all="ignore"):
+        found, expected = called(states[:, :dim], times), system.vector_field(states)[:, :dim]
+    undefined = np.isfinite(found).all(axis=1) & ~np.isfinite(expected).all(axis=1)
+    if undefined.any():  # as in a branch of where that is not taken
+        where = place(given.components, states[int(np.argmax(undefined))])
+        raise NotTraceable(f"its formulas have no finite value at {where}")
     scale = 1 + np.abs(np.nan_to_num(found)).max(axis=1)
     defect = np.abs(found - expected).max(axis=1) / scale
     if (worst := int(np.nanargmax(np.r_[0, defect])) - 1) >= 0 and defect[worst] > _AGREEMENT:

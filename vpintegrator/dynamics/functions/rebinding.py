@@ -8,6 +8,7 @@ itself, and NumPy, stay as they are.
 
 from __future__ import annotations
 
+import builtins
 import cmath
 import functools
 import math
@@ -19,7 +20,7 @@ import numpy as np
 
 from vpintegrator.dynamics.functions.tracing import (
     NotTraceable,
-    Traced,
+    Recorded,
     TracedArray,
     as_traced_array,
     elementwise,
@@ -30,7 +31,7 @@ from vpintegrator.dynamics.functions.tracing import (
 def _holds_traced(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_holds_traced, value))
-    return isinstance(value, Traced | TracedArray)
+    return isinstance(value, Recorded | TracedArray)
 
 
 def _array(values: Any, *_: Any, **options: Any) -> Any:
@@ -64,6 +65,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "ones_like": _fill_like(1.0),
     "float64": lambda value=0.0: value if _holds_traced(value) else np.float64(value),
 }
+_BUILTINS = ("float", "min", "max")
 _OF_MATH = {
     "asin": "arcsin",
     "acos": "arccos",
@@ -81,6 +83,18 @@ def _of_math(name: str) -> Callable[..., Any]:
         if not any(map(_holds_traced, args)):
             return function(*args)
         return elementwise(_OF_MATH.get(name, name), *args)
+
+    return either
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    function = getattr(builtins, name)
+
+    def either(*args: Any, **options: Any) -> Any:
+        values = list(args[0]) if len(args) == 1 else list(args)
+        if options or not _holds_traced(values) or any(map(np.ndim, values)):
+            return function(values, **options)
+        return functools.reduce(lambda a, b: elementwise(f"{name}imum", a, b), values)
 
     return either
 
@@ -122,6 +136,8 @@ def _replacements() -> dict[int, Any]:
         id(np): _Module(np, _NUMPY),
         id(math): _Module(math, of_math),
         id(float): _Float,
+        id(min): _extreme("min"),
+        id(max): _extreme("max"),
     }
     found |= {id(getattr(np, name)): made for name, made in _NUMPY.items()}
     return found | {id(getattr(math, name)): made for name, made in of_math.items()}
@@ -188,8 +204,8 @@ class _Copies:
         for name in _names(function.__code__):
             if name in space:
                 space[name] = self.of(space[name])
-            elif name == "float":
-                space[name] = self._replaced[id(float)]
+            elif name in _BUILTINS:
+                space[name] = self._replaced[id(getattr(builtins, name))]
         for new, old in zip(cells, function.__closure__ or (), strict=True):
             try:
                 new.cell_contents = self.of(old.cell_contents)

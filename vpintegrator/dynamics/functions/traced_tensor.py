@@ -12,6 +12,7 @@ from vpintegrator.dynamics.functions.tracing import (
     NotTraceable,
     TracedArray,
     as_traced_array,
+    bounded,
     elementwise,
     filled,
     norm,
@@ -33,6 +34,13 @@ _NAMES = {
     "acos": "arccos",
     "atan": "arctan",
     "atan2": "arctan2",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "bitwise_not": "invert",
 }
 _REVERSED = {"radd": "add", "rsub": "subtract", "rmul": "multiply", "rdiv": "divide"}
 _REVERSED |= {"rtruediv": "divide", "rpow": "power"}
@@ -40,7 +48,7 @@ _REVERSED |= {"rtruediv": "divide", "rpow": "power"}
 
 def apply_torch(function: Any, args: Any, options: dict[str, Any]) -> Any:
     """A function of PyTorch of arguments some of which are traced."""
-    name = getattr(function, "__name__", str(function)).strip("_")
+    name = getattr(function, "__name__", str(function)).strip("_").removeprefix("special_")
     if name in _REVERSED and len(args) == 2:
         args = args if function.__name__ == "rsub" and options else args[::-1]
         name = _REVERSED[name]
@@ -132,6 +140,7 @@ _ARRAYS: dict[str, Callable[..., Any]] = {
     "roll": lambda x, shifts, dims=None: wrapped(
         np.roll(np.asarray(as_traced_array(x)), shifts, axis=dims)
     ),
+    "where": lambda condition, first, other: elementwise("where", condition, first, other),
     "zeros_like": lambda x, **_: filled(np.shape(x), 0.0),
     "empty_like": lambda x, **_: filled(np.shape(x), 0.0),
     "ones_like": lambda x, **_: filled(np.shape(x), 1.0),
@@ -148,6 +157,9 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "new_zeros": lambda x, *shape, **_: filled(_shape(shape), 0.0),
     "new_empty": lambda x, *shape, **_: filled(_shape(shape), 0.0),
     "new_ones": lambda x, *shape, **_: filled(_shape(shape), 1.0),
+    "clamp": lambda x, min=None, max=None: bounded(x, min, max),
+    "clip": lambda x, min=None, max=None: bounded(x, min, max),
+    "where": lambda x, condition, other: elementwise("where", condition, x, other),
     "pow": lambda x, exponent: elementwise("power", x, exponent),
     "norm": lambda x, p=None, dim=None, keepdim=False: norm(x, p, dim, keepdim),
     "dim": lambda x: x.ndim,

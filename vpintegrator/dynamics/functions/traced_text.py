@@ -109,11 +109,15 @@ class _ExpressionWriter:
             text, depth = self.within(operands[0], _PRODUCT)
             return f"-{text}", _SIGN, depth
         if name not in _BOUND:
-            if name not in (*FUNCTIONS, "atan2"):
-                raise NotTraceable(f"the function {name}")
             inner = [self.text(operand) for operand in operands]
             depth = max(entry[2] for entry in inner) + 1
-            return f"{name}({', '.join(entry[0] for entry in inner)})", _ATOM, depth
+            written = [entry[0] for entry in inner]
+            name, _, sign = name.partition(" ")
+            if sign:  # where, by a comparison of the first two operands
+                written[:2] = [f"{written[0]} {sign} {written[1]}"]
+            elif name not in (*FUNCTIONS, "atan2", "min", "max"):
+                raise NotTraceable(f"the function {name}")
+            return f"{name}({', '.join(written)})", _ATOM, depth
         bound = _BOUND[name]
         if name == "**":
             bounds = _ATOM, _ATOM

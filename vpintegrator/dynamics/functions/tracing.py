@@ -63,12 +63,76 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return forward, backward
 
 
-class Traced:
+class Recorded:
+    """A scalar known by its operation, with the protocols of NumPy and PyTorch."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    ndim, shape, size = 0, (), 1
+
+    def _decided(self, *_: Any) -> Any:
+        raise NotTraceable("a decision or a conversion that depends on a value")
+
+    __bool__ = __float__ = __int__ = __index__ = __complex__ = _decided
+    __eq__ = __ne__ = _decided
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, _types: Any, args: Any, options: Any) -> Any:
+        named = {key: _as_arrays(value) for key, value in options.items()}
+        return function(*_as_arrays(args), **named)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, _types: Any, args: Any, options: Any = None) -> Any:
+        return _TENSORS["function"](function, args, options or {})
+
+    def __getattr__(self, name: str) -> Any:
+        # the attributes of NumPy's numbers and of tensors without dimensions
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(as_traced_array(self), name)
+
+
+class Condition(Recorded):
+    """A comparison of traced numbers, or a logical combination of comparisons.
+
+    Attributes
+    ----------
+    kind
+        ``<``, ``<=``, ``>``, ``>=``, ``and``, ``or`` or ``not``.
+    parts
+        The two numbers that are compared, or the conditions that are combined.
+    """
+
+    __slots__ = ("kind", "parts")
+
+    def __init__(self, kind: str, *parts: Any) -> None:
+        self.kind, self.parts = kind, parts
+
+    def __and__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else combined("and", self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else combined("or", self, other)
+
+    __rand__, __ror__ = __and__, __or__
+
+    def __invert__(self) -> Any:
+        return combined("not", self)
+
+
+def _compared(sign: str) -> Callable[..., Any]:
+    def compare(self: Traced, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else comparison(sign, self, other)
+
+    return compare
+
+
+class Traced(Recorded):
     """A number that is known by the operation that makes it."""
 
     __slots__ = ("number", "operands", "operation", "tape")
-    __hash__ = object.__hash__
-    ndim, shape, size = 0, (), 1
 
     def __init__(self, tape: Tape, number: int, operation: str, operands: tuple[Any, ...]) -> None:
         self.tape, self.number = tape, number
@@ -89,34 +153,17 @@ class Traced:
     def __abs__(self) -> Any:
         return operation("abs", self)
 
-    def _decided(self, *_: Any) -> Any:
-        raise NotTraceable("a decision or a conversion that depends on a value")
-
-    __bool__ = __float__ = __int__ = __index__ = __complex__ = _decided
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _decided
-    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __matmul__ = _decided
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return apply_ufunc(ufunc, method, inputs, options)
-
-    def __array_function__(self, function: Any, _types: Any, args: Any, options: Any) -> Any:
-        return function(*_as_arrays(args), **options)
-
-    @classmethod
-    def __torch_function__(cls, function: Any, _types: Any, args: Any, options: Any = None) -> Any:
-        return _TENSORS["function"](function, args, options or {})
-
-    def __getattr__(self, name: str) -> Any:
-        # the attributes of NumPy's numbers and of tensors without dimensions
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(as_traced_array(self), name)
+    __lt__, __le__ = _compared("<"), _compared("<=")
+    __gt__, __ge__ = _compared(">"), _compared(">=")
+    __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __matmul__ = Recorded._decided
 
 
 def plain_value(value: Any) -> Any:
     """A number of Python, or a traced one; NotTraceable for everything else."""
     if isinstance(value, Traced):
         return value
+    if isinstance(value, Condition):
+        raise NotTraceable("a comparison outside where")
     if hasattr(value, "detach"):  # a tensor
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
@@ -141,7 +188,19 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")},
     "atan2": math.atan2,
     "abs": abs,
+    "sign": lambda x: (x > 0) - (x < 0),
+    "erf": math.erf,
+    "min": min,
+    "max": max,
     "sigmoid": lambda x: 0.5 * (1 + math.tanh(0.5 * x)),
+}
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
@@ -185,6 +244,58 @@ def _simplified(name: str, values: tuple[Any, ...]) -> Any:
         case ("**", 0) if not number_first:
             return 1
     return None
+
+
+def comparison(sign: str, left: Any, right: Any) -> Any:
+    """Return a condition, or a bool where both operands are numbers."""
+    values = plain_value(left), plain_value(right)
+    if any(isinstance(value, Traced) for value in values):
+        return Condition(sign, *values)
+    return _COMPARISONS[sign](*values)
+
+
+def combined(kind: str, *conditions: Any) -> Any:
+    """Combine conditions or bools by ``and``, ``or`` or ``not``."""
+    unknown = [c for c in conditions if isinstance(c, Condition)]
+    known = [bool(c) for c in conditions if not isinstance(c, Condition)]
+    if kind == "not":
+        return Condition(kind, *unknown) if unknown else not known[0]
+    decisive = kind == "or"
+    if decisive in known:
+        return decisive
+    if not unknown:
+        return not decisive
+    return unknown[0] if known else Condition(kind, *unknown)
+
+
+def selection(condition: Any, first: Any, other: Any) -> Any:
+    """Record the first value where a condition holds, else the other value."""
+    if not isinstance(condition, Condition):
+        return plain_value(first if condition else other)
+    match condition.kind, condition.parts:
+        case "and", (a, b):
+            return selection(a, selection(b, first, other), other)
+        case "or", (a, b):
+            return selection(a, first, selection(b, first, other))
+        case "not", (a,):
+            return selection(a, other, first)
+    values = plain_value(first), plain_value(other)
+    if values[0] is values[1]:
+        return values[0]
+    tape = next(part.tape for part in condition.parts if isinstance(part, Traced))
+    return tape.record(f"where {condition.kind}", (*condition.parts, *values))
+
+
+def _bounded(x: Any, least: Any = None, largest: Any = None) -> Any:
+    if least is not None and not _is_infinite(least):
+        x = operation("max", x, least)
+    if largest is not None and not _is_infinite(largest):
+        x = operation("min", x, largest)
+    return x
+
+
+def _is_infinite(value: Any) -> bool:
+    return not isinstance(value, Recorded) and bool(np.isinf(value))
 
 
 def _composed() -> dict[str, Callable[..., Any]]:
@@ -234,6 +345,34 @@ def _composed() -> dict[str, Callable[..., Any]]:
             name: (lambda x, name=name: op(name, x))
             for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
         },
+        **_piecewise(),
+    }
+
+
+def _piecewise() -> dict[str, Callable[..., Any]]:
+    """Return comparisons and functions with corners, by NumPy's names."""
+    op = operation
+    signs = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+    extremes = {"minimum": "min", "fmin": "min", "maximum": "max", "fmax": "max"}
+    return {
+        "sign": lambda x: op("sign", x),
+        "erf": lambda x: op("erf", x),
+        "erfc": lambda x: op("-", 1, op("erf", x)),
+        "relu": lambda x: op("max", x, 0),
+        "clip": _bounded,
+        "where": selection,
+        "heaviside": lambda x, c: selection(
+            comparison(">", x, 0), 1, selection(comparison("<", x, 0), 0, c)
+        ),
+        "invert": lambda c: combined("not", c),
+        "logical_not": lambda c: combined("not", c),
+        **{
+            f"{kind}_{name}": (lambda a, b, name=name: combined(name, a, b))
+            for kind in ("logical", "bitwise")
+            for name in ("and", "or")
+        },
+        **{name: (lambda x, y, sign=sign: comparison(sign, x, y)) for name, sign in signs.items()},
+        **{name: (lambda x, y, own=own: op(own, x, y)) for name, own in extremes.items()},
     }
 
 
@@ -257,6 +396,11 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[st
         (array,) = inputs
         keep = {k: options[k] for k in ("axis", "keepdims") if k in options}
         result = wrapped(ufunc.reduce(_base(array), **keep))
+    elif method == "reduce" and ufunc in (np.minimum, np.maximum):
+        # the axis stands beside options that have their default values
+        extreme = np.frompyfunc(ELEMENTWISE[ufunc.__name__], 2, 1)
+        keep = {k: options[k] for k in ("axis", "keepdims") if k in options}
+        result = wrapped(extreme.reduce(_base(inputs[0]), **keep))
     elif method != "__call__" or options:
         raise NotTraceable(f"{ufunc.__name__}.{method} with {', '.join(options) or 'no options'}")
     elif ufunc is np.matmul:
@@ -282,6 +426,12 @@ class TracedArray(np.ndarray):
             return norm(*args, **options)
         if function in (np.zeros_like, np.ones_like, np.empty_like):
             return filled(np.shape(args[0]), 1.0 if function is np.ones_like else 0.0)
+        if function is np.where and len(args) == 3:
+            return elementwise("where", *args)
+        if function is np.clip:
+            return bounded(*args, **options)
+        if function in (np.max, np.min):
+            return getattr(as_traced_array(args[0]), function.__name__)(*args[1:], **options)
         plain = (_bare(args), {key: _bare(value) for key, value in options.items()})
         return wrapped(function(*plain[0], **plain[1]))
 
@@ -309,6 +459,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return elementwise("sqrt", as_traced_array(squares).sum(axis=axis, keepdims=keepdims))
 
 
+def bounded(
+    x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Any:
+    """Clip numbers or arrays; a bound of None or infinity is none."""
+    return elementwise("clip", x, a_min if min is None else min, a_max if max is None else max)
+
+
 def filled(shape: Any, value: float) -> TracedArray:
     """An array of one number, into which traced numbers can be written."""
     return np.full(shape, value, dtype=object).view(TracedArray)
@@ -318,7 +475,7 @@ def as_traced_array(value: Any) -> TracedArray:
     """An array of what is given: a number, an array, a tensor or a list of them."""
     if isinstance(value, TracedArray):
         return value
-    if isinstance(value, Traced):
+    if isinstance(value, Recorded):
         array = np.empty((), dtype=object)
         array[()] = value
         return array.view(TracedArray)
@@ -338,12 +495,12 @@ def _base(value: Any) -> Any:
     """NumPy's array of what is given, without the protocols of this module."""
     if isinstance(value, TracedArray):
         return value.view(np.ndarray)
-    if isinstance(value, Traced):
+    if isinstance(value, Recorded):
         return as_traced_array(value).view(np.ndarray)
     if hasattr(value, "detach"):
         return value.detach().cpu().numpy()
     if isinstance(value, list | tuple):
-        rows = [entry if isinstance(entry, Traced) else _base(entry) for entry in value]
+        rows = [entry if isinstance(entry, Recorded) else _base(entry) for entry in value]
         return np.array(
             [e.item() if isinstance(e, np.ndarray) and e.ndim == 0 else e for e in rows],
             dtype=object,
@@ -355,11 +512,11 @@ def _bare(value: Any) -> Any:
     """Arguments of a function of NumPy, with NumPy's arrays in the place of traced ones."""
     if isinstance(value, list | tuple):
         return type(value)(map(_bare, value))
-    return _base(value) if isinstance(value, TracedArray | Traced) else value
+    return _base(value) if isinstance(value, TracedArray | Recorded) else value
 
 
 def _as_arrays(value: Any) -> Any:
     """Return the arguments with arrays in place of traced numbers."""
     if isinstance(value, list | tuple):
         return type(value)(map(_as_arrays, value))
-    return as_traced_array(value) if isinstance(value, Traced) else value
+    return as_traced_array(value) if isinstance(value, Recorded) else value
