@@ -1,4 +1,4 @@
-"""Values of arguments: what they must be, in the same words everywhere."""
+"""Checks of argument values, with the same error messages everywhere."""
 
 from __future__ import annotations
 

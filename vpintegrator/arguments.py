@@ -1,4 +1,4 @@
-"""Calls with many arguments: those that belong together are a group, a frozen dataclass.
+"""Groups of arguments, frozen dataclasses, for calls with many arguments.
 
 A function takes the groups, and its caller may name what is in them directly::
 

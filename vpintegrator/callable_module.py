@@ -1,4 +1,4 @@
-"""Modules that are called by the name of a function in them: ``vp.rollout(...)``."""
+"""Callable modules, which call their function of the same name: ``vp.rollout(...)``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class CallableModule(ModuleType):
-    """Calls the function in it that has its name."""
+    """Module that calls its function of the same name."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)

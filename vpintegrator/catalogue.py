@@ -1,4 +1,4 @@
-"""The catalogue: TOML files of systems and datasets, and what they say of themselves.
+"""Catalogue of systems and datasets: their TOML files and summaries.
 
 Nothing is derived or checked here, and neither SymPy nor SciPy is imported, so that a list of the
 catalogue appears at once; a test sees to it that the files tell the truth.

@@ -1,4 +1,4 @@
-"""The one exception that stands for a mistake in what the user gave."""
+"""Exception for invalid input, and helpers for its messages."""
 
 from __future__ import annotations
 

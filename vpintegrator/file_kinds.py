@@ -1,4 +1,4 @@
-"""The kinds of files that users meet, and the command that takes each."""
+"""Kinds of files, and the command for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _START = 1 << 16  # bytes of a TOML file in which its first keys are
 
 
 class FileKind(NamedTuple):
-    """Name of a kind of file, with its article, and how to use one, with ``{0}`` for its path."""
+    """Kind of a file: its name with an article, and a hint on its use with ``{0}`` for the path."""
 
     name: str
     use: str

@@ -1,4 +1,4 @@
-"""Writing HDF5 files, whole or not at all, whatever happens on the way."""
+"""Atomic writing of HDF5 files, safe against full disks and interruptions."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def create_hdf5(path: str | os.PathLike[str], overwrite: bool = False) -> Iterat
 
 
 class _Stream:
-    """A file that HDF5 writes to; after the first error, what is written stays in memory.
+    """File for HDF5 to write to; after the first error, further data stay in memory.
 
-    It must be there when HDF5 reads it again, until the writer pauses and hears of the error.
+    HDF5 may read the data again, until the writer pauses and the error is raised.
     """
 
     def __init__(self, path: os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and its like, which may come at any moment, held back while something must not be cut."""
+"""Delay of Ctrl-C and SIGTERM during work that must not be interrupted."""
 
 from __future__ import annotations
 

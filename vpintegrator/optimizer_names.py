@@ -1,4 +1,4 @@
-"""The optimizers by their names, and where each stands in ``training``: known without torch."""
+"""Names of the optimizers with their modules in ``training``, available without torch."""
 
 CLASSES = {
     "levenberg-marquardt": "levenberg_marquardt.LevenbergMarquardt",

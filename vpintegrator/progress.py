@@ -1,4 +1,4 @@
-"""Progress of what takes long: a bar in a terminal, a plain line now and then elsewhere."""
+"""Progress of long work: a bar in a terminal, occasional plain lines elsewhere."""
 
 from __future__ import annotations
 

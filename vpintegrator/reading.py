@@ -1,4 +1,4 @@
-"""Reading HDF5 files that nobody vouches for.
+"""Reading of HDF5 files from untrusted sources.
 
 A file may be damaged, come from a stranger, or be made to do harm. Whatever is read from one is
 read through a :class:`StoredGroup`, which looks at what it is about to read first: that it is
@@ -48,7 +48,7 @@ _REQUIRED: Any = object()
 
 
 class StoredGroup:
-    """A group of an HDF5 file; every method reads something and checks it.
+    """Group of an HDF5 file, with methods that read values and check them.
 
     Made by :func:`open_hdf5`. Each method raises InputError, in a sentence that names the file and
     what is wrong in it, if what it should read is missing (unless there is a ``default``), of
@@ -353,7 +353,7 @@ def _close_all() -> None:
 
 
 class _Watched(io.FileIO):
-    """A file that HDF5 reads block by block, and blocks that it would not survive are kept from it.
+    """File that HDF5 reads block by block, without blocks that would crash it.
 
     A collection of texts in which a free space has the length 0 keeps it busy for ever.
     """

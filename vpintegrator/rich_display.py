@@ -1,4 +1,4 @@
-"""Objects that notebooks show with formulas, tables and figures."""
+"""Base class of objects that notebooks show with formulas, tables and figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of shards beside a file that is made of them: what is there already.
+"""Folder of the finished shards of a file.
 
 ensemble.h5                     the file
 ensemble.h5.shards/

@@ -1,4 +1,4 @@
-"""TOML, in which systems and recipes are described: reading what strangers wrote, and writing."""
+"""Reading of untrusted TOML, the format of systems and recipes, and writing of TOML."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def verdict(
 
 
 class _Condition(NamedTuple):
-    """A map, and states that it starts from."""
+    """Map with initial states."""
 
     model: Integrator
     system: System

@@ -1,4 +1,4 @@
-"""Who makes the shards of a large result: a pool of processes, or a cluster that dask runs."""
+"""Workers that make the shards of a large result: processes, or a cluster run by dask."""
 
 from __future__ import annotations
 

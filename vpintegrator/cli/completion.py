@@ -228,9 +228,10 @@ def _check_size(path: Path, size: int) -> None:
 
 @add_completion_class
 class WholeWordsInBash(BashComplete):
-    """Bash, which splits ``--model=vpff`` and ``split=halves`` at the sign, and inserts as it is.
+    """Completion for bash, which splits words at ``=`` and inserts text unchanged.
 
-    No space follows a name that ends in ``=``, or a folder.
+    Bash splits ``--model=vpff`` and ``split=halves``, for example. No space follows a folder, or a
+    word that ends in ``=``.
     """
 
     source_template = BashComplete.source_template.replace(

@@ -1,4 +1,4 @@
-"""The part of vp-rollout that follows very many trajectories of one map."""
+"""Ensembles in vp-rollout: statistics of very many trajectories of one map."""
 
 from __future__ import annotations
 

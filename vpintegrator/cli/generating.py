@@ -1,4 +1,4 @@
-"""vp-gen that integrates: its options, the progress bar, interruptions, what was written."""
+"""Generation of datasets in vp-gen: options, progress bar, interruptions, report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class StepType(click.ParamType):
-    """A step: a number, or so many periods of the equations."""
+    """Type of a step option: a number, or a number of periods of the equations."""
 
     name = "step"
 

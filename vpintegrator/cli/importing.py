@@ -1,4 +1,4 @@
-"""vp-gen --from: a dataset of trajectories that others measured or computed."""
+"""Import in vp-gen (--from): datasets of measured or computed trajectories."""
 
 from __future__ import annotations
 

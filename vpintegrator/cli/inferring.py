@@ -1,4 +1,4 @@
-"""Constants that are inferred from contexts: what vp-train says, and --context of vp-rollout."""
+"""Inference of constants from contexts: reports of vp-train, and --context of vp-rollout."""
 
 from __future__ import annotations
 

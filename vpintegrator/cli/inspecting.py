@@ -1,4 +1,4 @@
-"""vp-gen --inspect: what is in a dataset, a rollout or a model file."""
+"""Inspection in vp-gen (--inspect): contents of a dataset, a rollout or a model file."""
 
 from __future__ import annotations
 

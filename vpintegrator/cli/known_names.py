@@ -1,4 +1,4 @@
-"""Names that the commands offer for completion, known without importing what bears them.
+"""Names that the commands offer for completion, without importing the objects they name.
 
 Importing PyTorch, SciPy or Matplotlib takes longer than a shell can wait. Tests compare each of
 these with what it names.

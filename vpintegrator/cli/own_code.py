@@ -1,4 +1,4 @@
-"""MODULE:NAME in the place of a system: code of the user's own, imported because it was typed."""
+"""Systems from user code, given to the commands as MODULE:NAME."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vp-rollout: let models and classical integrators run, and compare them."""
+"""vp-rollout: compare models and classical integrators."""
 
 from __future__ import annotations
 

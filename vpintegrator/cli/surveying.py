@@ -1,4 +1,4 @@
-"""Families in vp-rollout: the steps and parameters that are asked for, one or several."""
+"""Families in vp-rollout: one or several steps and values of the parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of exported C that others call, and what is said of them."""
+"""Public functions of exported C, and their documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph of scalar operations as functions of C99, with all weights in them as numbers."""
+"""Translation of a graph of scalar operations to C99 functions, with weights as literals."""
 
 from __future__ import annotations
 

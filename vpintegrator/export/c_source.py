@@ -1,4 +1,4 @@
-"""A model as one file of C99, its weights in it as numbers."""
+"""Export of a model as one file of C99, with weights as literals."""
 
 from __future__ import annotations
 

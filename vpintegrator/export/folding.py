@@ -1,4 +1,4 @@
-"""The map of a model with the weights that it has, all of them numbers."""
+"""Constant folding of the weights of a model."""
 
 from __future__ import annotations
 

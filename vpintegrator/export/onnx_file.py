@@ -1,4 +1,4 @@
-"""A model as ONNX."""
+"""Export of a model to ONNX."""
 
 from __future__ import annotations
 

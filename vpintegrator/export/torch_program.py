@@ -1,4 +1,4 @@
-"""A model as a program of torch.export, which PyTorch runs without this package."""
+"""Export of a model as a program of torch.export, which PyTorch runs without this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C++ sources to loaded libraries, by the compiler of the machine, kept between programs.
+"""Compilation of C++ sources to libraries, which are loaded and cached.
 
 This knows nothing of models or layers: they bring their sources.
 """

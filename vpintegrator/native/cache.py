@@ -1,4 +1,4 @@
-"""Compiled libraries on the disk, where nobody else can put others in their place.
+"""Cache of compiled libraries on the disk, protected from changes by other users.
 
 A library is code that runs with the user's rights. It is taken from a folder that only the user
 (or root) can change, and only if its content is what was put there: its SHA-256 stands in its name.
@@ -36,21 +36,21 @@ def cache_folder() -> Path:
 
 
 class LibraryCache:
-    """The libraries in a folder, by a name that says what they are made from.
+    """Cache of libraries in a folder, by names that depend on their sources.
 
-    Several programs may use it at the same time.
+    Several programs may use the cache at the same time.
 
     Parameters
     ----------
     folder
-        Made if need be.
+        Folder of the cache; it is made if need be.
     suffix
         Suffix of its files: ``.so``, or ``.cubin`` for GPUs.
 
     Raises
     ------
     OSError
-        If it cannot be used, or other users could change what is in it.
+        If the folder cannot be used, or other users could change its files.
     """
 
     def __init__(self, folder: Path, suffix: str = ".so") -> None:

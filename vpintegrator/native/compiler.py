@@ -1,4 +1,4 @@
-"""The C++ compiler of the machine, and the libraries it made before."""
+"""C++ compiler of the machine, and the libraries compiled before."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NotCompilable(Exception):
 
 
 class NotWorthIt(NotCompilable):
-    """Compiling would take longer than it may."""
+    """Error for a source whose compilation would take too long."""
 
 
 def load_library(source: str) -> ctypes.CDLL:

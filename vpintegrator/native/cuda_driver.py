@@ -1,4 +1,4 @@
-"""The driver of NVIDIA's GPUs: loads binaries and launches kernels on PyTorch's stream."""
+"""Driver of NVIDIA's GPUs: loads binaries and launches kernels on PyTorch's stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVRTC, the compiler for GPUs that is a library: PyTorch carries it, and PyPI has it."""
+"""NVRTC, NVIDIA's compiler library for GPUs, which comes with PyTorch and from PyPI."""
 
 from __future__ import annotations
 

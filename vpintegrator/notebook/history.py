@@ -1,4 +1,4 @@
-"""A training in a notebook: what came of it, and its curve."""
+"""A training in a notebook: its results, and its curve."""
 
 from __future__ import annotations
 

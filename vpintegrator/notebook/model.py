@@ -1,4 +1,4 @@
-"""A model in a notebook: its architecture, what it keeps, its layers, what it was trained for."""
+"""A model in a notebook: architecture, structure, layers and training."""
 
 from __future__ import annotations
 

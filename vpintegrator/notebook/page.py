@@ -1,4 +1,4 @@
-"""The parts of what a notebook shows as HTML: text, tables, what folds, figures.
+"""Parts of HTML pages: text, tables, folded blocks, figures.
 
 Colours are those of the page, light or dark. Style sheets and scripts are avoided: notebooks that
 are not trusted lose them, and nothing here may reach beyond itself.

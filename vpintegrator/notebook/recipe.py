@@ -1,4 +1,4 @@
-"""A recipe in a notebook: what it makes, and how."""
+"""A recipe in a notebook: its trajectories, solver and text."""
 
 from __future__ import annotations
 

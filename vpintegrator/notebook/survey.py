@@ -1,4 +1,4 @@
-"""A survey of a family in a notebook: its table, and errors over steps and parameters."""
+"""A parameter sweep in a notebook: its table, and errors over steps and parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Very many points of a plane: how many lie in each cell, or dots where there are few.
+"""Density plots of very many points in a plane, with single dots for few points.
 
 A dot for each of a million points is a blot: islands fill up, and whether an orbit comes by once or
 a thousand times cannot be seen. Counts have a colour of a scale whose lightness is even to the eye

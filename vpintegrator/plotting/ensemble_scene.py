@@ -35,7 +35,7 @@ class EnsembleScene:
 
     @property
     def first(self) -> EnsembleStatistics:
-        """The one that says what system and plane this is about."""
+        """First ensemble, which has the system and the plane of all."""
         return next(iter(self.ensembles.values()))
 
     @property

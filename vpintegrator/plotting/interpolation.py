@@ -1,4 +1,4 @@
-"""Curves of long steps: whether straight lines between states would show, and what lies between.
+"""Smooth curves through states at long steps, by the solution or by interpolation.
 
 Where a method takes few steps a turn, its states are what it gives, and a polygon through them is
 nobody's solution: they are drawn as dots, over a curve through the reference's states. The curve is

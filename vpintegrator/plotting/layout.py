@@ -1,4 +1,4 @@
-"""Figures in units of their letters: how many panels fit a width, and room for a legend below."""
+"""Layout of figures in em: number of panels in a width, and room for a legend below."""
 
 from __future__ import annotations
 

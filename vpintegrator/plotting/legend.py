@@ -1,4 +1,4 @@
-"""The legend below a figure: the learned, the classical and the exact, each under its word."""
+"""Legend below a figure, with headings for learned, classical and exact."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def marker_size(scene: Scene) -> float:
 
 
 class Legend:
-    """Lines in columns, each group under its word, as far as ``width`` em have room for that.
+    """Lines in columns, each group under its heading if ``width`` em have room for that.
 
     Attributes
     ----------

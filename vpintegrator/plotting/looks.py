@@ -1,4 +1,4 @@
-"""Colour, line and marker of every method: the same in every figure of every paper.
+"""Colour, line and marker of every method, the same in all figures.
 
 Methods of one family share a colour and differ in line and marker. The first colours are Okabe and
 Ito's (Color Universal Design, 2008); those of the methods that are most often drawn together stay

@@ -1,4 +1,4 @@
-"""Figures as PGF: drawings that a LaTeX document typesets in its own letters.
+"""Figures as PGF, which a LaTeX document typesets in its own fonts.
 
 Matplotlib asks a LaTeX engine how large every label is, so writing PGF needs one, as compiling the
 document does.

@@ -1,4 +1,4 @@
-"""A look at a dataset: orbits, components in time, and how well its invariants are kept."""
+"""Preview of a dataset: orbits, components in time, and errors of its invariants."""
 
 from __future__ import annotations
 

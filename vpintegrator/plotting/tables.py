@@ -36,7 +36,7 @@ _ROUNDING = 1e-10  # defect that counts as rounding, in units of the state
 
 @dataclass(frozen=True)
 class _Column:
-    """A column as it is printed."""
+    """Column of a printed table."""
 
     column: Column
     cells: list[str]
@@ -54,7 +54,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The columns that are shown, that of the methods first, and the names of those left out."""
+    """Columns that are shown, the methods first, and the names of the columns left out."""
 
     columns: list[_Column]
     left_out: list[str]

@@ -1,4 +1,4 @@
-"""Trajectories of learned and classical methods, and what they are worth over long times.
+"""Trajectories of learned and classical methods, and their accuracy over long times.
 
 The module itself can be called: ``vpintegrator.rollout(model, initial, steps)`` is the function
 :func:`rollout` of this module.

@@ -1,4 +1,4 @@
-"""The arguments of a comparison, in groups: from where, how long, and what is measured."""
+"""Arguments of a comparison in groups: start, duration, measurements."""
 
 from __future__ import annotations
 

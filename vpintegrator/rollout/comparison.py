@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def stored_reference(self) -> np.ndarray:
-        """Reference states at the stored times that it reaches, (trajectory, time, dim)."""
+        """Reference states at the stored times up to its end, (trajectory, time, dim)."""
         return self.reference[self.stored[: self.reference_stored]].transpose(1, 0, 2)
 
     @property

@@ -1,4 +1,4 @@
-"""Trajectories on their way: advanced chunk by chunk, put down and taken up again."""
+"""Cursors of trajectories, which advance part by part and can be saved and restored."""
 
 from __future__ import annotations
 

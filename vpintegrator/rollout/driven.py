@@ -1,4 +1,4 @@
-"""Rollouts of families whose conditions change from step to step: steps of any length, inputs."""
+"""Rollouts of families with parameters that change from step to step, such as inputs."""
 
 from __future__ import annotations
 

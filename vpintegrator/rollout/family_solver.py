@@ -1,4 +1,4 @@
-"""A family of every step as a method of :func:`scipy.integrate.solve_ivp` with adaptive steps."""
+"""Families of every step as adaptive methods of :func:`scipy.integrate.solve_ivp`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOW = 0.02  # share of the tolerance below which the next step is twice as long
 
 
 class FamilySolver(scipy.integrate.OdeSolver):
-    """Steps of a family, as long as the tolerances allow; made by :func:`as_ode_solver`.
+    """Adaptive steps of a family within the tolerances; made by :func:`as_ode_solver`.
 
     A step is made as a whole and as two halves; their difference estimates the error, and the
     halves count. A learned map errs no less by a high power of a short step, so a step that is
@@ -114,7 +114,7 @@ class FamilySolver(scipy.integrate.OdeSolver):
 
 
 class _OfModel(scipy.integrate.DenseOutput):
-    """States within a step, by the model over a part of it."""
+    """Dense output of the model: states within a step."""
 
     def __init__(
         self, t_old: float, t: float, origin: np.ndarray, moved: Callable[..., np.ndarray]

@@ -1,4 +1,4 @@
-"""Reading rollout files: what is in them is looked at before it is believed."""
+"""Reading of rollout files, with a check of all contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts as HDF5 files that xarray, netCDF tools and h5py open as they are.
+"""Writing of rollouts as HDF5 files that xarray, netCDF tools and h5py open.
 
 Group ``reference`` and one group for each method hold ``state (trajectory, time, component)`` at
 the stored times with their coordinates. A method's group also holds what its diagnostics measured:

@@ -1,4 +1,4 @@
-"""Numerical flows: learned and classical maps behind one face, NumPy arrays in and out."""
+"""Numerical flows: learned and classical maps with one interface for NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what is asked for fits into the memory, found before it is asked of the system."""
+"""Check of the memory needed, before memory is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part in a comparison: models by name, and classical methods that apply."""
+"""Methods in a comparison: models by name, and classical methods that apply."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Snapshot = dict[str, np.ndarray]
 
 
 class Accumulator:
-    """Something that is fed with parts, and remembers of the past what a few attributes hold.
+    """Object that is fed with parts, and keeps its memory of the past in a few attributes.
 
     Attributes
     ----------

@@ -260,7 +260,7 @@ class ModelSolver(scipy.integrate.OdeSolver):
 
 
 class _Hermite(scipy.integrate.DenseOutput):
-    """An interpolating polynomial as SciPy wants it."""
+    """Dense output for SciPy: an interpolating polynomial."""
 
     def __init__(self, t_old: float, t: float, polynomial: Callable[..., np.ndarray]) -> None:
         super().__init__(t_old, t)

@@ -1,4 +1,4 @@
-"""Classical methods as peers of a stroboscopic map: they integrate its flow over the period."""
+"""Classical methods for a stroboscopic map: they integrate its flow over the period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reference solution, and how far it can be trusted."""
+"""Reference solution with an estimate of its error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A family of models beside classical methods, over steps and parameters."""
+"""Parameter sweep: a family of models beside classical methods, over steps and parameters."""
 
 from __future__ import annotations
 

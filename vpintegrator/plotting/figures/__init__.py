@@ -1,4 +1,4 @@
-"""The figures: a file each, which declares the figure's name, drawing and caption.
+"""Figures, one in each file, with their names, drawings and captions.
 
 A new one is a file here and a name in the list below; ``draw`` and the captions follow from it.
 """

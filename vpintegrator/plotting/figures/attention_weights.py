@@ -1,4 +1,4 @@
-"""The weights of every attention layer of a model: which time steps of a window each is made of."""
+"""Weights of every attention layer of a model between the time steps of a window."""
 
 from __future__ import annotations
 

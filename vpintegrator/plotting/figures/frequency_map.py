@@ -1,4 +1,4 @@
-"""Frequency maps: how orbits turn, and how regularly, over their initial states.
+"""Frequency maps: rotation numbers and regularity of orbits over their initial states.
 
 Islands are plateaus of the turns per step, and chaos is where they change on the way (Laskar,
 Physica D 67 (1993) 257-281).

@@ -1,4 +1,4 @@
-"""All states of the orbits of a map on a plane: islands, chaos, and where methods go astray."""
+"""All states of the orbits of a map on a plane, with islands and chaos, for each method."""
 
 from __future__ import annotations
 

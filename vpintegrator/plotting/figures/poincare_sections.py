@@ -1,4 +1,4 @@
-"""Poincare sections: where orbits pass through a hyperplane."""
+"""Poincare sections: crossings of orbits with a hyperplane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotation numbers of an ensemble against where its trajectories start."""
+"""Rotation numbers of an ensemble over the initial states of its trajectories."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class SurveyScene:
 
     @property
     def varied(self) -> list[str]:
-        """The conditions of more than one value; all where there are none."""
+        """Parameters with more than one value; all parameters if there are none."""
         values = self.survey.conditions
         return [name for name, v in values.items() if len(np.unique(v)) > 1] or list(values)
 

@@ -1,4 +1,4 @@
-"""SciPy's adaptive solvers as people use them, sampled at a fixed step.
+"""Adaptive solvers of SciPy, sampled at a fixed step.
 
 They choose their steps by themselves, so they are no fixed map z -> Phi_h(z), and the states are
 read off their continuous solution. As in :func:`vpintegrator.dynamics.solve`, the trajectories of

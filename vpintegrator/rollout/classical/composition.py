@@ -1,4 +1,4 @@
-"""Coordinate splitting, and what is composed of it and its adjoint to a higher order.
+"""Coordinate splitting, and compositions with its adjoint of higher order.
 
 A composition has the same order for coordinate splitting, of any number of parts, as it has for a
 splitting of the vector field in two (McLachlan, SIAM J. Sci. Comput. 16 (1995) 151-168;

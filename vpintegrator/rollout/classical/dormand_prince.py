@@ -1,4 +1,4 @@
-"""The method of order 8 of Dormand and Prince's pair, which DOP853 is made of, at a fixed step.
+"""Method of order 8 of Dormand and Prince, the basis of DOP853, at a fixed step.
 
 Of the explicit Runge-Kutta methods here it is the one for high accuracy: twelve evaluations.
 """

@@ -1,4 +1,4 @@
-"""The pair of Dormand and Prince with steps that adapt themselves, as machine code.
+"""Pair of Dormand and Prince with adaptive step size, as machine code.
 
 SciPy's DOP853 has one step for all trajectories that it is given, and works in NumPy. Here each has
 steps of its own, as many at once as a vector register holds: what heyoka's Taylor method is to be

@@ -1,4 +1,4 @@
-"""Gauss-Legendre collocation, the implicit midpoint rule among it, solved to rounding."""
+"""Gauss-Legendre collocation, including the implicit midpoint rule, solved to rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explicit and splitting methods as machine code, which does what they do in NumPy.
+"""Explicit and splitting methods as machine code, equivalent to those in NumPy.
 
 The C++ of a step is written from the formulas of the system (:mod:`.step_source`), built once and
 kept (:mod:`vpintegrator.native`), and compared with NumPy before it is used.

@@ -1,4 +1,4 @@
-"""Newton's method for the stages of an implicit Runge-Kutta method, many trajectories at once.
+"""Newton's method for the stages of implicit Runge-Kutta methods, for many trajectories.
 
 The stages y_i = h sum_j a_ij f(z + y_j) are solved to rounding and not to a chosen tolerance, as a
 residual error that is left over makes quadratic invariants drift (Hairer, Lubich, Wanner, Geometric

@@ -18,7 +18,7 @@ _ROUNDING = 64 * np.finfo(np.float64).eps
 
 @dataclass(frozen=True)
 class Tree:
-    """A rooted tree: the trees that hang from its root, in a fixed order."""
+    """Rooted tree: the trees that hang from its root, in a fixed order."""
 
     branches: tuple[Tree, ...] = ()
 
@@ -66,7 +66,7 @@ def _forests(choice: list[Tree], vertices: int) -> Iterator[tuple[Tree, ...]]:
 
 @dataclass(frozen=True)
 class Failure:
-    """An order condition that does not hold: the value of its sum, and what it should be."""
+    """Violated order condition: the value of its sum, and the required value."""
 
     tree: Tree
     value: float

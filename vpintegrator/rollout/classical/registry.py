@@ -1,4 +1,4 @@
-"""The classical methods by name: those that the modules of the families define, in their order.
+"""Registry of the classical methods by name, in the order of the families' modules.
 
 A method of a family that is there is an entry in its module; a new family is a module, named here.
 """

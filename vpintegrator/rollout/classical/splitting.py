@@ -1,4 +1,4 @@
-"""Methods that move the state part by part, and coordinate splitting, where a part is a component.
+"""Splitting methods, which move the state part by part; coordinate splitting.
 
 z_i <- z_i + h f_i(z), in turn: explicit, and where f_i does not depend on z_i a shear, whose
 determinant is 1. So the step preserves volume exactly, with no condition but that one; it implies
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Splitting(OneStepMethod):
-    """A composition of chi, which moves the parts in turn, and its adjoint, the reverse order.
+    """Composition of chi, which moves the parts in turn, and its adjoint, the reverse order.
 
     Attributes
     ----------

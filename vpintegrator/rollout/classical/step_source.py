@@ -1,4 +1,4 @@
-"""The C++ of a step of explicit methods, for as many trajectories at once as a vector has numbers.
+"""C++ of a step of explicit methods, for one trajectory in each vector lane.
 
 The formulas of the vector field, or of the parts that a splitting moves, become functions
 (:mod:`vpintegrator.compiled.formulas`), which the step calls. Several blocks of trajectories take

@@ -1,4 +1,4 @@
-"""Heyoka's Taylor method, an adaptive method of a high order as machine code of its own.
+"""Heyoka's Taylor method, an adaptive method of high order in machine code.
 
 The formulas of a system are handed over in heyoka's expression language, parameters as the numbers
 that they are. It compiles the Taylor method for them, which steps as many trajectories at once as

@@ -1,4 +1,4 @@
-"""The variance of a mean or a slope of a series whose neighbours are correlated.
+"""Variance of a mean or a slope of a series with correlated neighbours.
 
 The series is taken for a line, or a constant, plus noise that forgets exponentially, an AR(1)
 process: its correlation over k places is rho^k. Residuals of a fit are less correlated than the

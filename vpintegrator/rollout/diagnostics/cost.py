@@ -30,7 +30,7 @@ class Evaluations:
 
 
 class CountingSystem(System):
-    """A system that counts the states at which its functions are evaluated.
+    """System that counts the states at which its functions are evaluated.
 
     Parameters
     ----------

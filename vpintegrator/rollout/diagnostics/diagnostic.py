@@ -27,7 +27,7 @@ SERIES = ("trajectory", "time")
 
 @dataclass(frozen=True)
 class Variable:
-    """An array or a number as it stands in a method's group of a rollout file.
+    """Array or number in a method's group of a rollout file.
 
     Attributes
     ----------

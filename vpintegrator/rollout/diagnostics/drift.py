@@ -1,4 +1,4 @@
-"""The drift of a quantity: the slope of a straight line fitted to it, and how far to trust it.
+"""Drift of a quantity: the slope of a fitted straight line, and its standard error.
 
 What oscillates about a constant, as the energy of a symplectic method does, has no drift, but every
 finite piece of it has a slope. The residuals of such a series are strongly correlated, so the

@@ -1,4 +1,4 @@
-"""Poincare sections: where trajectories cross a plane z_i = c."""
+"""Poincare sections: crossings of trajectories with a plane z_i = c."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class SectionObserver(Observer):
 
     @property
     def section(self) -> Section:
-        """All crossings in what has come so far."""
+        """All crossings so far."""
         if not self._states.shape[1]:
             raise InputError("there is no section before there are states")
         end = self._start + self._states.shape[1] - 1

@@ -1,4 +1,4 @@
-"""The diagnostics, in the order of their columns."""
+"""Registry of the diagnostics, in the order of their columns."""
 
 from __future__ import annotations
 

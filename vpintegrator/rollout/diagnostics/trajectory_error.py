@@ -99,7 +99,7 @@ def infinite_where_nan(values: np.ndarray) -> np.ndarray:
 
 
 class ErrorObserver(Observer):
-    """Distance from a reference: its largest values, its mean square, when it passes a threshold.
+    """Observer of the distance from a reference: largest values, mean square, threshold time.
 
     Parameters
     ----------

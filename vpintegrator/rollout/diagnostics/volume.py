@@ -62,7 +62,7 @@ class Volume:
 
     @property
     def is_preserved(self) -> bool | None:
-        """Whether volume was measured to be preserved, to rounding; None if it was not measured."""
+        """Whether volume is preserved to rounding; None if it was not measured."""
         steps = max(1.0, len(self.times) / _ROUNDING_STEPS)
         return None if self.largest is None else self.largest <= _ROUNDING * steps
 

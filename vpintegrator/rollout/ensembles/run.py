@@ -1,4 +1,4 @@
-"""Very many trajectories of one map, of which statistics are kept and no states."""
+"""Statistics of very many trajectories of one map, without storing their states."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Counts:
 
 
 class Statistics:
-    """Statistics of trajectories whose states are shown to it part by part.
+    """Statistics of trajectories, updated part by part.
 
     Parameters
     ----------
