@@ -175,7 +175,8 @@ def replacing(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator
 def allocate(file: BinaryIO, size: int) -> None:
     """Make a file at least so long, on the disk and not only in name.
 
-    So writing into a map of it cannot find the disk full, which would end the program.
+    Writing to a memory map of the file then cannot fail for a full disk, which would end the
+    program.
 
     Raises
     ------

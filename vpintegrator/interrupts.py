@@ -66,7 +66,7 @@ def held_back() -> Iterator[HeldBack]:
 def terminate_as_interrupt() -> Any:
     """Let SIGTERM, a cluster's way to say that the time is over, raise KeyboardInterrupt too.
 
-    What it did before is returned.
+    The previous handler is returned.
     """
     return signal.signal(signal.SIGTERM, _raise)
 

@@ -32,7 +32,7 @@ def in_notebook() -> bool:
 def progress_bar(*columns: Any, quiet: bool = False) -> Iterator[Progress]:
     """Show a progress bar on standard error with time taken and time left.
 
-    Where that is no terminal, there is a plain line from time to time.
+    If standard error is no terminal, plain lines are printed from time to time.
 
     Parameters
     ----------

@@ -48,8 +48,8 @@ def check_keys(
 ) -> None:
     """Raise InputError for a key of ``table`` that is not known, with the one that may be meant.
 
-    That is what ``meant`` gives for it, words that users of other programs know, or the nearest;
-    where nothing is near, all of them are listed.
+    The suggestion is the entry of ``meant``, for words that users of other programs know, or the
+    nearest key. If no key is near, all keys are listed.
     """
     for key in table:
         if key in known:

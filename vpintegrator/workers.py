@@ -90,8 +90,8 @@ def process_pool(
 ) -> Iterator[Callable[[Iterable[Task]], Iterator[Shard]]]:
     """Start processes on this machine, with one thread each.
 
-    They are started afresh and not forked, which is unsafe where threads are about, and hang on a
-    pipe: when it is closed, by this process or by its death, they end at once.
+    The processes are spawned and not forked, because forking is unsafe with threads. Each process
+    waits on a pipe and ends at once when the pipe is closed, by this process or by its end.
 
     Parameters
     ----------

@@ -42,8 +42,8 @@ _TO_ESCAPE = re.compile(r"""[\s'"\\$`!*?\[\](){};&|<>#]""")
 def offer(*sources: Source) -> Completer:
     """Return the ``shell_complete`` of an option or argument for the names of the sources.
 
-    Where none of them knows anything and one is of files, the shell completes any file: it may have
-    another ending. A file that cannot be read offers nothing, and says nothing either.
+    If no source has a name, and one of them is of files, the shell completes any file, because its
+    suffix may differ. A file that cannot be read offers no names and raises no error.
     """
 
     def complete(

@@ -407,8 +407,7 @@ def _untrained(data: Dataset, options: dict[str, Any]) -> Candidate:
 def _most(system: System, chart: bool | None, composed: Callable[..., Integrator] | None) -> int:
     """Return the largest number of components for which generating functions are tried.
 
-    It is small where no Hamiltonian is known, and where bodies are declared whose splittings cost
-    less.
+    The number is small if no Hamiltonian is known, or if splittings of declared bodies cost less.
     """
     from vpintegrator.models.untrained import is_made
 

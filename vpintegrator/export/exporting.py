@@ -37,8 +37,8 @@ def export(
 ) -> Exported:
     """Write a model for use in other programs: as C, ONNX, or a program of torch.export.
 
-    What is written is compared with the model in PyTorch at random windows first; where it differs
-    by more than rounding nothing is written.
+    The export is first compared with the model in PyTorch at random windows. If they differ by more
+    than rounding, no file is written.
 
     Parameters
     ----------

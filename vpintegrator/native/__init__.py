@@ -1,6 +1,6 @@
 """Compilation of C++ sources to libraries, which are loaded and cached.
 
-This knows nothing of models or layers: they bring their sources.
+The modules here do not depend on models or layers, which provide the sources.
 """
 
 from vpintegrator.native.cache import cache_folder

@@ -70,8 +70,8 @@ def draw(
 ) -> list[Path]:
     """Draw every figure and write every table and caption of a rollout, or the figures of a model.
 
-    Of a survey of a family, its errors over step and parameters; of an ensemble, its density on a
-    plane, its rotation numbers, and when its trajectories leave.
+    Figures of a parameter sweep show errors over step and parameters. Figures of an ensemble show
+    its density on a plane, its rotation numbers, and its escape times.
 
     Parameters
     ----------

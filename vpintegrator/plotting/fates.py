@@ -44,7 +44,8 @@ def ranked(scene: Scene, name: str) -> np.ndarray:
 def orbits_shown(scene: Scene) -> dict[int, str]:
     """Return the orbits in the overview, each with its rank.
 
-    Those that were chosen, or of the first method that in the middle of the ranking and the last.
+    The orbits are those chosen by the user. By default they are the median and the worst orbit of
+    the first method.
     """
     if scene.orbits:
         return dict.fromkeys(scene.orbits, "")

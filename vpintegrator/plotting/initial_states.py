@@ -50,7 +50,7 @@ class InitialCells:
     def outline(self, axes: Axes, scene: EnsembleScene, found: EnsembleStatistics) -> None:
         """Draw a dashed line round cells from which most trajectories leave the training domain.
 
-        Those that start outside are not among them.
+        Trajectories that start outside do not count.
         """
         which = strayed(found)
         if not which.any():

@@ -1,9 +1,9 @@
 """Smooth curves through states at long steps, by the solution or by interpolation.
 
-Where a method takes few steps a turn, its states are what it gives, and a polygon through them is
-nobody's solution: they are drawn as dots, over a curve through the reference's states. The curve is
-the solution itself, found anew within every step; where that is too much work or does not lead to
-the next state, it is a Hermite interpolation.
+If a method takes few steps in a turn, a polygon through its states would be misleading. Its states
+are then drawn as dots, over a curve through the states of the reference. The curve is the solution
+itself, found anew within every step; where that is too much work or does not lead to the next
+state, it is a Hermite interpolation.
 """
 
 from __future__ import annotations

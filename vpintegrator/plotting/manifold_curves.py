@@ -42,7 +42,7 @@ def manifolds(
 ) -> Any:
     """Draw the stable and unstable manifolds of a hyperbolic point.
 
-    Where they cross there is chaos; islands lie between.
+    Crossings of the two show chaos.
 
     Parameters
     ----------

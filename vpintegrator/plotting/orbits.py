@@ -55,8 +55,8 @@ def orbit_colours(count: int, style: Style) -> list[str]:
 def shared_limits(boxes: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
     """Return a box (component, low or high) of ``first`` and the boxes not much larger.
 
-    Those that go beyond it by more than its width on a side do not count: they would push the rest
-    into a corner.
+    Boxes that exceed ``first`` by more than its width on a side do not count: the other orbits
+    would be too small.
     """
     largest = first + np.ptp(first, axis=1)[:, None] * [-1, 1]
     kept = np.array([first, *(box for box in boxes if within(box.T, largest).all())])
@@ -66,7 +66,7 @@ def shared_limits(boxes: Sequence[np.ndarray], first: np.ndarray) -> np.ndarray:
 def limits(values: np.ndarray, margin: float = 0.25) -> tuple[float, float]:
     """Return limits of an axis that shows all values, with a margin relative to their range.
 
-    It is made for the reference: a method that runs away must not push the rest into a corner.
+    Pass the values of the reference, because a method that diverges must not set the scale.
     """
     values = values[np.abs(values) < _LARGEST]
     if not values.size:

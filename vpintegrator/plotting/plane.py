@@ -29,7 +29,7 @@ def planes(components: tuple[str, ...], hamiltonian: bool) -> list[tuple[int, in
 def planes_of(system: System) -> list[tuple[int, int]]:
     """Return the planes that the system file names, as indices of components and then coordinates.
 
-    Where it names none, those of :func:`planes`.
+    The default is the planes of :func:`planes`.
     """
     names = [*system.components, *system.coordinates]
     named = [(names.index(x), names.index(y)) for x, y in system.plot.planes]

@@ -89,7 +89,7 @@ def draw_orbits(
 def draw_portrait(axes: Any, scene: Scene, name: str, pair: tuple[int, int] | None = None) -> None:
     """Draw orbits of a method, or of the ``reference``, with its name as the title.
 
-    They are drawn in the plane of two coordinates if ``pair`` gives them.
+    If ``pair`` is given, the plane of these two coordinates is drawn.
     """
     report, style = scene.report, scene.style
     flat = pair is not None or portrait_kind(scene) == "plane"

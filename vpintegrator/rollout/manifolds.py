@@ -27,8 +27,8 @@ Map = Callable[[np.ndarray], np.ndarray]
 class InvariantManifolds:
     r"""The manifolds of a hyperbolic point.
 
-    Of a point p that a map :math:`\Phi` takes to itself, or does after some steps, the unstable one
-    holds what comes from there and the stable one what goes there:
+    For a fixed or periodic point p of a map :math:`\Phi`, the unstable manifold holds the states
+    whose past tends to p, and the stable manifold those whose future does:
 
     .. math:: W^u = \{ z : \Phi^{-n}(z) \to p \}, \qquad W^s = \{ z : \Phi^n(z) \to p \}
 

@@ -147,7 +147,7 @@ class Propagation:
     def _watch(self, diagnostic: Diagnostic, shape: tuple[int, int], begun: bool) -> bool:
         """Let a diagnostic watch, unless an earlier version went without it up to here.
 
-        What it would say then is not known: it has not seen every step.
+        Such a diagnostic has not seen every step, so its values are not known.
         """
         entries = self._recording.progress()
 

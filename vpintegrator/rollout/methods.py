@@ -138,7 +138,7 @@ def classical_methods(
 ) -> dict[str, ClassicalMethod]:
     """Return the methods named or given, or for ``all`` every method that applies to the system.
 
-    Of a stroboscopic map these are methods for its flow, ``rk4@64`` with 64 steps in a period.
+    For a stroboscopic map the methods are those for its flow, ``rk4@64`` with 64 steps in a period.
     """
     if isinstance(against, str):
         against = [name.strip() for name in against.split(",") if name.strip()]
@@ -194,7 +194,8 @@ def _catalogued(name: str) -> ClassicalMethod | None:
 def applicable_methods(system: System) -> tuple[dict[str, ClassicalMethod], dict[str, str]]:
     """Return the classical methods for a system, and the reasons why others do not apply.
 
-    Of two names of one map the first counts. Of a stroboscopic map they are those for its flow.
+    If two names give the same map, only the first is returned. For a stroboscopic map the methods
+    are those for its flow.
 
     Parameters
     ----------

@@ -325,8 +325,8 @@ def compile_for(
 ) -> CompiledModel | GpuModel | None:
     """Compile the model; return None if that is not wanted, or by default not possible.
 
-    It is used if it does what PyTorch does, at random windows and some of those that are given. Of
-    windows whose states are mapped one by one it is the map of a single state.
+    Machine code is used only if it agrees with PyTorch at random windows and some of those given.
+    If a model maps the states of a window one by one, the map of a single state is compiled.
 
     Raises
     ------

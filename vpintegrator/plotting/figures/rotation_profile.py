@@ -25,7 +25,7 @@ def branch(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return coordinates, turns per step, and differences of halves of trajectories that stay.
 
-    Of turns that are known up to whole ones, those that make the regular orbits a curve.
+    Turns are known up to whole ones, which are chosen so that the regular orbits form a curve.
     """
     assert found.rotation is not None
     assert found.change is not None

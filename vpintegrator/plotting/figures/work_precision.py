@@ -48,7 +48,7 @@ def draw_work_precision(axes: Axes, scene: Scene, cost: str) -> None:
 def fitted_order(study: Any) -> float | None:
     """Return the order fitted to a method's errors, None if errors hardly depend on the step.
 
-    That is so for adaptive methods, whose error is set by their tolerance.
+    Errors of adaptive methods depend on their tolerance instead.
     """
     error = study.error[np.isfinite(study.error)]
     if study.order is None or not np.isfinite(study.order) or error.size < 2:

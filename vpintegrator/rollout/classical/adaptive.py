@@ -1,8 +1,8 @@
 """Adaptive solvers of SciPy, sampled at a fixed step.
 
-They choose their steps by themselves, so they are no fixed map z -> Phi_h(z), and the states are
-read off their continuous solution. As in :func:`vpintegrator.dynamics.solve`, the trajectories of
-an explicit solver are stacked to one vector, and the tolerances divided by the square root of their
+The solvers choose their own steps, so they are no fixed map z -> Phi_h(z). The states are values of
+their continuous solution. As in :func:`vpintegrator.dynamics.solve`, the trajectories of an
+explicit solver are stacked to one vector, and the tolerances divided by the square root of their
 number, which bounds the error of every single one by the tolerance asked for; an implicit one would
 factorise the Jacobian of the stack, so there each trajectory has its own solver.
 """

@@ -19,8 +19,8 @@ from vpintegrator.rollout.cursor import Cursor
 class ClassicalMethod(ABC):
     r"""A numerical method for systems :math:`\dot z = f(z)`, sampled at a fixed step.
 
-    Where equations depend on time, that is a component of z whose rate is 1. A Runge-Kutta method
-    evaluates the field at the times :math:`t + c_i h` then, as :math:`c_i = \sum_j a_{ij}`.
+    For equations that depend on time, the time is a component of z with the rate 1. A Runge-Kutta
+    method evaluates the field at the times :math:`t + c_i h` then, as :math:`c_i = \sum_j a_{ij}`.
 
     A method holds its coefficients and no state, so one instance serves every system.
 
@@ -156,8 +156,8 @@ class OneStepMethod(ClassicalMethod):
     def derivative(self, system: System, state: np.ndarray, step: float) -> np.ndarray:
         r"""Return :math:`D\Phi_h(z)`, (trajectory, dim, dim), from the method's formulas.
 
-        This is exact up to rounding: the system's own Jacobian goes through the same formulas as
-        the vector field does (the method applied to the variational equation).
+        The derivative is exact up to rounding: the system's own Jacobian goes through the same
+        formulas as the vector field does (the method applied to the variational equation).
         """
 
     def step(self, system: System, state: np.ndarray, step: float) -> np.ndarray:

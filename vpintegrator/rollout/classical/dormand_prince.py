@@ -1,6 +1,6 @@
 """Method of order 8 of Dormand and Prince, the basis of DOP853, at a fixed step.
 
-Of the explicit Runge-Kutta methods here it is the one for high accuracy: twelve evaluations.
+This explicit Runge-Kutta method is meant for high accuracy; a step takes twelve evaluations.
 """
 
 from __future__ import annotations

@@ -78,10 +78,10 @@ def count_evaluations(
 ) -> Evaluations | None:
     """Return the mean evaluations in a step, over steps and initial states (n, dim).
 
-    Where a method says how often it evaluates the field, that is taken (one that evaluates single
-    components counts each as a part of it); else they are counted on the way. None for a learned
-    map, which evaluates none, for a method that evaluates other functions than the field, and where
-    no initial state is finite.
+    If a method states its number of evaluations, that number is returned (single components count
+    as a fraction). Otherwise evaluations are counted during the steps. None for a learned map,
+    which evaluates none, for a method that evaluates other functions than the field, and where no
+    initial state is finite.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Drift of a quantity: the slope of a fitted straight line, and its standard error.
 
-What oscillates about a constant, as the energy of a symplectic method does, has no drift, but every
-finite piece of it has a slope. The residuals of such a series are strongly correlated, so the
-textbook's standard error, which takes them for independent, is too small by orders of magnitude.
-Here the residuals are gathered in batches, consecutive stretches of time, and only whole batches
-are taken for independent (the method of batch means, Law, Simulation Modeling and Analysis,
+A quantity that oscillates about a constant, like the energy of a symplectic method, has no drift,
+but every finite piece of it has a slope. The residuals of such a series are strongly correlated, so
+the textbook's standard error, which takes them for independent, is too small by orders of
+magnitude. Here the residuals are gathered in batches, consecutive stretches of time, and only whole
+batches are taken for independent (the method of batch means, Law, Simulation Modeling and Analysis,
 section 9.5; for a regression it is the cluster-robust variance, Liang and Zeger, Biometrika 73
 (1986) 13-22):
 
@@ -56,9 +56,9 @@ class DriftFit:
 class DriftAccumulator(Accumulator):
     """Fits straight lines to series that come in parts.
 
-    It keeps centred moments of at most 64 batches, updated and joined as in Chan, Golub and LeVeque
-    (Amer. Statist. 37 (1983) 242-247), so it is as accurate after millions of times as at once: the
-    slope is that of :func:`scipy.stats.linregress` on the whole series.
+    The accumulator keeps centred moments of at most 64 batches, updated and joined as in Chan,
+    Golub and LeVeque (Amer. Statist. 37 (1983) 242-247), so it is as accurate after millions of
+    times as at once: the slope is that of :func:`scipy.stats.linregress` on the whole series.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def first_window_derivative(
 ) -> np.ndarray:
     r"""Return derivatives of first windows by their first state, (n, window, dim, dim).
 
-    Or along directions (dim, k) alone, (n, window, dim, k).
+    With ``directions`` (dim, k), only derivatives along these are returned, (n, window, dim, k).
 
     The solution Y of the variational equation
 

@@ -56,7 +56,7 @@ class Lyapunov:
 class LyapunovAccumulator(Accumulator):
     """Averages the growth of a tangent vector that comes in parts.
 
-    It keeps the logarithm of the stretch at no more than 128 evenly spread times.
+    The accumulator keeps the logarithm of the stretch at no more than 128 evenly spread times.
 
     Parameters
     ----------

@@ -151,8 +151,8 @@ class TangentMap(Accumulator):
 def iterated_derivative(flow: NumericalFlow, windows: np.ndarray) -> np.ndarray:
     """Return the derivative of the iterated map of windows, (n, window * dim, window * dim).
 
-    It is that of ``flow.map``, but where ``prediction_window`` < ``window`` the old states that the
-    next window keeps are copied and not predicted.
+    The iterated map is ``flow.map``, except for ``prediction_window`` < ``window``: then the old
+    states that the next window keeps are copied and not predicted.
     """
     derivative = flow.derivative(windows)
     kept = (flow.window - flow.prediction_window) * flow.dim

@@ -98,8 +98,8 @@ class EnsemblePlan:
     def is_canonical(self) -> bool:
         """Whether turns about a point of the plane are rotation numbers.
 
-        They are in a phase space of two components, and in the plane of a coordinate and its
-        momentum; in other planes a torus winds in no one sense about any point.
+        This holds in a phase space of two components, and in the plane of a coordinate and its
+        momentum. In other planes a torus need not wind in one sense about any point.
         """
         return is_canonical_plane(self.system, self.pair)
 

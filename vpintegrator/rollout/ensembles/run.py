@@ -301,8 +301,8 @@ def turns_between_returns(
 ) -> float:
     """Return the turns per step beside the centre of a return map, including whole turns.
 
-    Its flow is followed from the centre and from a state beside it, between two returns. 0 of
-    other maps: how often they go round between two steps means nothing.
+    The flow of the return map is followed from the centre and from a state beside it, between two
+    returns. Other maps give 0, because their revolutions between two steps are not defined.
     """
     if system.flow is None or system.dim != 2:
         return 0.0

@@ -120,8 +120,8 @@ def follow(
 ) -> Counts:
     """Return statistics of trajectories from initial states (trajectory, dim).
 
-    Those that have left are not moved on, but at the end of the part in which they do. So many as
-    a block has are moved at a time.
+    Trajectories that leave are followed to the end of the current part only. A block of
+    trajectories is moved at a time.
     """
     statistics = Statistics(plan, len(initial))
     states = initial.copy()
