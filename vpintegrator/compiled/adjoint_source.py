@@ -125,7 +125,7 @@ class Differentiated:
         every: bool = False,
         kind: type[Program] = Program,
     ) -> tuple[Program, Program]:
-        """The programs there and back, in one workspace, with constants in common.
+        """Return the programs there and back, in one workspace, with constants in common.
 
         Parameters
         ----------

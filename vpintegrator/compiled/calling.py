@@ -24,7 +24,7 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def aligned(count: int, dtype: type) -> np.ndarray:
-    """An empty array that begins where a line of the cache does."""
+    """Return an empty array that begins where a line of the cache does."""
     size = np.dtype(dtype).itemsize
     space: np.ndarray = np.empty(count + _LINE // size, dtype)
     first = -space.ctypes.data % _LINE // size

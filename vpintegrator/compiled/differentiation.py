@@ -16,7 +16,7 @@ from vpintegrator.compiled.scalar_graph import ScalarGraph
 def adjoints(
     graph: ScalarGraph, seeds: Iterable[tuple[int, int]], wanted: Iterable[int]
 ) -> list[int]:
-    """The derivatives of sum_i seed_i result_i with respect to some nodes.
+    """Return the derivatives of sum_i seed_i result_i with respect to some nodes.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def adjoints(
 
 
 def partial_derivatives(graph: ScalarGraph, n: int) -> Iterator[tuple[int, int]]:
-    """The arguments of a node, each with the derivative with respect to it."""
+    """Yield the arguments of a node, each with the derivative with respect to it."""
     operation, *arguments = graph.nodes[n]
     if operation in _OF_ONE:
         yield arguments[0], _OF_ONE[operation](graph, n, arguments[0])
@@ -113,7 +113,7 @@ def _of_quotient(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
 
 
 def _of_maximum(g: ScalarGraph, n: int, a: int, b: int) -> tuple[int, int]:
-    """PyTorch's convention for relu: where both are equal, the constant counts."""
+    """Return PyTorch's convention for relu: where both are equal, the constant counts."""
     first = _less_than_one(g, g.greater(b, a)) if g.value(a) is not None else g.greater(a, b)
     return first, _less_than_one(g, first)
 

@@ -53,7 +53,7 @@ class FormulaGraph:
         self._made: dict[Expression, int] = {s: self.graph.input(i) for i, s in enumerate(symbols)}
 
     def add(self, values: Sequence[Value]) -> list[int]:
-        """The nodes of some formulas.
+        """Return the nodes of some formulas.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class FormulaGraph:
         return graph.div(above, beneath)
 
     def _raised(self, base: int, exponent: Number) -> int:
-        """A positive power: by squares and a root where that is possible."""
+        """Return a positive power: by squares and a root where that is possible."""
         graph, whole = self.graph, int(exponent)
         rest = exponent - whole
         if whole > _LARGEST_MULTIPLIED or rest not in (0, Fraction(1, 2)):

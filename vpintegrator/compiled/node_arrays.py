@@ -36,15 +36,15 @@ class NodeArrays:
         self.power, self.arc_tangent = _elementwise(g.power), _elementwise(g.arc_tangent)
 
     def constants(self, values: np.ndarray) -> np.ndarray:
-        """Nodes for numbers that are known now."""
+        """Return nodes for numbers that are known now."""
         return self._constant(values.astype(np.float64))
 
     def number(self, value: float) -> np.ndarray:
-        """A node for one."""
+        """Return a node for one."""
         return np.array(self.graph.constant(value), dtype=np.int64)
 
     def lift(self, value: Any) -> np.ndarray:
-        """Numbers as constants; nodes stay."""
+        """Return numbers as constants; nodes stay."""
         if isinstance(value, np.ndarray) and value.dtype == np.int64:
             return value
         if isinstance(value, bool | int | float):
@@ -52,7 +52,7 @@ class NodeArrays:
         raise TypeError(f"{type(value)} is neither nodes nor a number")
 
     def scaled(self, a: Any, factor: float) -> np.ndarray:
-        """Nodes or a number times a number."""
+        """Return nodes or a number times a number."""
         return self.times(self.lift(a), self.number(factor))
 
     def apply(self, function: str, a: np.ndarray) -> np.ndarray:
@@ -68,7 +68,7 @@ class NodeArrays:
         return self.plus(self.greater(a, b), self.equal(a, b))
 
     def guarded(self, a: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """A function such as the square root, 0 with derivative 0 where a is 0."""
+        """Return a function such as the square root, 0 with derivative 0 where a is 0."""
         zero = self.equal(a, self.number(0.0))
         return self.where(zero, self.number(0.0), function(self.where(zero, self.number(1.0), a)))
 

@@ -79,7 +79,7 @@ def in_powers(trace: Trace, values: np.ndarray) -> Trace | None:
 def simplest(
     model: Integrator, finished: Callable[[Trace, np.ndarray], Trace] = lambda way, values: way
 ) -> tuple[Trace, np.ndarray]:
-    """A model's map in the form with the fewest operations, and the parameters of its graph.
+    """Return a model's map in the form with the fewest operations, and the parameters of its graph.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class _Powers:
             self._look_at(n)
 
     def node(self, n: int) -> int:
-        """The node of the new graph for one of the old."""
+        """Return the node of the new graph for one of the old."""
         waiting = [n]
         while waiting:
             m = waiting[-1]
@@ -142,7 +142,7 @@ class _Powers:
         return self._number[n]
 
     def _sum(self, n: int) -> _Polynomial | None:
-        """A node as a polynomial that is worth writing anew."""
+        """Return a node as a polynomial that is worth writing anew."""
         found = self._weighted.get(n)
         if found is None or found.variables in ((), (n,)):
             return None
@@ -173,7 +173,7 @@ class _Powers:
         return all(self._old.nodes[v][0] in _CIRCULAR for v in variables)
 
     def _part(self, n: int, operation: str) -> _Polynomial:
-        """A node as part of another: what is used elsewhere too is there anyway.
+        """Return a node as part of another: what is used elsewhere too is there anyway.
 
         Nor are sums of weights multiplied out.
         """
@@ -232,7 +232,7 @@ class _Powers:
         return found
 
     def _written(self, terms: Mapping[Exponents, int], x: Sequence[int]) -> int:
-        """A polynomial in nested form, by Estrin's scheme in each variable."""
+        """Return a polynomial in nested form, by Estrin's scheme in each variable."""
         new = self.new
         if not x:
             return terms.get((), self._zero)
@@ -275,14 +275,14 @@ class _Powers:
 
 
 def _aligned(part: _Polynomial, variables: Sequence[int]) -> Iterable[tuple[Exponents, int]]:
-    """Terms by exponents of these variables, among which are its own."""
+    """Return terms by exponents of these variables, among which are its own."""
     places = {v: i for i, v in enumerate(part.variables)}
     for e, c in part.terms.items():
         yield tuple(e[places[v]] if v in places else 0 for v in variables), c
 
 
 def _evaluated(graph: ScalarGraph, ends: Sequence[int], values: np.ndarray) -> dict[int, float]:
-    """Numbers of nodes that depend on parameters alone."""
+    """Return numbers of nodes that depend on parameters alone."""
     found: dict[int, float] = {}
     for n in graph.needed(ends):
         operation, *arguments = graph.nodes[n]

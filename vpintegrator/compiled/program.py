@@ -273,7 +273,7 @@ class Program:
     # spelling, which depends on the language
 
     def _named(self, name: str) -> tuple[str, str]:
-        """A function as it is declared and as it is called."""
+        """Return a function as it is declared and as it is called."""
         declared, passed = self._extra
         arguments = f"(value *__restrict v, const real *__restrict c{declared})"
         return f"{self._head} {name}{arguments}", f"{name}(v, c{passed});"
@@ -289,7 +289,7 @@ class Program:
         return f"c[{place}]"
 
     def _filled(self, kind: str, number: str) -> str:
-        """A number for all trajectories."""
+        """Return a number for all trajectories."""
         return f"{kind}{{}} + {number}"
 
     def _literal(self, value: float) -> str:
@@ -308,7 +308,7 @@ def scalar_function(
     results: Sequence[int] | Mapping[int, int],
     head: str = "static void",
 ) -> str:
-    """A function ``name(p, c)`` that computes nodes of the weights ``p`` alone.
+    """Return a function ``name(p, c)`` that computes nodes of the weights ``p`` alone.
 
     They come in this order, or at the places given.
     """
@@ -330,7 +330,7 @@ def scalar_function(
 
 
 def expression(operation: str, arguments: Sequence[str]) -> str:
-    """The C++ of one operation that is no function of one number."""
+    """Return the C++ of one operation that is no function of one number."""
     if operation in BINARY:
         return f" {BINARY[operation]} ".join(arguments)
     if operation == "neg":
@@ -355,14 +355,14 @@ class _Arena:
         self._free: list[int] = []  # a heap
 
     def take(self) -> int:
-        """A free slot."""
+        """Return a free slot."""
         if self._free:
             return heapq.heappop(self._free)
         self.size += 1
         return self.size - 1
 
     def take_many(self, count: int, multiple: int) -> int:
-        """The first of ``count`` free slots in a row, at a multiple."""
+        """Return the first of ``count`` free slots in a row, at a multiple."""
         free = set(self._free)
         for first in sorted(free):
             if first % multiple == 0 and free.issuperset(range(first, first + count)):

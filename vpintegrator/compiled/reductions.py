@@ -109,7 +109,7 @@ class Reductions(NodeArrays):
         return self.minus(below, self.apply("log", total))
 
     def _below_top(self, a: np.ndarray, dim: int) -> np.ndarray:
-        """Minus the largest, which nothing depends on but overflow."""
+        """Return minus the largest, which nothing depends on but overflow."""
         return self.minus(a, self.reduce(self.graph.bound, a, dim, True))
 
     def _op_native_layer_norm(

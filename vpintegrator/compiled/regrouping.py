@@ -43,7 +43,7 @@ class _Term:
     factors: tuple[int, ...]
 
     def without(self, factor: int) -> _Term:
-        """The term divided by one of its factors."""
+        """Return the term divided by one of its factors."""
         place = self.factors.index(factor)
         return _Term(self.weight, self.factors[:place] + self.factors[place + 1 :])
 
@@ -57,7 +57,7 @@ class _Rewriter:
         self._number: dict[int, int] = {}  # in the new graph
 
     def rewrite(self) -> list[int]:
-        """The outputs in the new graph."""
+        """Return the outputs in the new graph."""
         needed = self._old.needed(self._outputs)
         users: dict[int, list[int]] = defaultdict(list)
         for n in needed:
@@ -100,7 +100,7 @@ class _Rewriter:
         return self._number[n]
 
     def _nested_sum(self, n: int, parts: set[int]) -> int | None:
-        """A sum in nested form, unless no two of its terms have a factor in common."""
+        """Return a sum in nested form, unless no two of its terms have a factor in common."""
         found: list[tuple[int, _Term | None]] = []  # nodes of the new graph, taken apart
         waiting = [(False, n)]  # whether subtracted
         while waiting:
@@ -130,7 +130,7 @@ class _Rewriter:
         return self.new.negative(n) if minus else n
 
     def _term(self, n: int, minus: bool) -> _Term | None:
-        """A product with weights, or minus it, taken apart."""
+        """Return a product with weights, or minus it, taken apart."""
         weights: list[int] = []
         factors: list[int] = []
         waiting = [n]
@@ -145,7 +145,7 @@ class _Rewriter:
         return _Term(self._signed(minus, self._product(weights)), tuple(sorted(factors)))
 
     def _nested(self, terms: list[_Term]) -> int:
-        """The sum of some terms."""
+        """Return the sum of some terms."""
         total = self.new.constant(0.0)
         groups: list[tuple[int, list[_Term]]] = []
         while terms:

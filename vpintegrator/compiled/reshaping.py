@@ -32,7 +32,7 @@ def _slice(a: np.ndarray, dim: int = 0, start: Any = None, end: Any = None, step
 
 
 def _scatter(a: np.ndarray, source: np.ndarray, *part: Any, of: Callable[..., Any]) -> np.ndarray:
-    """A copy of ``a`` with a part of it, as ``of`` gives it, replaced."""
+    """Return a copy of ``a`` with a part of it, as ``of`` gives it, replaced."""
     result = a.copy()
     of(result, *part)[...] = source
     return result

@@ -103,7 +103,7 @@ class CompiledResidual(Awaited[Compilation]):
         verify_residual(self, self._model)
 
     def sums(self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """The sums of squares of r and of predicted - true states.
+        """Return the sums of squares of r and of predicted - true states.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class CompiledResidual(Awaited[Compilation]):
         targets: np.ndarray,
         matrix: SymmetricMatrix | None = None,
     ) -> tuple[SymmetricMatrix, np.ndarray]:
-        """:math:`J^T J` (parameter, parameter) and :math:`J^T r`.
+        """Return :math:`J^T J` (parameter, parameter) and :math:`J^T r`.
 
         The former is in ``matrix``, if one is given.
         """
@@ -192,9 +192,9 @@ class CompiledResidual(Awaited[Compilation]):
     def _blocks(
         self, vector: np.ndarray, windows: np.ndarray, targets: np.ndarray
     ) -> Iterator[tuple[slice, slice, np.ndarray, np.ndarray]]:
-        """Blocks of J (vector of windows, component of targets, parameter, lane), and r.
+        """Yield blocks of J (vector of windows, component of targets, parameter, lane), and r.
 
-        The first two say which: vectors of windows, and components of their targets.
+        The first two entries tell the block: vectors of windows, and components of their targets.
         """
         self._set(vector)
         lanes, rows, count = self._lanes, math.prod(targets.shape[1:]), len(self._trained)
@@ -246,7 +246,7 @@ class CompiledResidual(Awaited[Compilation]):
     def _divided(
         self, work: Callable[[_Problem, slice], T], windows: np.ndarray, targets: np.ndarray
     ) -> list[T]:
-        """Some work on parts of the windows at the same time."""
+        """Return the results of ``work`` for parts of the windows, computed in parallel."""
         windows = np.ascontiguousarray(windows, self.dtype)
         targets = np.ascontiguousarray(targets, self.dtype)
         if not len(windows):

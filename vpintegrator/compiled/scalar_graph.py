@@ -78,7 +78,7 @@ class ScalarGraph:
         return number
 
     def arguments(self, number: int) -> tuple[int, ...]:
-        """The nodes that a node is made from."""
+        """Return the nodes that a node is made from."""
         node = self.nodes[number]
         return () if node[0] in LEAVES else node[1:]
 
@@ -96,29 +96,29 @@ class ScalarGraph:
         return sorted(found)  # the order of making
 
     def constant(self, value: float) -> int:
-        """A number known now."""
+        """Return a number known now."""
         return self._number("constant", float(value))
 
     def input(self, index: int) -> int:
-        """A component of the window."""
+        """Return a component of the window."""
         return self._number("input", index)
 
     def parameter(self, index: int) -> int:
-        """A weight of the model."""
+        """Return a weight of the model."""
         return self._number("parameter", index)
 
     def value(self, number: int) -> float | None:
-        """The value of a constant; None for other nodes."""
+        """Return the value of a constant; None for other nodes."""
         return self._values[number]
 
     def again(self, operation: str, arguments: Sequence[int]) -> int:
-        """The operation of another graph's node on nodes of this one."""
+        """Return the operation of another graph's node on nodes of this one."""
         if operation in BINARY:
             return int(getattr(self, operation)(*arguments))
         return self._number(operation, *arguments)
 
     def negative(self, a: int) -> int:
-        """-a."""
+        """Return -a."""
         node, value = self.nodes[a], self.value(a)
         if value is not None:
             return self.constant(-value)
@@ -187,15 +187,15 @@ class ScalarGraph:
         return self.constant(0.0) if x == 0 else self._number("div", a, b)
 
     def maximum(self, a: int, b: int) -> int:
-        """max(a, b) with the derivative of relu: where both are equal, a constant counts."""
+        """Return max(a, b) with the derivative of relu: where both are equal, a constant counts."""
         return self._largest("max", a, b)
 
     def larger(self, a: int, b: int) -> int:
-        """max(a, b); where both are equal, each has half of the derivative."""
+        """Return max(a, b); where both are equal, each has half of the derivative."""
         return self._largest("larger", a, b)
 
     def bound(self, a: int, b: int) -> int:
-        """max(a, b) as a number that derivatives do not see."""
+        """Return max(a, b) as a number that derivatives do not see."""
         return self._largest("bound", a, b)
 
     def _largest(self, operation: str, a: int, b: int) -> int:
@@ -209,21 +209,21 @@ class ScalarGraph:
         return a if self.value(a) is not None else self._number("fixed", a)
 
     def absolute(self, a: int) -> int:
-        """|a|."""
+        """Return |a|."""
         value, node = self.value(a), self.nodes[a]
         if value is not None:
             return self.constant(abs(value))
         return self.absolute(node[1]) if node[0] == "neg" else self._number("abs", a)
 
     def greater(self, a: int, b: int) -> int:
-        """1 where a > b, else 0."""
+        """Return 1 where a > b, else 0."""
         x, y = self.value(a), self.value(b)
         if x is not None and y is not None:
             return self.constant(float(x > y))
         return self.constant(0.0) if a == b else self._number("greater", a, b)
 
     def equal(self, a: int, b: int) -> int:
-        """1 where a = b, else 0: also for a and a, which may be NaN."""
+        """Return 1 where a = b, else 0: also for a and a, which may be NaN."""
         x, y = self.value(a), self.value(b)
         if x is not None and y is not None:
             return self.constant(float(x == y))
@@ -237,7 +237,7 @@ class ScalarGraph:
         return a if a == b else self._number("where", condition, a, b)
 
     def power(self, a: int, b: int) -> int:
-        """a^b."""
+        """Return a^b."""
         x, y = self.value(a), self.value(b)
         if x is not None and y is not None:
             return self.constant(_folded(np.power, x, y))
@@ -258,7 +258,7 @@ class ScalarGraph:
         return self.mul(square, a) if y % 2 else square
 
     def arc_tangent(self, a: int, b: int) -> int:
-        """The angle of the point with abscissa b and ordinate a."""
+        """Return the angle of the point with abscissa b and ordinate a."""
         x, y = self.value(a), self.value(b)
         if x is not None and y is not None:
             return self.constant(_folded(np.arctan2, x, y))
@@ -280,6 +280,6 @@ def too_large(limit: int) -> NotCompilable:
 
 
 def _folded(function: Callable[..., Any], *values: float) -> float:
-    """A function of constants, infinite or NaN where it is so at run time."""
+    """Return a function of constants, infinite or NaN where it is so at run time."""
     with np.errstate(all="ignore"):
         return float(function(*map(np.float64, values)))

@@ -117,7 +117,7 @@ def translation_units(prelude: str, parts: list[str], frame: list[str]) -> list[
 
 
 def step_function(program: Program, outputs: list[int]) -> str:
-    """The function that calls the parts of a program, and gives the new states."""
+    """Return the function that calls the parts of a program, and gives the new states."""
     lines = ["static void step(value *__restrict v, const real *__restrict c, value *y) {"]
     lines += [f"    {call}" for call in program.calls]
     lines += [f"    y[{i}] = {program.reference(n)};" for i, n in enumerate(outputs)]

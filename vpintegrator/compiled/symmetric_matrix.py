@@ -107,7 +107,7 @@ class SymmetricMatrix:
         return solution
 
     def whole(self) -> np.ndarray:
-        """The matrix with both triangles, (count, count), as a new array."""
+        """Return the matrix with both triangles, (count, count), as a new array."""
         return np.tril(self.array) + np.tril(self.array, -1).T
 
 

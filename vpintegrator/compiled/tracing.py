@@ -50,7 +50,7 @@ class Trace:
     weights: list[str]
 
     def values(self, model: Integrator) -> np.ndarray:
-        """The parameters of the graph that a model has now."""
+        """Return the parameters of the graph that a model has now."""
         with torch.no_grad():
             flat = [named_tensor(model, name).reshape(-1).numpy() for name in self.weights]
         return np.concatenate([np.empty(0, model.scale.numpy().dtype), *flat])
@@ -134,14 +134,14 @@ def _trace(
 
 
 def named_tensor(model: Integrator, name: str) -> torch.Tensor:
-    """A parameter, a buffer, or a weight that is computed from others."""
+    """Return a parameter, a buffer, or a weight that is computed from others."""
     path, _, attribute = name.rpartition(".")
     tensor: torch.Tensor = getattr(model.get_submodule(path), attribute)
     return tensor
 
 
 def trained_numbers(model: Integrator) -> np.ndarray:
-    """Indices of the trained numbers among all parameters of a model."""
+    """Return indices of the trained numbers among all parameters of a model."""
     found: list[int] = []
     first = 0
     for parameter in model.parameters():
@@ -152,7 +152,7 @@ def trained_numbers(model: Integrator) -> np.ndarray:
 
 
 def _computed(model: Integrator) -> Iterator[tuple[str, torch.Tensor]]:
-    """Names and values of weights that are computed from others."""
+    """Yield names and values of weights that are computed from others."""
     for path, module in model.named_modules():
         if parametrize.is_parametrized(module):
             for attribute in module.parametrizations:
@@ -213,7 +213,7 @@ class _Follower(_PyTorchAlone):
         self._known[id(tensor)] = tensor, np.array(numbers, np.int64).reshape(tensor.shape)
 
     def nodes(self, tensor: torch.Tensor) -> np.ndarray:
-        """The nodes that stand for the numbers in a tensor."""
+        """Return the nodes that stand for the numbers in a tensor."""
         if id(tensor) not in self._known:
             raise NotCompilable("what the model returns does not depend on its window")
         nodes = self._known[id(tensor)][1]
@@ -305,7 +305,7 @@ class _Follower(_PyTorchAlone):
             raise too_large(LARGEST)
 
     def _tensors(self, argument: Any) -> Iterator[torch.Tensor]:
-        """The tensors that an argument is, or holds."""
+        """Yield the tensors that an argument is, or holds."""
         if isinstance(argument, torch.Tensor):
             yield argument
         elif isinstance(argument, list | tuple):
@@ -313,7 +313,7 @@ class _Follower(_PyTorchAlone):
                 yield from self._tensors(part)
 
     def _argument(self, argument: Any, indexed: bool) -> Any:
-        """An argument with nodes instead of tensors, and indices as arrays of NumPy."""
+        """Return an argument with nodes instead of tensors, and indices as arrays of NumPy."""
         if isinstance(argument, list | tuple):
             return [self._argument(part, indexed) for part in argument]
         if not isinstance(argument, torch.Tensor):

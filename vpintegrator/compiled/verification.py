@@ -42,7 +42,7 @@ class Machine(Protocol):
     """Whatever iterates a model."""
 
     def advance(self, windows: np.ndarray, calls: int) -> tuple[np.ndarray, np.ndarray]:
-        """All states predicted, and the last windows."""
+        """Return all states predicted, and the last windows."""
 
 
 @np.errstate(all="ignore")  # infinities are compared, not warned of
@@ -193,7 +193,7 @@ def _differentiated(
     factors: np.ndarray,
     rows: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """States predicted at some weights from some windows, and the slope of a sum of them."""
+    """Return states predicted at some weights from some windows, and the slope of a sum of them."""
     vector, window = torch.from_numpy(at[0]).requires_grad_(), torch.from_numpy(at[1])
     new, states = model.prediction_window, window[:, :0]
     with torch.enable_grad():
@@ -263,7 +263,7 @@ def _check(
 
 
 def _nudged(values: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Numbers that differ in the last digit."""
+    """Return numbers that differ in the last digit."""
     change = _NUDGE * np.finfo(values.dtype).eps * generator.normal(size=values.shape)
     return (values + values * change).astype(values.dtype)
 

@@ -37,7 +37,7 @@ class Ranges:
 
 
 def ranges(dataset: Dataset, most_bytes: int = _MOST_BYTES) -> Ranges:
-    """Ranges over all states, or over parts that are spread evenly through a larger dataset.
+    """Return ranges over all states, or over parts that are spread evenly through a larger dataset.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def ranges(dataset: Dataset, most_bytes: int = _MOST_BYTES) -> Ranges:
 
 
 def _places(count: int, length: int, rows: int, times: int, most: float) -> list[tuple[int, int]]:
-    """First trajectory and time of the parts of a group, all or evenly spread ones."""
+    """Return the first trajectory and time of the parts of a group, all or evenly spread ones."""
     across, along = -(-count // rows), -(-length // times)
     parts = across * along
     taken = min(parts, max(1, int(most / (rows * times))))

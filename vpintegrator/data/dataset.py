@@ -266,7 +266,7 @@ class Dataset(RichDisplay, by="dataset"):
         trajectories: slice | int | np.ndarray = slice(None),
         times: slice | int = slice(None),
     ) -> np.ndarray:
-        """Trajectories of a group, shape (trajectory, time, dim), float64.
+        """Return trajectories of a group, shape (trajectory, time, dim), float64.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class Dataset(RichDisplay, by="dataset"):
         return "".join(f", {text}" for text in named)
 
     def times(self, group: str) -> np.ndarray:
-        """Times of the states of a group, (time,); numbers of steps where these differ."""
+        """Return times of the states of a group, (time,); numbers of steps where these differ."""
         self._check(group)
         with open_hdf5(self.path, FORMAT, FORMAT_VERSION) as f:
             return f.group(group).array("time", self.shapes[group][1:2])
@@ -344,7 +344,7 @@ class Dataset(RichDisplay, by="dataset"):
         device: torch.device | str = "cpu",
         dtype: torch.dtype | str = "float64",
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Random pairs of windows, read from the file straight to a device.
+        """Return random pairs of windows, read from the file straight to a device.
 
         No more is in memory at a time than the windows and a block of the file, about a MiB.
 
@@ -394,7 +394,7 @@ class Dataset(RichDisplay, by="dataset"):
         dtype: torch.dtype | str = "float64",
         **options: Any,
     ) -> DataLoader[Any]:
-        """Batches of pairs of windows as a ``torch.utils.data.DataLoader``.
+        """Return batches of pairs of windows as a ``torch.utils.data.DataLoader``.
 
         Parameters
         ----------

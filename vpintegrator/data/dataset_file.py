@@ -50,7 +50,7 @@ class Conditions:
     origins: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
 
     def digest(self, group: str) -> bytes:
-        """SHA-256 of the values of a group."""
+        """Return SHA-256 of the values of a group."""
         rows = np.ascontiguousarray(self.values[group], dtype="<f8")
         return hashlib.sha256(rows.data).digest()
 
@@ -161,7 +161,7 @@ def write_dataset(
 def fingerprint(
     states: Mapping[str, np.ndarray], step: float, conditions: Conditions | None = None
 ) -> str:
-    """Hash of the step and all states, the same on every machine for the same numbers."""
+    """Return hash of the step and all states, the same on every machine for the same numbers."""
     return combined_fingerprint({name: digests(states[name]) for name in states}, step, conditions)
 
 

@@ -112,7 +112,7 @@ class WindowDataset(Pairs):
         return (inputs[0], targets[0]) if single else (inputs, targets)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Pair]:
-        """Several pairs, which a ``DataLoader`` asks for at once and stacks itself."""
+        """Return several pairs, which a ``DataLoader`` asks for at once and stacks itself."""
         inputs, targets = self[indices]
         return list(zip(inputs, targets, strict=True))
 
@@ -125,7 +125,7 @@ class WindowDataset(Pairs):
         )
 
     def _states(self) -> Any:
-        """``state`` of the group, opened by this process."""
+        """Return ``state`` of the group, opened by this process."""
         if self._process != os.getpid():
             self._open = ExitStack()
             self._state = self._open.enter_context(self._dataset.open_states(self._group))

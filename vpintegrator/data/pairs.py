@@ -28,7 +28,7 @@ class Pairs(TorchDataset[Pair], ABC):
 
     @abstractmethod
     def buffers(self, generator: torch.Generator) -> Iterator[HeldPairs]:
-        """Parts in memory that hold every pair once, in random order."""
+        """Return parts in memory that hold every pair once, in random order."""
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[Pair]:
         """Every pair once, in random order, ``size`` at a time; the last ones may be fewer."""
@@ -39,12 +39,12 @@ class Pairs(TorchDataset[Pair], ABC):
         return self[self.places(count)]
 
     def places(self, count: int) -> torch.Tensor:
-        """The numbers of these pairs."""
+        """Return the numbers of these pairs."""
         count = min(count, len(self))
         return torch.linspace(0, len(self) - 1, count, dtype=torch.float64).long()
 
     def sample(self, count: int, generator: torch.Generator) -> Pair:
-        """Different pairs at random: ``count``, or all if there are no more."""
+        """Return different pairs at random: ``count``, or all if there are no more."""
         total = len(self)
         if total <= max(LARGEST_PERMUTATION, 2 * count):
             return self[torch.randperm(total, generator=generator)[:count]]
@@ -98,7 +98,7 @@ class HeldPairs(Pairs):
 
     @classmethod
     def of_tensors(cls, inputs: torch.Tensor, targets: torch.Tensor) -> HeldPairs:
-        """Pairs that were cut already, (pair, window, dim) and (pair, time, dim)."""
+        """Return pairs that were cut already, (pair, window, dim) and (pair, time, dim)."""
         both = torch.cat([inputs, targets], dim=1)
         count, size, dim = both.shape
         first = size * torch.arange(count, device=both.device)

@@ -145,7 +145,7 @@ class Recipe(RichDisplay, by="recipe"):
         return VariedEquations(self.system, self.vary.parameters)
 
     def conditions(self) -> np.ndarray:
-        """Step and parameters that vary, for all trajectories: (trajectory, name).
+        """Return the step and parameters that vary, for all trajectories: (trajectory, name).
 
         The values of each group cover the ranges evenly.
         """
@@ -230,7 +230,7 @@ class Recipe(RichDisplay, by="recipe"):
             )
 
     def initial_states(self) -> np.ndarray:
-        """The initial states of all trajectories, (trajectory, dim).
+        """Return the initial states of all trajectories, (trajectory, dim).
 
         Raises
         ------
@@ -277,7 +277,7 @@ class Recipe(RichDisplay, by="recipe"):
         return {group: (which, whole) for group, which in consecutive(counts).items()}
 
     def noise(self, initial: np.ndarray) -> np.ndarray:
-        """Standard deviation of the observation's noise in each component, (dim,).
+        """Return the standard deviation of the observation's noise in each component, (dim,).
 
         The spread that it may be relative to is that of the first 256 trajectories. The time, where
         it is a component, is known.
@@ -412,7 +412,7 @@ def load_recipe(source: str | os.PathLike[str] | Recipe | System, /, **overrides
 
 
 def _find(source: str | os.PathLike[str]) -> tuple[str, str, Path | None]:
-    """Text, name and folder (of a file) of what the user means."""
+    """Return text, name and folder (of a file) of what the user means."""
     known = {**catalogue(SYSTEMS), **catalogue(DATASETS)}  # a dataset comes before its system
     text, name, path = find_description(source, known, "dataset or system")
     return text, name or "text", path.parent if path else None
@@ -480,14 +480,14 @@ _TABLES: dict[str, Any] = {
 
 
 def _middle_step(vary: Any, where: str) -> float | None:
-    """The middle of the steps, where they vary: the step that stands for all of them."""
+    """Return the middle of the steps, where they vary: the step that stands for all of them."""
     if isinstance(vary, Mapping):
         vary = Variation.from_table(vary, where)
     return vary.of_step.middle if isinstance(vary, Variation) and vary.of_step else None
 
 
 def _with_tables(recipe: Recipe, tables: Mapping[str, Any]) -> Recipe:
-    """The recipe with entries of such tables replaced."""
+    """Return the recipe with entries of such tables replaced."""
     changes: dict[str, Any] = {}
     for key, given in tables.items():
         if not isinstance(given, Mapping):

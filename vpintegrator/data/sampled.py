@@ -90,7 +90,7 @@ class SampledPairs(Pairs):
         return self._all[index]
 
     def buffers(self, generator: torch.Generator) -> Iterator[HeldPairs]:
-        """Parts of the file, one after the other."""
+        """Return parts of the file, one after the other."""
         return self._all.buffers(generator)
 
     @property
@@ -103,7 +103,7 @@ class SampledPairs(Pairs):
         return self._held
 
     def sample(self, count: int, generator: torch.Generator) -> Pair:
-        """Different pairs at random."""
+        """Return different pairs at random."""
         if 2 * count >= len(self):
             return self._all.sample(count, generator)
         while len(self.held) < 2 * count and self._states.more():
@@ -111,5 +111,5 @@ class SampledPairs(Pairs):
         return self.held.sample(count, generator)
 
     def evenly(self, count: int) -> Pair:
-        """Pairs that are held, evenly chosen from these."""
+        """Return pairs that are held, evenly chosen from these."""
         return self.held.evenly(count)

@@ -105,7 +105,7 @@ class Split:
 
 
 def consecutive(counts: Sequence[int]) -> dict[str, slice]:
-    """The groups' parts, one after the other."""
+    """Return the groups' parts, one after the other."""
     ends = np.cumsum(counts)
     return {
         group: slice(int(end - count), int(end))

@@ -166,7 +166,7 @@ class Stratification:
         return _PROPOSALS if conditions.available is None else conditions.available
 
     def _strata(self, values: np.ndarray, low: float, high: float) -> np.ndarray:
-        """Index of the stratum of each value, -1 outside of the range."""
+        """Return the index of the stratum of each value, -1 outside of the range."""
         with np.errstate(all="ignore"):
             place = np.floor((values - low) / (high - low) * self.strata)
         inside = (values >= low) & (values <= high)

@@ -25,7 +25,7 @@ def is_number(value: Any) -> bool:
 def read_fields(
     kind: type[Table], table: Mapping[str, Any], where: str, lists: Iterable[str]
 ) -> Table:
-    """An instance of a dataclass from a table of its fields, some of which must be lists."""
+    """Return an instance of a dataclass from a table of its fields, some of which must be lists."""
     check_keys(table, [field.name for field in fields(kind)], where)  # type: ignore[arg-type]
     for key in lists:
         if not isinstance(table.get(key, []), list | tuple):

@@ -59,7 +59,7 @@ class Range:
         return float(self.at(0.5))
 
     def at(self, part: Any) -> Any:
-        """Quantiles, for parts between 0 and 1."""
+        """Return quantiles, for parts between 0 and 1."""
         if self.log:
             value = self.low * (self.high / self.low) ** np.asarray(part)
         else:
@@ -120,7 +120,7 @@ class Variation:
         return [name for name in self.ranges if name != STEP]
 
     def split(self, conditions: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-        """Steps (trajectory,) and parameters (trajectory, name) of conditions.
+        """Return steps (trajectory,) and parameters (trajectory, name) of conditions.
 
         ``step`` is that of all trajectories, where it does not vary.
         """
@@ -129,7 +129,7 @@ class Variation:
         return conditions[:, 0], conditions[:, 1:]
 
     def draw(self, counts: Iterable[int], seed: int) -> np.ndarray:
-        """Values (trajectory, name) for groups of so many trajectories, one after another.
+        """Return values (trajectory, name) for groups of so many trajectories, one after another.
 
         They depend on the seed and the counts alone.
         """

@@ -26,7 +26,7 @@ _OPEN = 32  # shards kept open at a time
 
 
 def shard_name(number: int) -> str:
-    """Name of a file in the folder of shards."""
+    """Return the name of a file in the folder of shards."""
     return f"{number:06d}.h5"
 
 
@@ -174,7 +174,7 @@ class View:
         return shard_name(int(self._layout.numbers[shard]))
 
     def _shard(self, shard: int) -> tuple[Guarded, int]:
-        """``state`` of a shard, and the first of its trajectories in the group."""
+        """Return ``state`` of a shard, and the first of its trajectories in the group."""
         layout = self._layout
         start = int(layout.ends[shard - 1]) if shard else 0
         if shard in self._open:

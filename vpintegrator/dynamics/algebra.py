@@ -171,7 +171,7 @@ class Algebra:
         self.limit = self.spent + _LARGEST_DERIVATIVES * MAXIMUM_OPERATIONS
 
     def symbol(self, name: str, varies: bool = True) -> Symbol:
-        """A new variable, or a constant with a name."""
+        """Return a new variable, or a constant with a name."""
         symbol = Symbol(name)
         self._count(symbol, 1 << len(self.variables) if varies else 0)
         if varies:
@@ -188,7 +188,7 @@ class Algebra:
         return self._known["pi"]
 
     def symbols(self, value: Value) -> list[Symbol]:
-        """The variables of a formula."""
+        """Return the variables of a formula."""
         if not isinstance(value, Expression):
             return []
         return [self.variables[bit] for bit in _bits(value.depends)]
@@ -210,15 +210,15 @@ class Algebra:
     # operations
 
     def add(self, *values: Value) -> Value:
-        """The sum."""
+        """Return the sum."""
         return self.combine([(value, 1) for value in values])
 
     def subtract(self, left: Value, right: Value) -> Value:
-        """The difference."""
+        """Return the difference."""
         return self.combine([(left, 1), (right, -1)])
 
     def combine(self, terms: Iterable[tuple[Value, Number]]) -> Value:
-        """The sum of values times numbers."""
+        """Return the sum of values times numbers."""
         constant: Number = 0
         collected: dict[Expression, Number] = {}
         stack = list(terms)[::-1]
@@ -265,15 +265,15 @@ class Algebra:
         return self._made(key, lambda: Sum(constant, terms))
 
     def scale(self, coefficient: Number, value: Value) -> Value:
-        """A value times a number."""
+        """Return a value times a number."""
         return self.combine([(value, coefficient)])
 
     def multiply(self, *values: Value) -> Value:
-        """The product."""
+        """Return the product."""
         return self.raise_factors([(value, 1) for value in values])
 
     def divide(self, left: Value, right: Value) -> Value:
-        """The quotient.
+        """Return the quotient.
 
         Raises
         ------
@@ -283,7 +283,7 @@ class Algebra:
         return self.raise_factors([(left, 1), (right, -1)])
 
     def raise_factors(self, factors: Iterable[tuple[Value, Number]]) -> Value:
-        """The product of values to the powers of numbers."""
+        """Return the product of values to the powers of numbers."""
         coefficient: Number = 1
         collected: dict[Expression, Number] = {}
         stack = list(factors)[::-1]
@@ -348,7 +348,7 @@ class Algebra:
         return self._made(key, lambda: Product(factors))
 
     def power(self, base: Value, exponent: Value) -> Value:
-        """``base**exponent``.
+        """Return ``base**exponent``.
 
         Raises
         ------
@@ -368,7 +368,7 @@ class Algebra:
         return self._made(key, lambda: Power(base, exponent))
 
     def call(self, function: str, argument: Value) -> Value:
-        """A function of a value; ``sqrt`` is a power."""
+        """Return a function of a value; ``sqrt`` is a power."""
         self.spend(1)
         if function == "sqrt":
             return self.power(argument, Fraction(1, 2))
@@ -385,7 +385,7 @@ class Algebra:
         return self._made(key, lambda: Call(function, argument))
 
     def extreme(self, name: str, values: Sequence[Value]) -> Value:
-        """The least (``min``) or largest (``max``) of values, by absolute values."""
+        """Return the least (``min``) or largest (``max``) of values, by absolute values."""
         found, sign = values[0], 1 if name == "max" else -1
         for value in values[1:]:
             apart = self.call("abs", self.subtract(found, value))
@@ -393,12 +393,12 @@ class Algebra:
         return found
 
     def step(self, value: Value) -> Value:
-        """1 where a value is positive, else 0: s (s + 1)/2 of its sign s, exactly."""
+        """Return 1 where a value is positive, else 0: s (s + 1)/2 of its sign s, exactly."""
         sign = self.call("sign", value)
         return self.scale(Fraction(1, 2), self.multiply(sign, self.add(sign, 1)))
 
     def angle(self, ordinate: Value, abscissa: Value) -> Value:
-        """``atan2(ordinate, abscissa)``.
+        """Return ``atan2(ordinate, abscissa)``.
 
         Raises
         ------
@@ -438,7 +438,7 @@ class Algebra:
         return found
 
     def _partial(self, node: Expression) -> Iterable[tuple[Expression, Value]]:
-        """Derivatives of a formula with respect to its parts."""
+        """Return derivatives of a formula with respect to its parts."""
         match node:
             case Sum(terms=terms):
                 yield from ((term, c) for term, c in terms if term.depends)
@@ -521,7 +521,7 @@ class Algebra:
 
 
 def below(values: Iterable[Value]) -> list[Expression]:
-    """The formulas that values are made of, themselves included, parts first."""
+    """Return the formulas that values are made of, themselves included, parts first."""
     seen: dict[int, Expression] = {}
     stack = [value for value in values if isinstance(value, Expression)]
     while stack:
@@ -541,7 +541,7 @@ def _is_scaled(value: Sum) -> bool:
 
 
 def _scaled(value: Expression) -> tuple[Expression, Number] | None:
-    """The term and coefficient of a multiple."""
+    """Return the term and coefficient of a multiple."""
     return value.terms[0] if isinstance(value, Sum) and _is_scaled(value) else None
 
 

@@ -42,16 +42,16 @@ _SELF = (
 def antiderivative(
     value: Value, symbol: Symbol, algebra: Algebra, symbols: Sequence[Symbol], seconds: float
 ) -> Value | None:
-    """An antiderivative over one variable, of functions that NumPy computes.
+    """Return an antiderivative over one variable, of functions that NumPy computes.
 
-    The result is to be checked, as SymPy may err.
+    The caller must check the result, because SymPy may err.
 
     Parameters
     ----------
     value
         Integrand.
     symbol
-        Over what.
+        Variable of integration.
     algebra
         Algebra that builds the formulas.
     symbols
@@ -129,7 +129,7 @@ def _elementary(value: Value, y: Symbol, algebra: Algebra) -> Value | None:
 
 
 def _outer(base: Expression, e: Number, algebra: Algebra) -> Value | None:
-    """The integral of u**e over u, or of a function of u."""
+    """Return the integral of u**e over u, or of a function of u."""
     if not isinstance(base, Call) or e != 1:
         if e == -1:  # log |x|, which is an antiderivative of 1/x on both sides of 0
             return algebra.scale(Fraction(1, 2), algebra.call("log", algebra.power(base, 2)))
@@ -148,7 +148,7 @@ def _outer(base: Expression, e: Number, algebra: Algebra) -> Value | None:
 
 
 def encode(value: Value, symbols: Sequence[Symbol]) -> list[Any]:
-    """A formula as lists of JSON, its parts before it."""
+    """Return a formula as lists of JSON, its parts before it."""
     nodes = below([value])
     place = {node: k for k, node in enumerate(nodes)}
     position = {symbol: k for k, symbol in enumerate(symbols)}
@@ -177,7 +177,7 @@ def encode(value: Value, symbols: Sequence[Symbol]) -> list[Any]:
 
 
 def decode(rows: Sequence[Any], symbols: Sequence[Symbol], algebra: Algebra) -> Value:
-    """The formula that :func:`encode` wrote."""
+    """Return the formula that :func:`encode` wrote."""
     made: list[Value] = []
 
     def of(part: int | str) -> Value:

@@ -20,7 +20,7 @@ _MOST = 20_000
 
 
 def read_auxiliary(table: Mapping[str, Any], source: str, scope: Scope) -> Scope:
-    """The scope with the names of the table ``[auxiliary]``, where there is one.
+    """Return the scope with the names of the table ``[auxiliary]``, where there is one.
 
     Raises
     ------

@@ -186,7 +186,7 @@ def _read(table: Mapping[str, Any], equations: Equations, where: str) -> _Entry:
 
 
 def _numbers(name: Any, equations: Equations, count: int, where: str) -> tuple[float, ...]:
-    """The parameter that says which bodies are alike."""
+    """Return the parameter that says which bodies are alike."""
     known: Sequence[str] = [*equations.definitions]
     if name not in known:
         hint = nearest(name, known) if isinstance(name, str) else ""

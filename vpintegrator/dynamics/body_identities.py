@@ -83,7 +83,7 @@ def _check_rotations(trial: Trial, bodies: Bodies, where: str) -> None:
 
 
 def _rotation(dimension: int) -> list[Point]:
-    """A matrix that turns the plane, or space about an axis that is none of coordinates."""
+    """Return a matrix that turns the plane, or space about an axis that is none of coordinates."""
     generator = random.Random(_SEED)
     matrix = [[HIGH.mpf(i == j) for j in range(dimension)] for i in range(dimension)]
     for i, j in [(0, 1), (1, 2), (0, 2)] if dimension == 3 else [(0, 1)]:
@@ -229,7 +229,7 @@ def _check_wall(trial: Trial, bodies: Bodies, far: int, right: bool, where: str)
 
 
 def _compared(rates: Point, bodies: Bodies, origin: Callable[[int], int | None]) -> list[Any]:
-    """Rates of the body that each one's come from, None where it is compared with none."""
+    """Return rates of the body that each one's come from, None where it is compared with none."""
     found: list[Any] = []
     for half in _vectors(rates, bodies):
         for body in range(bodies.count):
@@ -239,7 +239,7 @@ def _compared(rates: Point, bodies: Bodies, origin: Callable[[int], int | None])
 
 
 def _vectors(point: Point, bodies: Bodies) -> list[list[Point]]:
-    """Positions and momenta as vectors, one for each body."""
+    """Return positions and momenta as vectors, one for each body."""
     d = bodies.dimension
     vectors = [point[i : i + d] for i in range(0, len(point), d)]
     return [vectors[: bodies.count], vectors[bodies.count :]]

@@ -59,11 +59,11 @@ class Chart:
         self._inverse = StateFunction(equations.equations, equations.inverse)
 
     def __call__(self, state: Any) -> Any:
-        """The new components Z of states z; angles within one turn."""
+        """Return the new components Z of states z; angles within one turn."""
         return self._map(state)
 
     def inverse(self, state: Any) -> Any:
-        """The states z that have the new components Z."""
+        """Return the states z that have the new components Z."""
         return self._inverse(state)
 
     def log_density(self, state: Any) -> Any:

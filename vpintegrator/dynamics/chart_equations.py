@@ -130,7 +130,7 @@ def _text(value: Value, equations: Equations) -> str:
 def _components(
     table: Mapping[str, Any], key: str, where: str, old: Equations, new: Equations
 ) -> tuple[Value, ...]:
-    """The components of ``new`` in symbols of ``old``."""
+    """Return the components of ``new`` in symbols of ``old``."""
     entries, here = table.get(key), f"{where}, [chart.{key}]"
     if not isinstance(entries, Mapping):
         raise InputError(f"{where}: the table [chart.{key}] is missing")
@@ -194,7 +194,7 @@ def _modulo(value: Any, period: Any) -> Any:
 
 
 def _with_field(trial: Trial, chart: ChartEquations, derived: bool, where: str) -> ChartEquations:
-    """The chart with its vector field, derived or checked."""
+    """Return the chart with its vector field, derived or checked."""
     base, algebra = trial.equations, trial.equations.algebra
     algebra.allow_derivatives()
     rates = []

@@ -38,7 +38,7 @@ class Clock:
 
 
 def read_clock(table: Mapping[str, Any], source: str, scope: Scope) -> Clock | None:
-    """The clock of a system file; None where its equations do not depend on time.
+    """Return the clock of a system file; None where its equations do not depend on time.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def require_time(table: Mapping[str, Any], source: str) -> None:
 
 
 def _names(text: Any) -> set[str]:
-    """The names in a formula, or in those of a list."""
+    """Return the names in a formula, or in those of a list."""
     if isinstance(text, list):
         return set().union(*map(_names, text))
     return {*re.findall(r"\b[A-Za-z]\w*", text)} if isinstance(text, str) else set()

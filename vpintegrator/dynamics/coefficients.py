@@ -24,7 +24,7 @@ from vpintegrator.dynamics.algebra import (
 
 
 class Coefficients:
-    """Formulas, multiplied by a constant, with coefficients in the place of all that is constant.
+    """Formulas, multiplied by a constant, with one coefficient for each constant subexpression.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class Coefficients:
     Attributes
     ----------
     values
-        Formulas of the variables and of the coefficients,
+        Formulas of the variables and of the coefficients.
     factors
-        and what each of them is still to be multiplied by: a coefficient or a number.
+        Remaining factor of each formula: a coefficient or a number.
     symbols, definitions
-        The coefficients: their symbols, and what they are.
+        Symbols of the coefficients, and the constants that they stand for.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Coefficients:
         return self._algebra.multiply(*self._times(1, value))
 
     def _times(self, factor: Value, value: Value) -> tuple[Value, Value]:
-        """A coefficient and a formula whose product is a value times a factor."""
+        """Return a coefficient and a formula whose product is a value times a factor."""
         if isinstance(value, Sum) and value.depends & self._variables:
             outer = [self._of(term)[0] for term, _ in value.terms]
             if all(isinstance(constant, Expression) for constant in outer):
@@ -124,7 +124,7 @@ class Coefficients:
         return self._named(self._algebra.multiply(factor, constant)), core
 
     def _named(self, constant: Value) -> Value:
-        """The coefficient that stands for a constant; numbers stay as they are."""
+        """Return the coefficient that stands for a constant; numbers stay as they are."""
         if not isinstance(constant, Expression):
             return constant
         if constant not in self._made:

@@ -35,7 +35,7 @@ class NotFinite(ArithmeticError):
 
 
 def size(value: Number) -> Number:
-    """The absolute value."""
+    """Return the absolute value."""
     return -value if value < 0 else value
 
 
@@ -55,7 +55,7 @@ def tidy(value: Number) -> Number:
 
 
 def _rounded(value: Any) -> Number:
-    """The fraction that a number of mpmath is."""
+    """Return the fraction that a number of mpmath is."""
     if not isinstance(value, HIGH.mpf) or not HIGH.isfinite(value):
         raise NotFinite
     sign, mantissa, exponent, length = value._mpf_
@@ -68,7 +68,7 @@ def _rounded(value: Any) -> Number:
 
 
 def high(value: Number) -> Any:
-    """The number for mpmath."""
+    """Return the number for mpmath."""
     if isinstance(value, int):
         return HIGH.mpf(value)
     return HIGH.mpf(value.numerator) / value.denominator
@@ -102,7 +102,7 @@ HIGH_FUNCTIONS: dict[str, Any] = {
 
 @lru_cache(4096)
 def function_value(name: str, argument: Number) -> Number:
-    """A function of a constant.
+    """Return a function of a constant.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def function_value(name: str, argument: Number) -> Number:
 
 @lru_cache(4096)
 def angle(ordinate: Number, abscissa: Number) -> Number:
-    """The angle of a constant point of the plane.
+    """Return the angle of a constant point of the plane.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def angle(ordinate: Number, abscissa: Number) -> Number:
 
 @lru_cache(4096)
 def power(base: Number, exponent: Number) -> Number:
-    """A constant to the power of another.
+    """Return a constant to the power of another.
 
     Raises
     ------

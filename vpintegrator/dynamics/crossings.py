@@ -148,7 +148,7 @@ def _located(
     step: np.ndarray,
     parameters: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """States on the section, and when in the step."""
+    """Return states on the section, and when in the step."""
     state, rate, new, new_rate = ends
     component, sign = goal.component, goal.sign
     assert component is not None
@@ -202,7 +202,7 @@ class _Cubic:
         return (low + high) / 2
 
     def root(self) -> np.ndarray:
-        """Upward zero of the cubic; the zero beyond the turn if both ends are above."""
+        """Return the upward zero of the cubic; the zero beyond the turn if both ends are above."""
         low, high = np.zeros_like(self._c0), np.ones_like(self._c0)
         above, below = (self._first > 0) & (self._last > 0), (self._first < 0) & (self._last < 0)
         if (above | below).any():

@@ -202,7 +202,7 @@ class Equations:
 
 
 def plain_values(values: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Values of parameters as Python's own numbers, texts and lists, which JSON can hold.
+    """Return values of parameters as Python's own numbers, texts and lists, which JSON can hold.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def read_state_and_formulas(
     algebra: Algebra,
     definitions: Mapping[str, Any],
 ) -> Equations:
-    """All that comes after the parameters, given what their names stand for."""
+    """Read everything after the parameters, given the values of the names."""
     clock = read_clock(table, source, Scope(values, integers, algebra))
     components, symbols, arrays = _read_state(table, source, values, integers, algebra, clock)
     for name, indices in arrays.items():

@@ -138,7 +138,7 @@ class _Printer:
         }
 
     def print(self) -> tuple[list[str], list[str]]:
-        """The lines, and what to return."""
+        """Return the lines, and what to return."""
         for node in self.nodes:
             if isinstance(node, Symbol):
                 continue
@@ -151,7 +151,7 @@ class _Printer:
         return self.lines, [self.within(value, _SUM)[0] for value in self.expressions]
 
     def within(self, value: Value, bound: int) -> tuple[str, int]:
-        """A text that holds together at least so tightly, and its depth."""
+        """Return a text that holds together at least so tightly, and its depth."""
         if not isinstance(value, Expression):
             return (number if (number := _number(value))[0] != "-" else f"({number})"), 0
         text, own, depth = self.texts[value]
@@ -221,12 +221,12 @@ class _Printer:
         return f"{'*'.join(above) or '1'}/{divisor}", _PRODUCT, depth + 1
 
     def multiple(self, term: Expression, factor: Number) -> tuple[str, int]:
-        """A term times a positive number."""
+        """Return a term times a positive number."""
         text, depth = self.within(term, _PRODUCT)
         return self.shared((Sum, term.number, factor), f"{_number(factor)}*{text}", depth)
 
     def raised(self, base: Expression, exponent: Number) -> tuple[str, int]:
-        """A power with a positive exponent."""
+        """Return a power with a positive exponent."""
         if exponent == 1:
             return self.within(base, _POWER)
         key = Product, base.number, exponent
@@ -261,7 +261,7 @@ class _Printer:
             self.texts[node] = f"value_{node.number}", _ATOM, 0
 
     def shared(self, key: tuple[type, int, Number], text: str, depth: int) -> tuple[str, int]:
-        """The text of a multiple or power, or a variable where it occurs several times."""
+        """Return the text of a multiple or power, or a variable where it occurs several times."""
         if key in self.known:
             return self.known[key], 0
         if self.repeated[key] < 2:
@@ -282,12 +282,12 @@ def _factors(node: Expression) -> Sequence[tuple[Expression, Number]]:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """Terms with their signs as one text."""
+    """Return terms with their signs as one text."""
     return "".join(parts).removeprefix(" + ")
 
 
 def _number(value: Number) -> str:
-    """A number as Python writes it: small whole ones as they are, the rest as doubles."""
+    """Return a number as Python writes it: small whole ones as they are, the rest as doubles."""
     return str(value) if isinstance(value, int) and abs(value) < 2**53 else repr(float(value))
 
 
@@ -298,7 +298,7 @@ def evaluator(
     number: Callable[[Number], Any],
     check: Callable[[Any], None] | None = None,
 ) -> ComponentFunction:
-    """A function that goes through the formulas one by one; slower, but there at once.
+    """Return a function that goes through the formulas one by one; slower, but there at once.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def is_tensor(state: object) -> bool:
 
 
 def as_array(state: Any) -> np.ndarray:
-    """A floating-point (or complex) array of the state.
+    """Return a floating-point (or complex) array of the state.
 
     Raises
     ------

@@ -351,7 +351,7 @@ class _Parser:
         return self.algebra.call(name, self.value(node.args[0]))
 
     def selection(self, node: ast.Call) -> Value:
-        """``where(x < y, a, b)``: a where the comparison holds, else b."""
+        """Return ``where(x < y, a, b)``: a where the comparison holds, else b."""
         if len(node.args) != 3 or node.keywords or not isinstance(node.args[0], ast.Compare):
             self.fail(node, "write where(x < y, a, b), with a comparison < <= > or >= in it")
         compared = node.args[0]
@@ -416,7 +416,7 @@ class _Parser:
         return range(*(self.integer(argument) for argument in node.args))
 
     def length(self, node: ast.Call) -> int:
-        """``len(m)``: how many components or parameters an array has."""
+        """Return ``len(m)``: how many components or parameters an array has."""
         array = (
             self.values.get(node.args[0].id)
             if len(node.args) == 1 and isinstance(node.args[0], ast.Name) and not node.keywords

@@ -23,7 +23,7 @@ Field = Callable[[np.ndarray], np.ndarray]
 def solve_extended(
     field: Field, initial: np.ndarray, times: np.ndarray, most: float
 ) -> np.ndarray | None:
-    """States (trajectory, time, dim) in long double.
+    """Return states (trajectory, time, dim) in long double.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def solve_extended(
 
 
 def _step(field: Field, z: np.ndarray, length: np.longdouble) -> tuple[np.ndarray, np.longdouble]:
-    """The states after a step, and the relative size of the last correction."""
+    """Return the states after a step, and the relative size of the last correction."""
     row: list[np.ndarray] = []
     for number, steps in enumerate(_STEPS):
         h, before = length / steps, z

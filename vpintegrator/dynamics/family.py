@@ -128,7 +128,7 @@ class Family:
         return _ExtendedSystem(self, self._made[0])
 
     def components(self, conditions: Any) -> np.ndarray:
-        """The components k (..., m) at values of the conditions (..., condition)."""
+        """Return the components k (..., m) at values of the conditions (..., condition)."""
         values = np.asarray(conditions, dtype=np.float64)
         if values.shape[-1:] != (len(self.conditions),):
             raise InputError(
@@ -181,7 +181,7 @@ def _separated_equations(family: Family) -> _Made | None:
 
 
 def _plain_equations(family: Family) -> _Made:
-    """The equations in the conditions themselves."""
+    """Return the equations in the conditions themselves."""
     equations = family._equations
     algebra, step = equations.algebra, family._step
     if equations.is_map:
@@ -201,7 +201,7 @@ def _hamiltonian(equations: Equations) -> Value | None:
 
 
 def _unused(names: Sequence[str], equations: Equations) -> list[str]:
-    """Names that no component has."""
+    """Return names that no component has."""
     taken = {symbol.name for symbol in equations.symbols}
     return [f"{name}_" if name in taken else name for name in names]
 
@@ -209,7 +209,7 @@ def _unused(names: Sequence[str], equations: Equations) -> list[str]:
 def _summed(
     found: Separation, symbols: Sequence[Symbol], step: Value, algebra: Algebra
 ) -> list[Value]:
-    """The formulas in symbols of the coefficients; what has none goes with the step."""
+    """Return the formulas in symbols of the coefficients; what has none goes with the step."""
 
     def factor(combination: Combination) -> Value:
         return algebra.add(
@@ -234,7 +234,7 @@ def _extended(
     rates: Sequence[int],
     hamiltonian: bool,
 ) -> Equations:
-    """Equations of states with further components, which stay as they are.
+    """Return equations of states with further components, which stay as they are.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ class _ExtendedSystem(System):
     def iteration(
         self, rtol: float = 1e-13, atol: float = 1e-13
     ) -> Callable[[np.ndarray], np.ndarray]:
-        """The map of extended states (n, dim); what varies stays as it is."""
+        """Return the map of extended states (n, dim); what varies stays as it is."""
         varied, n = self._varied, self._varied.system.dim
 
         def image(rows: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ _LARGEST = 200  # formulas that one is made of, counted as often as they occur
 
 
 def functions_in(formulas: Sequence[Value], equations: Equations) -> list[str]:
-    """The functions in formulas that are no polynomials, as expressions of ``z[0]``, ...
+    """Return the functions in formulas that are no polynomials, as expressions of ``z[0]``, ...
 
     The formulas, the vector field or the Hamiltonian, are polynomials in the components and these
     functions. Sines and cosines of angles that the system declares are left out, as Fourier sums
@@ -80,7 +80,7 @@ def is_short(value: Expression, most: int = _LARGEST) -> bool:
 
 
 def written(value: Value, names: Mapping[Symbol, str]) -> str:
-    """A formula as an expression, numbers as doubles; ``names`` stand for its symbols."""
+    """Return a formula as an expression, numbers as doubles; ``names`` stand for its symbols."""
     match value:
         case Symbol():
             return names[value]

@@ -44,14 +44,14 @@ class FormulaMap:
     def columns(
         self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
     ) -> list[Any]:
-        """The components of the image; components may be numbers, arrays or tensors."""
+        """Return the components of the image; components may be numbers, arrays or tensors."""
         *_, values = self.stagewise(components, library, parameters)
         return values
 
     def stagewise(
         self, components: Sequence[Any], library: str, parameters: Sequence[Any] = ()
     ) -> Iterator[list[Any]]:
-        """The components after each stage of a step, as for ``columns``; one list for all."""
+        """Yield the components after each stage of a step, as for ``columns``; one list for all."""
         if library not in self._made:
             e = self._equations
             arguments = [*e.symbols, *self._parameters]
@@ -83,7 +83,7 @@ class FormulaMap:
         return np.stack([states, *found])
 
     def jacobian(self, components: np.ndarray) -> np.ndarray:
-        """Derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""
+        """Return derivatives of the image by the components, (dim, ...) to (dim, dim, ...)."""
         dim = len(self._equations.symbols)
         shape = components.shape[1:]
         point = np.array(components, dtype=np.float64)

@@ -173,7 +173,7 @@ class InitialConditions:
         generator: np.random.Generator,
         parameters: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Initial states of shape (count, dim).
+        """Return initial states of shape (count, dim).
 
         From a list (points, curves), ``count`` of them in random order, all of them for None; from
         a distribution, ``count`` independent draws. Where parameters vary, ``parameters`` (count,
@@ -229,7 +229,7 @@ class InitialConditions:
     def _with_time(
         self, states: np.ndarray, generator: np.random.Generator, parameters: np.ndarray | None
     ) -> np.ndarray:
-        """States (count, dim) of those without the time, if there is one."""
+        """Return states (count, dim) of those without the time, if there is one."""
         if self._dim == self.system.dim:
             return states
         first, last = halves(self._start_times(parameters))
@@ -388,7 +388,7 @@ class InitialConditions:
         self._draw = self._timed(draw)
 
     def _random_numbers(self) -> list[_RandomNumbers]:
-        """The entries of the table ``random``, in its order."""
+        """Return the entries of the table ``random``, in its order."""
         where = f"{self.where} random"
         table = self.table["random"]
         if not isinstance(table, Mapping):
@@ -429,7 +429,7 @@ class InitialConditions:
         return numbers
 
     def _box(self) -> VaryingNumbers:
-        """Lower and then upper bounds."""
+        """Return the lower and then upper bounds."""
 
         def check(numbers: np.ndarray) -> None:
             low, high = halves(numbers)

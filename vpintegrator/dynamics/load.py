@@ -15,7 +15,7 @@ from vpintegrator.toml import MAXIMUM_SIZE, read_toml
 
 
 def read_text(path: Path) -> str:
-    """Text of a small UTF-8 file, or InputError saying why it cannot be read."""
+    """Return the text of a small UTF-8 file, or InputError saying why it cannot be read."""
     try:
         if path.is_file() and path.stat().st_size > MAXIMUM_SIZE:
             raise InputError(f"{path} is larger than {MAXIMUM_SIZE} bytes: not a description")

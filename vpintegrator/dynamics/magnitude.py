@@ -15,7 +15,7 @@ _ENTRIES = 1_000_000  # components of all their states with one left out
 def terms_of(
     invariant: Callable[..., Any], initial: np.ndarray, parameters: np.ndarray | None = None
 ) -> float:
-    """Largest size of the terms of an invariant at some of the states (trajectory, dim).
+    """Return the largest size of the terms of an invariant at some of the states (trajectory, dim).
 
     They are seen by leaving out one component at a time: a sum that cancels does not any more. Of
     an invariant that also takes ``parameters`` these are (trajectory, name).
@@ -68,6 +68,6 @@ def ensemble_size(first: np.ndarray, terms: float = 0.0) -> float:
 
 
 def largest_of(values: Any) -> float:
-    """Largest finite size, 0 where there is none."""
+    """Return the largest finite size, 0 where there is none."""
     sizes = np.abs(np.asarray(values, dtype=np.float64))
     return float(sizes[np.isfinite(sizes)].max(initial=0.0))

@@ -85,7 +85,7 @@ class _MapTrial:
         return [(point, image) for point, image in images if image is not None][:wanted]
 
     def image(self, point: Point) -> Point | None:
-        """The stages once through, or None where there is no value."""
+        """Return the stages once through, or None where there is no value."""
         point = list(point)
         for changed, formula in self._stages:
             values = formula.at(point)
@@ -101,7 +101,7 @@ class _MapTrial:
         return [(list(found), Formula(list(found.values()), e.symbols)) for found in e.stage_slopes]
 
     def derivative(self, point: Point) -> Any:
-        """The matrix of derivatives, or None where there is no value."""
+        """Return the matrix of derivatives, or None where there is no value."""
         dim, point = len(point), list(point)
         rows = [[HIGH.mpf(i == j) for j in range(dim)] for i in range(dim)]
         stages = zip(self._stages, self._slopes, strict=True)
@@ -249,7 +249,7 @@ def _propose(worst: Mapping[str, Any], source: str) -> None:
 
 
 def _form_defect(slopes: Any) -> Any:
-    """The largest entry of D^T J D - J."""
+    """Return the largest entry of D^T J D - J."""
     dim = slopes.rows
     half = dim // 2
     lower, upper = slopes[half:, :], slopes[:half, :]

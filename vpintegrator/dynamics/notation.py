@@ -43,7 +43,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def in_a_line(text: str | float, lengths: Mapping[str, int]) -> str:
-    """A text of a system file in Unicode: ``Σ[i < n] (p[i]²/2 + q[i + 1 mod n])``.
+    """Return a text of a system file in Unicode: ``Σ[i < n] (p[i]²/2 + q[i + 1 mod n])``.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def is_short(text: str | float) -> bool:
 
 
 def as_written(text: str | float, lengths: Mapping[str, int]) -> sympy.Expr:
-    """A text of a system file as a SymPy expression with sums and indices.
+    """Return a text of a system file as a SymPy expression with sums and indices.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class OwnSteps:
         return new, stages[-1].copy(), error
 
     def first_step(self, state: np.ndarray, rate: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """Steps to begin with (Hairer, Norsett, Wanner, II.4)."""
+        """Return steps to begin with (Hairer, Norsett, Wanner, II.4)."""
         scale = self._atol + self._rtol * np.abs(state)
         size, speed = (np.sqrt(((v / scale) ** 2).mean(axis=0)) for v in (state, rate))
         guess = np.where((size < 1e-5) | (speed < 1e-5), 1e-6, 0.01 * size / speed)
@@ -75,7 +75,7 @@ class OwnSteps:
 
     @staticmethod
     def changed(step: np.ndarray, error: np.ndarray) -> np.ndarray:
-        """The next steps, from the errors of these; shorter where an error is not finite."""
+        """Return the next steps, from the errors of these; shorter where an error is not finite."""
         factor = _SAFETY * np.maximum(error, 1e-30) ** (-1 / _ORDER)
         factor = np.where(error > 1, np.minimum(factor, 1.0), factor)
         return step * np.where(np.isfinite(error), np.clip(factor, _LEAST, _MOST), _LEAST)

@@ -13,7 +13,7 @@ _TOLERANCE = 1e-8  # the states only initialise a training
 def partway(
     system: System, initial: np.ndarray, step: float, parts: int, tolerance: float = _TOLERANCE
 ) -> np.ndarray | None:
-    """States at equal parts of a step.
+    """Return states at equal parts of a step.
 
     Parameters
     ----------

@@ -119,7 +119,7 @@ def read_section(text: Any, components: Sequence[str], where: str) -> SectionPla
 
 
 def check_section(section: SectionPlane, components: Sequence[str], where: str) -> SectionPlane:
-    """The section with its names and numbers checked."""
+    """Return the section with its names and numbers checked."""
     name, value, direction = section
     if name not in components:
         hint = nearest(name, components) or f"; there are {', '.join(components)}"

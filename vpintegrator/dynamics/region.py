@@ -130,7 +130,7 @@ class Region:
         return Region(*kept)
 
     def quantities(self, system: System) -> list[Callable[[Any], Any]]:
-        """Functions of states (..., dim), in the order of ``names``."""
+        """Return functions of states (..., dim), in the order of ``names``."""
         components, invariants = _functions(system)
         return [
             *(components[name] for name in self.components),

@@ -21,7 +21,7 @@ def return_map(
     crossings: int = 1,
     return_times: bool = False,
 ) -> System:
-    r"""The map of a flow from a section back to it, as a discrete system.
+    r"""Return the map of a flow from a section back to it, as a discrete system.
 
     Its text is that of the flow with a table ``[return_map]``. Of a Hamiltonian flow its states are
     canonical, and it keeps the form :math:`dq \wedge dp` exactly.

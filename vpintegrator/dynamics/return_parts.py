@@ -23,7 +23,7 @@ _MOST = 0.8  # fraction of the states that must return
 def return_parts(
     returns: ReturnMap, states: np.ndarray, parameters: np.ndarray, parts: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """States (part + 1, n, dim) on the way of states (n, dim), these first.
+    """Return states (part + 1, n, dim) on the way of states (n, dim), these first.
 
     With them, which of the states each is of, (n,): of a few there may be no way, as they are on
     the edge of the section, and others are taken in their place. None where there are no such

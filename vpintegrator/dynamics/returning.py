@@ -54,7 +54,7 @@ class ReturnMap:
         return images, durations
 
     def lifted(self, states: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """States of the flow (component, n) at those of the map (n, dim).
+        """Return states of the flow (component, n) at those of the map (n, dim).
 
         NaN where the energy is too small for them.
         """
@@ -88,7 +88,7 @@ class ReturnMap:
         return image, durations
 
     def steps(self, rtol: float, atol: float) -> OwnSteps:
-        """Steps of solutions of the flow."""
+        """Return steps of solutions of the flow."""
         return OwnSteps(self._rates, rtol, atol)
 
     def goal(self, begin: np.ndarray, parameters: np.ndarray) -> Goal:
@@ -128,7 +128,7 @@ class ReturnMap:
         return self._of_section(self.section.parabola or ())
 
     def _of_section(self, values: Sequence[Value]) -> ComponentFunction:
-        """A function of the map's states, without the time, and the parameters."""
+        """Return a function of the map's states, without the time, and the parameters."""
         s = self.section
         symbols = [s.flow.symbols[i] for i in s.kept]
         return vectorised(values, [*symbols, *self._parameters], "numpy")

@@ -174,7 +174,7 @@ class ReturnSection:
 
 
 def constant(flow: Equations, text: Any, where: str) -> Value:
-    """A formula of the flow's parameters."""
+    """Return a formula of the flow's parameters."""
     state = {*flow.arrays, *flow.components}
     known = {key: entry for key, entry in flow.scope.values.items() if key not in state}
     return parse(text, Scope(known, flow.scope.integers, flow.algebra), where)
@@ -230,7 +230,7 @@ def read_section(
 
 
 def _plane(flow: Equations, text: Any, where: str) -> tuple[int, Value]:
-    """The component that a section fixes, and its value."""
+    """Return the component that a section fixes, and its value."""
     name, equals, value = (part.strip() for part in str(text).partition("="))
     if not isinstance(text, str) or not equals or name not in flow.components:
         raise InputError(
@@ -275,7 +275,7 @@ def _check_fit(
 
 
 def section_equations(section: ReturnSection, like: Equations | None = None) -> Equations:
-    """Components, symmetries, angles and invariants of the map, without formulas for itself.
+    """Return components, symmetries, angles and invariants of the map, without formulas for itself.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class SectionStates:
         generator: np.random.Generator,
         parameters: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Initial states of shape (count, dim), as :meth:`InitialConditions.sample`.
+        """Return initial states of shape (count, dim), as :meth:`InitialConditions.sample`.
 
         Raises
         ------

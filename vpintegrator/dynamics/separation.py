@@ -40,7 +40,7 @@ class Separation:
 def separated(
     formulas: Sequence[Value], parameters: int, algebra: Algebra, constant: bool
 ) -> Separation | None:
-    """Formulas of states and parameters, these being bits of ``depends``, as such sums.
+    """Return formulas of states and parameters, these being bits of ``depends``, as such sums.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def separated(
 
 
 def _products(value: Value, parameters: int, algebra: Algebra) -> list[tuple[Value, Value]] | None:
-    """A formula as a sum of products of a coefficient and a function of the state."""
+    """Return a formula as a sum of products of a coefficient and a function of the state."""
     if not isinstance(value, Expression) or not value.depends & parameters:
         return [(1, value)]
     if not value.depends & ~parameters:
@@ -116,7 +116,7 @@ class _Basis:
         self._rows: list[tuple[int, dict[int, Number], Combination]] = []
 
     def reduced(self, value: Value, number: int) -> Combination:
-        """A formula in terms of the members, or as a new one with this number."""
+        """Return a formula in terms of the members, or as a new one with this number."""
         row, combination = _over_atoms(value), Combination()
         for pivot, known, own in self._rows:
             if factor := row.get(pivot, 0):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def from_centre(system: System, states: np.ndarray) -> np.ndarray:
-    """Components that move (..., moving), positions less those of the bodies' centre.
+    """Return components that move (..., moving), positions less those of the bodies' centre.
 
     All other components are the same in every record, however long the motion is. Where all bodies
     may be moved alike, the centre's motion is no more than the frame of reference.
@@ -27,7 +27,7 @@ def from_centre(system: System, states: np.ndarray) -> np.ndarray:
 
 
 def spread_of(system: System, deviation: np.ndarray) -> float:
-    r"""Root of the sum of variances; that of an angle is at most a uniform one's.
+    r"""Return the root of the sum of variances; that of an angle is at most a uniform one's.
 
     .. math:: \sqrt{\sum_i \min(\sigma_i^2, T_i^2 / 12)}
 

@@ -49,7 +49,7 @@ def write_states(
     units: Sequence[str] | None = None,
     time_unit: str = "1",
 ) -> h5py.Dataset:
-    """``state (trajectory, time, component)`` with its dimension scales.
+    """Return ``state (trajectory, time, component)`` with its dimension scales.
 
     ``trajectories`` are their numbers, or the first of consecutive ones; ``units`` are those of the
     components, where they are known.

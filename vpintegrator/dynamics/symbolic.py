@@ -87,7 +87,7 @@ def can_be_expanded(value: Value) -> bool:
 
 
 def to_sympy(values: Sequence[Value], names: Mapping[Symbol, sympy.Expr]) -> list[sympy.Expr]:
-    """Formulas in SymPy; those that are not simple are left as they are.
+    """Return formulas in SymPy; those that are not simple are left as they are.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def to_sympy(values: Sequence[Value], names: Mapping[Symbol, sympy.Expr]) -> lis
 def from_sympy(
     expression: sympy.Expr, names: Mapping[sympy.Expr, Value], algebra: Algebra
 ) -> Value | None:
-    """A formula from SymPy's, or None if it has a part for which there is none.
+    """Return a formula from SymPy's, or None if it has a part for which there is none.
 
     Parameters
     ----------

@@ -598,7 +598,7 @@ class System(RichDisplay, by="system"):
         return [i for i in range(self.dim) if i not in still] or list(range(self.dim))
 
     def map(self, state: Any) -> Any:
-        """Image of a state under one step of a discrete system, shape (..., dim).
+        """Return the image of a state under one step of a discrete system, shape (..., dim).
 
         Raises
         ------
@@ -619,7 +619,7 @@ class System(RichDisplay, by="system"):
         return stack_numpy(columns, state[..., 0])
 
     def map_jacobian(self, state: Any) -> np.ndarray:
-        """Derivatives of a map by formula, shape (..., dim, dim); NumPy alone."""
+        """Return derivatives of a map by formula, shape (..., dim, dim); NumPy alone."""
         if self.flow is not None:
             raise InputError(f"{self.name} is a return map, which has no formula to differentiate")
         state = np.asarray(self._checked(state))
@@ -628,7 +628,7 @@ class System(RichDisplay, by="system"):
         return np.moveaxis(found, (0, 1), (-2, -1))
 
     def partway(self, states: np.ndarray, parts: int) -> np.ndarray | None:
-        """States (state, dim) of a discrete system on the way to their images.
+        """Return states (state, dim) of a discrete system on the way to their images.
 
         Those after equal parts of the stages of a map by formula, or of the way of a return map,
         shape (part + 1, state, dim); None where it has fewer stages, or no sections between. Where
@@ -642,7 +642,7 @@ class System(RichDisplay, by="system"):
     def iteration(
         self, rtol: float = _TOLERANCE, atol: float = _TOLERANCE
     ) -> Callable[[np.ndarray], np.ndarray]:
-        """The map of states (n, dim), of a return map with tolerances for its solutions.
+        """Return the map of states (n, dim), of a return map with tolerances for its solutions.
 
         NaN where the iterate is not finite, or the solution does not come back.
         """
@@ -661,7 +661,7 @@ class System(RichDisplay, by="system"):
         return ReturnMap(self.equations.returns)
 
     def _checked(self, state: Any) -> Any:
-        """A state of the map: an array or a tensor."""
+        """Return a state of the map: an array or a tensor."""
         if not self.is_discrete:
             raise InputError(
                 f"{self.name} is no map: it has a vector field, and solve gives its states"
@@ -675,7 +675,7 @@ class System(RichDisplay, by="system"):
         return state
 
     def vector_field(self, state: Any) -> Any:
-        """Right-hand side :math:`f(z)`, shape (..., dim)."""
+        """Return the right-hand side :math:`f(z)`, shape (..., dim)."""
         return self._field(state)
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
@@ -686,7 +686,7 @@ class System(RichDisplay, by="system"):
         return result
 
     def jacobian(self, state: Any) -> Any:
-        r"""Matrix :math:`\partial f_i / \partial z_j`, shape (..., dim, dim)."""
+        r"""Return the matrix :math:`\partial f_i / \partial z_j`, shape (..., dim, dim)."""
         positions, entries = self._jacobian
         return as_matrices(entries(state), positions, self.dim)
 
@@ -699,7 +699,7 @@ class System(RichDisplay, by="system"):
         return result
 
     def hamiltonian(self, state: Any) -> Any:
-        """H(q, p), or H(q, p, t), shape (...).
+        """Return H(q, p), or H(q, p, t), shape (...).
 
         Raises
         ------
@@ -711,7 +711,7 @@ class System(RichDisplay, by="system"):
         return self._hamiltonian(state)
 
     def divergence(self, state: Any) -> Any:
-        r"""Divergence :math:`\sum_i \partial f_i / \partial z_i`, shape (...)."""
+        r"""Return the divergence :math:`\sum_i \partial f_i / \partial z_i`, shape (...)."""
         self.require_vector_field("the divergence")
         return self._divergence(state)
 
@@ -825,7 +825,7 @@ def _in_chart(parent: System) -> System:
 
 @lru_cache(8)
 def _again(text: str, name: str, definitions: str, source: str) -> System:
-    """An equal system; the same one if it was made here before, for it takes a while."""
+    """Return an equal system; the same one if it was made here before, for it takes a while."""
     return System(text, name, json.loads(definitions), source)
 
 
@@ -846,7 +846,7 @@ def _within_reach(source: str) -> Iterator[None]:
 
 
 def _in_short(value: Any) -> str:
-    """A parameter; of a long list the first numbers."""
+    """Return a parameter; of a long list the first numbers."""
     if not isinstance(value, list):
         return str(value)
     more = f", ... {len(value)} in all" if len(value) > _FEW else ""
@@ -876,7 +876,7 @@ def _known_derivatives(given: Any, source: str) -> str:
 
 
 def _short_name(name: str) -> str:
-    """A name that can be part of a file's name, and leads to no other folder."""
+    """Return a name that can be part of a file's name, and leads to no other folder."""
     return re.sub(r"[\x00-\x1f\x7f/\\:]+", "-", name).strip("-. ")[:_LONGEST_NAME] or "system"
 
 

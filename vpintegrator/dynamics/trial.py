@@ -46,7 +46,7 @@ def tolerance_of(equations: Equations) -> Any:
 
 
 def random_points(dim: int, count: int = POINTS) -> Iterator[Point]:
-    """The points, always the same."""
+    """Yield the points, always the same."""
     generator = random.Random(20231219)
     for _ in range(count):
         yield [HIGH.mpf(generator.gauss(0.0, 1.0)) for _ in range(dim)]
@@ -74,7 +74,7 @@ class Formula:
         return [HIGH.convert(value) for value in self._function(*point)]
 
     def at(self, point: Point) -> Point | None:
-        """Values at a point, or None where there are none."""
+        """Return values at a point, or None where there are none."""
         try:
             return self(point)
         except (ArithmeticError, ValueError):
@@ -184,12 +184,12 @@ class Trial:
 
 
 def shown(value: Any) -> str:
-    """A number of a hundred digits as messages write it."""
+    """Return a number of a hundred digits as messages write it."""
     return HIGH.nstr(value.real if not HIGH.im(value) else value, 3)
 
 
 def place(equations: Equations, point: Point) -> str:
-    """A point as messages write it."""
+    """Return a point as messages write it."""
     named = [
         f"{name} = {HIGH.nstr(value, 3)}"
         for name, value in zip(equations.components[:4], point, strict=False)

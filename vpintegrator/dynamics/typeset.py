@@ -36,12 +36,12 @@ class _NamesAsWords(LatexPrinter):
 
 
 def latex(expression: Any) -> str:
-    """LaTeX of what SymPy knows."""
+    """Return LaTeX of what SymPy knows."""
     return str(_NamesAsWords().doprint(expression))
 
 
 def equations_unicode(system: System, width: int = 100) -> str:
-    """Hamiltonian and equations of motion in Unicode, for a terminal of ``width`` columns.
+    """Return Hamiltonian and equations of motion in Unicode, for a terminal of ``width`` columns.
 
     Of a map the new values of components, stage by stage.
     """
@@ -106,7 +106,7 @@ def invariants_unicode(system: System, width: int = 100) -> str:
 
 
 def invariants_latex(system: System) -> dict[str, str]:
-    """LaTeX of the invariants, by name; an energy that is the Hamiltonian is ``H``."""
+    """Return LaTeX of the invariants, by name; an energy that is the Hamiltonian is ``H``."""
     if system.flow is not None:
         found = invariants_latex(system.flow)
         return {name: text for name, text in found.items() if name in system.invariants}
@@ -129,7 +129,7 @@ def _keeps_energy(system: System) -> bool:
 
 
 def divergence_unicode(system: System, width: int = 100) -> str:
-    """The divergence in Unicode; of a map M, what its derivative DM keeps."""
+    """Return the divergence in Unicode; of a map M, what its derivative DM keeps."""
     if system.is_discrete:
         volume = "det DM = 1" if system.divergence_free else "det DM is not 1"
         return f"{volume}, DMᵀ J DM = J" if system.is_canonical else volume
@@ -142,7 +142,7 @@ def divergence_unicode(system: System, width: int = 100) -> str:
 
 
 def symmetries_unicode(system: System) -> list[str]:
-    """Images of the components under each reversing symmetry, on one line each."""
+    """Return images of the components under each reversing symmetry, on one line each."""
     if system.flow is not None or not _by_array(system):
         return [_images(system, rho) for rho in system.reversing_symmetries]
     table, lengths = _file(system)
@@ -188,13 +188,13 @@ def _image(rho: Any, symbols: list[sympy.Symbol]) -> list[sympy.Expr]:
 
 
 def _number(value: float) -> sympy.Expr:
-    """A fraction where it is a simple one."""
+    """Return a fraction where it is a simple one."""
     near = Fraction(float(value)).limit_denominator(100)
     return sympy.Rational(near) if float(near) == value else sympy.Float(float(value), 6)
 
 
 def _indexed(name: str) -> str:
-    """``q[0]`` as SymPy takes it for a symbol with an index."""
+    """Return ``q[0]`` as SymPy takes it for a symbol with an index."""
     return name.replace("[", "_").rstrip("]")
 
 
@@ -237,7 +237,7 @@ class _Written:
 
 
 def _stages_unicode(system: System, width: int) -> str:
-    """``p → p + K⋅sin(q)`` for each component that a stage changes."""
+    """Return ``p → p + K⋅sin(q)`` for each component that a stage changes."""
     blocks = []
     if _by_array(system):
         _, lengths = _file(system)
@@ -287,7 +287,7 @@ def _symbols(value: Value | tuple[Value, ...]) -> list[Symbol]:
 
 
 def _expression_unicode(name: str, expression: sympy.Expr, width: int) -> str:
-    """``name = expression`` in Unicode, over several lines where it has fractions."""
+    """Return ``name = expression`` in Unicode, over several lines where it has fractions."""
     text = sympy.pretty(
         sympy.Eq(sympy.Symbol(name.replace("_", " ")), expression, evaluate=False),
         use_unicode=True,
@@ -302,7 +302,7 @@ def _stacked(blocks: list[str]) -> str:
 
 
 def _filled(name: str, line: str, width: int, sign: str = " = ") -> str:
-    """A long line broken at blanks."""
+    """Return a long line broken at blanks."""
     filled = textwrap.fill(
         f"{name}{sign}{line}",
         width,
@@ -337,14 +337,14 @@ def _operations(value: Value | None) -> int:
 
 
 def _file(system: System) -> tuple[dict[str, Any], dict[str, int]]:
-    """The system's tables, and the lengths of its arrays of components and of parameters."""
+    """Return the system's tables, and the lengths of its arrays of components and of parameters."""
     lengths = {name: len(indices) for name, indices in system.equations.arrays.items()}
     lengths |= {k: len(v) for k, v in system.parameters.items() if isinstance(v, list)}
     return tomllib.loads(system.text), lengths
 
 
 def _all_texts(table: Mapping[str, Any]) -> Iterator[str | float]:
-    """Every formula of a file."""
+    """Yield every formula of a file."""
     stages = table.get("map", {})
     maps = stages if isinstance(stages, list) else [stages]
     for entry in (table.get("hamiltonian", 0), table.get("vector_field", {}), *maps):
@@ -363,7 +363,7 @@ def _texts(system: System) -> Iterator[tuple[str, str | float]]:
 
 
 def _named(system: System, table: Mapping[str, Any]) -> Iterator[tuple[str, str | float]]:
-    """Expressions of a table by component, with indices where they are of arrays."""
+    """Yield expressions of a table by component, with indices where they are of arrays."""
     for name, text in table.items():
         if isinstance(text, list):
             yield from ((f"{name}[{k}]", entry) for k, entry in enumerate(text))
@@ -372,7 +372,7 @@ def _named(system: System, table: Mapping[str, Any]) -> Iterator[tuple[str, str 
 
 
 def _pairs(system: System) -> list[tuple[str, str]]:
-    """Arrays of positions with those of their momenta, where they come in pairs."""
+    """Return arrays of positions with those of their momenta, where they come in pairs."""
     arrays = system.equations.arrays
     names, half = list(arrays), len(arrays) // 2
     if not system.is_hamiltonian or len(names) % 2:
@@ -387,7 +387,7 @@ def _rows(
     dotted: Callable[[str], str],
     slope: str,
 ) -> list[tuple[str, str]]:
-    """The equations as the file writes them, and those that follow from a Hamiltonian."""
+    """Return the equations as the file writes them, and those that follow from a Hamiltonian."""
     _, lengths = _file(system)
     rows = _auxiliary(system, right)
     rows += [
@@ -402,7 +402,7 @@ def _rows(
 def _auxiliary(
     system: System, right: Callable[[str | float, Mapping[str, int]], str]
 ) -> list[tuple[str, str]]:
-    """The first of the names that the file gives to parts of its formulas."""
+    """Return the first of the names that the file gives to parts of its formulas."""
     table, lengths = _file(system)
     entries = list(table.get("auxiliary", {}).items())
     return [(name, right(text, lengths)) for name, text in entries[:_SHOWN]]
@@ -430,7 +430,7 @@ def _marked(name: str, mark: str) -> str:
 
 
 def _images(system: System, rho: Any) -> str:
-    """``(z1, z2, z3) → (-z1, z2, z3)``."""
+    """Return ``(z1, z2, z3) → (-z1, z2, z3)``."""
     names = system.components
 
     def row(coefficients: Any) -> str:

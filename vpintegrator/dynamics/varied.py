@@ -117,7 +117,7 @@ class VariedEquations:
         return vectorised(expressions, self.arguments, "numpy")
 
     def vector_field(self, state: Any, parameters: Any) -> np.ndarray:
-        """f(z; parameters), (..., dim), of states (..., dim) and parameters (..., name)."""
+        """Return f(z; parameters), (..., dim), of states (..., dim) and parameters (..., name)."""
         columns, shape = self._columns(state, parameters)
         result = np.empty((*shape, len(self.equations.symbols)))
         for i, value in enumerate(self._field(*columns)):

@@ -41,7 +41,7 @@ class ScaledFlow(System):
         return None
 
     def vector_field_by_component(self, components: np.ndarray) -> np.ndarray:
-        """Components (dim, trajectory): h f(z; parameters) of each, with its own h."""
+        """Return components (dim, trajectory): h f(z; parameters) of each, with its own h."""
         return self._of_stack(components)
 
 

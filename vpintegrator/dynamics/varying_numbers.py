@@ -53,6 +53,6 @@ class VaryingNumbers:
 
 
 def halves(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the second half of the last axis."""
+    """Return the first and the second half of the last axis."""
     half = numbers.shape[-1] // 2
     return numbers[..., :half], numbers[..., half:]

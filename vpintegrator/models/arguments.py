@@ -393,7 +393,7 @@ def flagged() -> dict[str, tuple[Any, str]]:
 
 
 def as_components(name: str, numbers: Any, dim: int) -> list[int]:
-    """Numbers of components, each once."""
+    """Return numbers of components, each once."""
     if not isinstance(numbers, Iterable) or isinstance(numbers, str):
         raise InputError(f"{name} must be a list of components, not {numbers!r}")
     found = [plain(f"a component of {name}", number, (int,)) for number in numbers]

@@ -211,14 +211,14 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return is_invertible(self.core)
 
     def forward(self, window: torch.Tensor) -> torch.Tensor:
-        """Windows (..., window, dim) to the windows ``prediction_window`` steps later."""
+        """Map windows (..., window, dim) to the windows ``prediction_window`` steps later."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
         middle = self._at(window, window, 0.5)
         after = self.core(self.normalised(middle))
         return self._at(self._kept(self.denormalised(after), middle), window, 1.0)
 
     def inverse(self, window: torch.Tensor) -> torch.Tensor:
-        """The windows (..., window, dim) that ``forward`` maps to ``window``.
+        """Return the windows (..., window, dim) that ``forward`` maps to ``window``.
 
         Raises
         ------
@@ -307,7 +307,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return inside
 
     def predict(self, window: torch.Tensor) -> torch.Tensor:
-        """The new states (..., prediction_window, dim) after windows (..., window, dim)."""
+        """Return the new states (..., prediction_window, dim) after windows (..., window, dim)."""
         return self(window)[..., self.window - self.prediction_window :, :]
 
     @property
@@ -326,7 +326,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return self.dim - (0 if found is None else len(found.coefficients))
 
     def at(self, **conditions: float) -> Integrator:
-        """The model of one step and one set of parameters that a family holds for these.
+        """Return the model of one step and one set of parameters that a family holds for these.
 
         A model like any other: its layers have the conditions multiplied out.
 
@@ -344,7 +344,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return member(self, conditions)
 
     def extended(self, states: Any, **conditions: Any) -> torch.Tensor:
-        """States (..., n) of a family with what stands for its conditions, (..., dim).
+        """Return states (..., n) of a family with what stands for its conditions, (..., dim).
 
         Conditions are numbers or arrays that broadcast with the leading axes of the states, so that
         each trajectory may have its own.
@@ -365,7 +365,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         undetermined: bool = False,
         **known: float,
     ) -> Inference:
-        """The parameters of a family, inferred from some states of a trajectory.
+        """Return the parameters of a family, inferred from some states of a trajectory.
 
         Least squares by Gauss-Newton iterations with exact derivatives. Each parameter has a normal
         prior of the mean and the variance of the range that the family was trained in.
@@ -435,7 +435,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return rates / self.scale
 
     def denormalised(self, z: torch.Tensor) -> torch.Tensor:
-        """States (..., dim) from what leaves the network."""
+        """Return states (..., dim) from what leaves the network."""
         z = z * self.scale + self.shift
         return z if self.chart is None else self.chart.inverse(z)
 
@@ -545,7 +545,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return (self.reversing_symmetries.abs() > TOLERANCE).any(0)
 
     def _averaged_over_mixed_components(self, scale: torch.Tensor) -> torch.Tensor:
-        """Geometric means over sets of components that the symmetries connect."""
+        """Return geometric means over sets of components that the symmetries connect."""
         connected = self._connected()
         connected = connected | connected.mT | torch.eye(self.dim, dtype=torch.bool)
         least, before = torch.arange(self.dim), None  # smallest member of each component's set
@@ -556,7 +556,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
 
     @classmethod
     def arguments_of_file(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Stored arguments, of earlier versions too, as they are to be given now."""
+        """Return stored arguments, of earlier versions too, as they are to be given now."""
         return arguments
 
     def extra_repr(self) -> str:
@@ -569,7 +569,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
 
 
 def _chart_of(a: Any, periods: dict[int, float]) -> ChartMap | None:
-    """The chart that arguments ask for.
+    """Return the chart that arguments ask for.
 
     Raises
     ------

@@ -96,7 +96,7 @@ class SymmetriesOfBodies(ReversibleArguments):
             )
 
     def stored(self) -> dict[str, Any]:
-        """Kinds as a list."""
+        """Return kinds as a list."""
         stored = super().stored()
         return stored | ({"kinds": list(self.kinds)} if "kinds" in stored else {})
 

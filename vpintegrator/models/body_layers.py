@@ -19,7 +19,7 @@ from vpintegrator.nn.symmetry import generated_group
 
 
 def body_coupling(a: Any) -> GradientCoupling:
-    """A gradient coupling of clusters, from ``BodyArguments``.
+    """Return a gradient coupling of clusters, from ``BodyArguments``.
 
     Kinetic energies are of single bodies: with them and the clusters of positions alone, brackets
     give all that the flow of such a system is made of.
@@ -33,7 +33,7 @@ def body_coupling(a: Any) -> GradientCoupling:
 
 
 def _potential(a: Any, group: torch.Tensor, orders: Iterable[int], **features: Any) -> PotentialSum:
-    """A sum over clusters of some orders, as invariant as is asked for."""
+    """Return a sum over clusters of some orders, as invariant as is asked for."""
     layout, kinds = a.layout or "pairs", a.kind_of_each
     moved = moved_bodies(group, a.bodies)
     found = []

@@ -134,7 +134,7 @@ class ClassificationTransformer(nn.Module):
         self.to(as_dtype(a.dtype))
 
     def logits(self, images: torch.Tensor) -> torch.Tensor:
-        """Scores (..., classes) of images (..., height, width), for cross-entropy losses."""
+        """Return scores (..., classes) of images (..., height, width), for cross-entropy losses."""
         last_size("images", images, {"height": self.height, "width": self.width})
         sequence = image_patches(images, self.patch)
         if self.embedding is not None:
@@ -146,5 +146,5 @@ class ClassificationTransformer(nn.Module):
         return self.output(vector)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Probabilities (..., classes) of images (..., height, width)."""
+        """Return probabilities (..., classes) of images (..., height, width)."""
         return torch.softmax(self.logits(images), -1)

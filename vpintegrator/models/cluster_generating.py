@@ -20,7 +20,7 @@ _LOWER, _LOWEST = 4, 2
 
 
 def cluster_generating_function(a: Any) -> ClusterGeneratingFunction:
-    """A sum over clusters, from ``SymmetriesOfBodies`` and ``GeneratingArguments``.
+    """Return a sum over clusters, from ``SymmetriesOfBodies`` and ``GeneratingArguments``.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def cluster_generating_function(a: Any) -> ClusterGeneratingFunction:
 
 
 def _moves(a: Any, layout: str, kinds: Any) -> list[Move]:
-    """Moves of a cluster by the reversing symmetries of a model and their products."""
+    """Return moves of a cluster by the reversing symmetries of a model and their products."""
     group, signs = signs_of_symplectic(a)
     half = a.dim // 2
     if bool((group[:, :half, half:].abs() > TOLERANCE).any()):

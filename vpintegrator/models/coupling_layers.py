@@ -16,7 +16,7 @@ from vpintegrator.nn.triangular import IdleComponents, TriangularFeedForward, id
 
 
 def couplings(a: Any) -> list[nn.Module]:
-    """A unit of couplings by the functions asked for, from ``CouplingArguments``.
+    """Return a unit of couplings by the functions asked for, from ``CouplingArguments``.
 
     One sweep over the blocks or, in several bases, over those of each; to and fro where sweeps are
     symmetric. A block at which a sweep turns is met once: two shears of it would be one.
@@ -90,7 +90,7 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
 
 
 def feed_forward(a: Any) -> list[nn.Module]:
-    """A unit of couplings, or the published stack, from ``TriangularArguments`` as well."""
+    """Return a unit of couplings, or the published stack, from ``TriangularArguments`` as well."""
     if a.feed_forward == "coupling":
         return couplings(a)
     if a.taper is not None:

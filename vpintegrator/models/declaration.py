@@ -40,7 +40,7 @@ def argument(
     flag: str = "",
     omitted: bool = False,
 ) -> Any:
-    """A field of a dataclass of arguments.
+    """Return a field of a dataclass of arguments.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Arguments:
 
     @classmethod
     def declared(cls) -> dict[str, Field[Any]]:
-        """The fields by their names, in the order in which they are listed."""
+        """Return the fields by their names, in the order in which they are listed."""
         found = {each.name: each for each in fields(cls)}
         last = {name: found.pop(name) for name in _LAST if name in found}
         return found | last
@@ -129,7 +129,7 @@ class Arguments:
 
 
 def kinds_of(group: type[Arguments]) -> dict[str, tuple[Any, ...]]:
-    """The alternatives of kind of each argument: ``(int, NoneType)``, ``(bool,)``.
+    """Return the alternatives of kind of each argument: ``(int, NoneType)``, ``(bool,)``.
 
     ``Blocks`` stays one alternative; anything that is not checked here is ``Any``.
     """

@@ -98,7 +98,7 @@ class FamilyConditions:
         return Formulas(self.coefficients, len(self.ranges), name="coefficients")
 
     def components(self, values: Mapping[str, Any]) -> torch.Tensor:
-        """The components k (..., m) at values of all conditions, which broadcast.
+        """Return the components k (..., m) at values of all conditions, which broadcast.
 
         Raises
         ------
@@ -229,7 +229,7 @@ def _single(name: str, value: Any) -> float:
 
 
 def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integrator:
-    """A model of the same architecture for states without the last components.
+    """Return a model of the same architecture for states without the last components.
 
     Its hidden layers are as wide as those that the family was reduced to, which may be wider.
     """
@@ -291,7 +291,7 @@ def _take(plain: Integrator, core: torch.nn.Module) -> None:
 
 
 def _parts(stack: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """Layers of a composition, or functions of a layer."""
+    """Yield layers of a composition, or functions of a layer."""
     for part in stack.children():
         yield from part if isinstance(part, torch.nn.ModuleList) else [part]
 

@@ -114,7 +114,7 @@ class _Components:
 
 
 def _residual(model: Integrator) -> torch.Tensor:
-    """The error of each component of an image, by the validation error of the training."""
+    """Return the error of each component of an image, by the validation error of the training."""
     text = model.metadata.get("training")
     training = {} if text is None else read_json(text, "the training of the model")
     error = training.get("best_validation_error", 0.0)

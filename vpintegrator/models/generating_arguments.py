@@ -50,7 +50,7 @@ class GeneratingArguments(ReversibleArguments):
             )
 
     def stored(self) -> dict[str, Any]:
-        """Expressions only where there are some, repeats where there are more than one."""
+        """Return the arguments to store; expressions and repeats only if given."""
         omitted: dict[str, Any] = {"expressions": [], "repeats": 1}
         return {n: v for n, v in super().stored().items() if v != omitted.get(n, ...)}
 
@@ -71,7 +71,7 @@ class GeneratingArguments(ReversibleArguments):
 
 
 def signs_of_symplectic(a: GeneratingArguments) -> SignedGroup:
-    r"""The group that reversing symmetries generate, and signs :math:`S(g m) = \pm S(m)`.
+    r"""Return the group that reversing symmetries generate, and signs :math:`S(g m) = \pm S(m)`.
 
     Poincare's generating function changes its sign with the direction of time and with the sign of
     the form: a reversing symmetry that turns the form leaves S as it is.

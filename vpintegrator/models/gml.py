@@ -111,7 +111,7 @@ def load_gml(
 
 
 def _build(architecture: type[Integrator], layers: list[Layer], **arguments: Any) -> Any:
-    """A model of the architecture in the precision of the file."""
+    """Return a model of the architecture in the precision of the file."""
     arrays = [np.asarray(a) for layer in layers for key, a in layer.arrays.items() if key != "n"]
     dtype = torch.float64 if any(a.dtype == np.float64 for a in arrays) else torch.float32
     try:
@@ -142,7 +142,7 @@ def _set_linear(layer: Layer, linear: nn.Linear) -> None:
 
 
 def _runs(layers: list[Layer], head: str) -> tuple[list[Layer], list[list[Layer]]]:
-    """The layers of kind ``head``, and what follows each of them."""
+    """Return the layers of kind ``head``, and what follows each of them."""
     heads: list[Layer] = []
     runs: list[list[Layer]] = []
     for layer in layers:

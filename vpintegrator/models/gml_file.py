@@ -37,7 +37,7 @@ class Layer:
 
 
 def read_layers(path: Path) -> list[Layer]:
-    """The layers in their order.
+    """Return the layers in their order.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _array(group: StoredGroup, name: str, axes: int) -> np.ndarray:
 
 
 def _vector(group: StoredGroup, name: str) -> np.ndarray:
-    """A vector, also where it is stored as a matrix of one column."""
+    """Return a vector, also where it is stored as a matrix of one column."""
     try:
         return _array(group, name, 1)
     except InputError:
@@ -136,7 +136,7 @@ def _vector(group: StoredGroup, name: str) -> np.ndarray:
 
 
 def _triangle(name: str, group: StoredGroup) -> dict[str, Any]:
-    """A triangular or skew-symmetric matrix: its size n, and its entries S."""
+    """Return a triangular or skew-symmetric matrix: its size n, and its entries S."""
     n = int(group.array("n", [], "i")) if "n" in group else group.whole("n")
     S = _array(group, "S", 1)
     if len(S) != n * (n - 1) // 2:

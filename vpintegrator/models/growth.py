@@ -21,7 +21,7 @@ Model = TypeVar("Model", bound=Integrator)
 
 
 def grown(model: Model, *, depth: int | None = None, degree: int | None = None) -> Model:
-    """A larger model that is the same map, for training to go on with more freedom.
+    """Return a larger model that is the same map, for training to go on with more freedom.
 
     New layers come last and begin as the identity; new terms of polynomials begin as zero.
 
@@ -176,7 +176,7 @@ def unfreeze_attention(model: Integrator) -> None:
 
 
 def attention(model: Integrator) -> Iterator[nn.Module]:
-    """The layers of a model that can rest: those that mix the states of a window."""
+    """Yield the layers of a model that can rest: those that mix the states of a window."""
     for layer in layers(model):
         if getattr(layer, "identity_at_zero", False) and not is_polynomial(layer):
             yield layer

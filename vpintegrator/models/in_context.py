@@ -58,7 +58,7 @@ class InContextIntegrator(Integrator):
     Arguments = ContextArguments
 
     def network(self, a: ContextArguments) -> nn.Module:
-        """The stepper, a model of states (z, k) of its own."""
+        """Return the stepper, a model of states (z, k) of its own."""
         size = a.dim + a.latent
         given = a.stepper_arguments
         if given is None:
@@ -83,7 +83,7 @@ class InContextIntegrator(Integrator):
 
     @classmethod
     def over(cls, plain: Integrator, latent: int, window: int = 4) -> InContextIntegrator:
-        """An untrained model whose stepper is one of states alone, with constants added.
+        """Return an untrained model whose stepper is one of states alone, with constants added.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class InContextIntegrator(Integrator):
             self.get_buffer("noise").copy_(torch.zeros_like(least) if noise is None else noise)
 
     def infer(self, states: Any, times: Any = None, noise: Any = None) -> Inference:  # type: ignore[override]
-        """The constants of each trajectory, from some of its states.
+        """Return the constants of each trajectory, from some of its states.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class InContextIntegrator(Integrator):
         return infer(context, motion, prior, names, self.get_buffer("residual"), known)
 
     def begin(self, states: Any, times: Any = None, noise: Any = None) -> torch.Tensor:
-        """The last states with their constants, windows (trajectory, 1, dim + latent).
+        """Return the last states with their constants, windows (trajectory, 1, dim + latent).
 
         They are what ``stepper`` steps from. Arguments and errors are those of ``infer``.
         """
@@ -206,7 +206,7 @@ class InContextIntegrator(Integrator):
         return torch.cat([found.state, found.values], -1).reshape(-1, 1, self.dim + self.latent)
 
     def at(self, states: Any, times: Any = None, noise: Any = None) -> Integrator:  # type: ignore[override]
-        """The map of one context (time, dim), a model of one step.
+        """Return the map of one context (time, dim), a model of one step.
 
         It trains, compiles, saves, exports and compares as any other. Arguments and errors are
         those of ``infer``.
@@ -219,7 +219,7 @@ class InContextIntegrator(Integrator):
         return single.eval()
 
     def forward(self, window: torch.Tensor) -> torch.Tensor:
-        """Windows (..., window, dim) to those a step later, by the constants of each."""
+        """Map windows (..., window, dim) to those a step later, by the constants of each."""
         z = window.reshape(-1, *window.shape[-2:])
         k = self.infer(z).values
         x = torch.cat([z, k[:, None].expand(*z.shape[:-1], -1)], -1)

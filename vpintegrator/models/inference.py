@@ -81,7 +81,7 @@ class Inference:
         return self.covariance.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()
 
     def __getitem__(self, name: str) -> Any:
-        """The value of one constant: a number for a single context."""
+        """Return the value of one constant: a number for a single context."""
         if name not in self.names:
             raise InputError(f"{name} was not inferred; there are {', '.join(self.names)}")
         found = self.values[..., self.names.index(name)]
@@ -113,7 +113,7 @@ class Context:
 
     @classmethod
     def of(cls, states: Any, times: Any, like: torch.Tensor, dim: int) -> Context:
-        """States (..., time, dim), in any order where ``times`` (time,) are given.
+        """Return states (..., time, dim), in any order where ``times`` (time,) are given.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class Motion:
         return images, found
 
     def orbit(self, z: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """States (trajectory, span, dim) after each span of orbits from z (trajectory, dim).
+        """Return states (trajectory, span, dim) after each span of orbits from z (trajectory, dim).
 
         The derivatives (trajectory, span, dim, dim + p) are by z and by u.
         """
@@ -214,7 +214,7 @@ class Motion:
     def _moved(
         self, z: torch.Tensor, k: torch.Tensor, count: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """States (trajectory, span, dim) some steps later, and derivatives by z and by k."""
+        """Return states (trajectory, span, dim) some steps later, and derivatives by z and by k."""
         n, m = z.shape[-1], k.shape[-1]
         x = torch.cat([z, k], -1).reshape(-1, n + m)
         D = torch.eye(n + m, dtype=z.dtype).expand(len(x), n + m, n + m)
@@ -251,7 +251,7 @@ def infer(
     residual: torch.Tensor,
     noise: torch.Tensor | None = None,
 ) -> Inference:
-    r"""The most probable constants of each trajectory.
+    r"""Return the most probable constants of each trajectory.
 
     Each pair of consecutive states of a context is compared with the map, whose image errs by
     ``residual``; the sum over pairs does not depend on their order:
@@ -372,8 +372,8 @@ def gauss_newton(residual: Residual, start: torch.Tensor) -> tuple[torch.Tensor,
     Parameters
     ----------
     residual
-        Takes unknowns (n, p), and which trajectories (n,) they are of, to residuals (n, rows), in
-        units of standard deviations, and their derivatives (n, rows, p).
+        Function from unknowns (n, p) and the numbers (n,) of their trajectories to residuals (n,
+        rows), in standard deviations, and their derivatives (n, rows, p).
     start : (n, p)
 
     Returns
@@ -399,7 +399,7 @@ def gauss_newton(residual: Residual, start: torch.Tensor) -> tuple[torch.Tensor,
 
 
 def _known(r: torch.Tensor, J: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Residuals, and rows of one in place of those that the map is not defined for."""
+    """Return residuals, and rows of one in place of those that the map is not defined for."""
     bad = ~(r.isfinite().all(1) & J.isfinite().flatten(1).all(1))
     if not bool(bad.any()):
         return r, J

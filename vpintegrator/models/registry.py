@@ -116,13 +116,13 @@ class Architectures(Mapping[str, "type[Integrator]"]):
         return name in BUILT_IN or name in self._registered or name in _entry_points()
 
     def descriptions(self) -> dict[str, str]:
-        """A line about each, by its name; of an entry point where it comes from."""
+        """Return a line about each, by its name; of an entry point where it comes from."""
         lines = {name: where.description for name, where in BUILT_IN.items()}
         lines |= {name: f"from {entry.value}" for name, entry in _entry_points().items()}
         return lines | {name: own.description for name, own in self._registered.items()}
 
     def find(self, name: str) -> type[Integrator]:
-        """The class of this name, or InputError with the nearest one."""
+        """Return the class of this name, or InputError with the nearest one."""
         if name not in self:
             hint = nearest(name, self) or f"; there are {', '.join(self)}"
             raise InputError(f"there is no model '{name}'{hint}")

@@ -52,7 +52,7 @@ class ResidualNetwork(Integrator):
         activation: str = argument("tanh", "Of the nonlinear layers.")
 
     def network(self, a: Arguments) -> nn.Module:
-        """Residual layers between a window and a vector."""
+        """Return the residual layers between a window and a vector."""
         moving = a.dim - a.constants
         own: dict[str, Any] = {"conserved": a.constants}
         size = moving * a.window + a.constants
@@ -91,7 +91,7 @@ class OfWholeWindow(nn.Module):
         self.layers, self.shape = Composition(*layers), shape
 
     def at(self, values: torch.Tensor) -> Composition:
-        """The network of z where k has these values."""
+        """Return the network of z where k has these values."""
         return Composition(nn.Flatten(-2), *self.layers.at(values), nn.Unflatten(-1, self.shape))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:

@@ -156,7 +156,7 @@ def _wrapped(
     tensors: dict[str, torch.Tensor],
     module: torch.nn.Module | None,
 ) -> WrappedModel:
-    """A module of its user's, filled with the weights of a file."""
+    """Return a module of its user's, filled with the weights of a file."""
     own = header.get("class", "of one's own")
     if not isinstance(module, torch.nn.Module):
         raise InputError(

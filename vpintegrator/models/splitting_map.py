@@ -103,7 +103,7 @@ class SplittingMap(Integrator):
             return hamiltonian_parts(*given)
 
     def network(self, a: Arguments) -> nn.Module:
-        """The composition."""
+        """Return the composition."""
         layer = LearnedSplitting(a.flows, a.dim, a.stages, a.clock)
         self.description = (
             f"learned splitting of {len(a.flows.parts)} parts with exact flows, {a.stages} stages"

@@ -138,7 +138,7 @@ class StandardTransformer(Integrator):
         return arguments | ({"width": arguments["dim"]} if arguments.get("width") is None else {})
 
     def network(self, a: Arguments) -> nn.Module:
-        """Units of attention and feed-forward layers, between linear layers if need be."""
+        """Return units of attention and feed-forward layers, between linear layers if need be."""
         inside = a.width or a.dim
         if a.block == "encoder":
             self.description = f"standard transformer: {a.attention} attention in encoder blocks"

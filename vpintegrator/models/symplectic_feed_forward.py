@@ -68,6 +68,6 @@ class SymplecticFeedForward(Integrator):
             super().__post_init__()
 
     def network(self, a: Arguments) -> nn.Module:
-        """``depth`` units."""
+        """Return ``depth`` units."""
         self.description = f"symplectic feed-forward network: one step by {in_words(a)}"
         return Composition(*(symplectic_layer(a) for _ in range(a.depth)))

@@ -68,7 +68,7 @@ class SymplecticGeneratingFunctionMap(Integrator):
         order: int = argument(6, "Of these elementary Hamiltonians: 2, 4 or 6.")
 
         def stored(self) -> dict[str, Any]:
-            """The Hamiltonian only where there is one."""
+            """Return the arguments to store; the Hamiltonian only if there is one."""
             omitted = () if self.hamiltonian else ("hamiltonian", "order")
             return {n: v for n, v in super().stored().items() if n not in omitted}
 
@@ -85,7 +85,7 @@ class SymplecticGeneratingFunctionMap(Integrator):
                 )
 
     def network(self, a: Arguments) -> nn.Module:
-        """The implicit map of S."""
+        """Return the implicit map of S."""
         self.description = f"symplectic map of a generating function of degree {a.degree}"
         if a.bodies:
             self.description += " of clusters of bodies"
@@ -100,7 +100,7 @@ class SymplecticGeneratingFunctionMap(Integrator):
 def _polynomials(
     a: SymplecticGeneratingFunctionMap.Arguments,
 ) -> GeneratingFunction | ClusterGeneratingFunction:
-    """S as a polynomial of whole states, or of clusters of bodies."""
+    """Return S as a polynomial of whole states, or of clusters of bodies."""
     if a.bodies:
         return cluster_generating_function(a)
     return GeneratingFunction(

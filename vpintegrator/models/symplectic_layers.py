@@ -74,7 +74,7 @@ class SymplecticArguments(FunctionArguments):
         ]
 
     def components_of(self, half: int) -> range:
-        """The numbers of the positions (0) or the momenta (1)."""
+        """Return the numbers of the positions (0) or the momenta (1)."""
         return range(half * self.freedoms, (half + 1) * self.freedoms)
 
     @property
@@ -84,7 +84,7 @@ class SymplecticArguments(FunctionArguments):
 
 
 def potential(a: Any, half: int, group: torch.Tensor | SignedGroup | None) -> nn.Module:
-    """A function of the positions (0) or the momenta (1), by the functions asked for."""
+    """Return a function of the positions (0) or the momenta (1), by the functions asked for."""
     size = a.freedoms
     own = [*a.components_of(half), *a.conserved]
     if a.functions == "polynomial":
@@ -119,7 +119,7 @@ def blocks(a: Any) -> tuple[torch.Tensor | SignedGroup, torch.Tensor | SignedGro
 
 
 def symplectic_layer(a: Any) -> nn.Module:
-    """A unit of the kind asked for, from ``SymplecticArguments`` and ``BodyArguments``."""
+    """Return a unit of the kind asked for, from ``SymplecticArguments`` and ``BodyArguments``."""
     if a.bodies:
         if a.layer != "gradient":
             raise InputError(f"layer = {a.layer} knows no bodies; take layer = gradient")

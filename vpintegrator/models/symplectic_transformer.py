@@ -69,7 +69,7 @@ class SymplecticTransformer(Integrator):
         heads: int = argument(2, "Heads of softmax attention.", least=1)
 
     def network(self, a: Arguments) -> nn.Module:
-        """Attention and gradient couplings by turns."""
+        """Return attention and gradient couplings by turns."""
         self.description = f"symplectic transformer: {a.attention} attention, then {in_words(a)}"
         layers = [layer for _ in range(a.depth) for layer in (_attention(a), symplectic_layer(a))]
         return Composition(*layers)

@@ -76,7 +76,7 @@ def is_made(make: Callable[[dict[str, Any]], Integrator], arguments: dict[str, A
 
 
 def _suited(system: System, given: Mapping[str, Any]) -> tuple[str, str]:
-    """The name, and why it is that, in a sentence."""
+    """Return the name, and why it is that, in a sentence."""
     if _is_incomplete(system) and system.family is not None:
         raise InputError(
             f"{_INCOMPLETE}, and pairs of neighbours hold no windows; import the table again with "
@@ -290,7 +290,7 @@ def _with_delays(
 def _chart(
     system: System, model: str, wanted: bool | None, arguments: Mapping[str, Any]
 ) -> Chart | None:
-    """The system's chart, if a model is to work in it."""
+    """Return the system's chart, if a model is to work in it."""
     if isinstance(system, (str, os.PathLike)):
         name = os.fspath(system)
         raise InputError(
@@ -330,7 +330,7 @@ def _tell_weighting(built: Integrator) -> None:
 
 
 def _of_family(architecture: type[Integrator], system: System) -> dict[str, Any]:
-    """The arguments that say which components stand for steps and parameters.
+    """Return the arguments that say which components stand for steps and parameters.
 
     Shears that all vanish with the rates are, to first order in the step, a sum of shears, and so
     is the field they can follow. Where the system's is none, they are to be free: that nothing
@@ -405,7 +405,7 @@ def _reversible(
     rhos: list[Any],
     required: bool | None,
 ) -> Integrator:
-    """The model with as many of the reversing symmetries as it can respect."""
+    """Return the model with as many of the reversing symmetries as it can respect."""
     refusal = ""
     for count in range(len(rhos), -1, -1):
         try:
@@ -491,7 +491,7 @@ def _hamiltonian(system: System, architecture: type[Integrator]) -> str:
 
 
 def _formulas(system: System) -> dict[str, Any]:
-    """The Hamiltonian or the vector field, for a model that is made of them."""
+    """Return the Hamiltonian or the vector field, for a model that is made of them."""
     if system.is_canonical and system.hamiltonian_formula:
         return {"hamiltonian": system.hamiltonian_formula}
     if not (formulas := system.field_formulas):

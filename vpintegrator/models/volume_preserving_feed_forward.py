@@ -61,6 +61,6 @@ class VolumePreservingFeedForward(Integrator):
             super().__post_init__()
 
     def network(self, a: Arguments) -> nn.Module:
-        """``depth`` sweeps of couplings, or stacks of triangular layers."""
+        """Return ``depth`` sweeps of couplings, or stacks of triangular layers."""
         self.description = f"volume-preserving feed-forward network: one step by {in_words(a)}"
         return Composition(*(layer for _ in range(a.depth) for layer in feed_forward(a)))

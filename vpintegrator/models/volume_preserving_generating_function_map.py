@@ -62,7 +62,7 @@ class VolumePreservingGeneratingFunctionMap(Integrator):
                 raise InputError("vpgf takes no expressions; leave out --functions system")
 
     def network(self, a: Arguments) -> nn.Module:
-        """The implicit map of G_1, ..., G_{n-1}, and of G_ab with angles between a and b."""
+        """Return the implicit map of G_1, ..., G_{n-1}, and of G_ab with angles between a and b."""
         functions = {
             (k, k + 1): GeneratingFunction(
                 a.size,

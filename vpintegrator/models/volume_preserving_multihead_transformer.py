@@ -60,7 +60,7 @@ class VolumePreservingMultiheadTransformer(Integrator):
         )
 
     def network(self, a: Arguments) -> nn.Module:
-        """Couplings by attention and pointwise couplings by turns."""
+        """Return couplings by attention and pointwise couplings by turns."""
         if a.functions != "neurons":
             self.description = f"{type(self).description}, and {in_words(a)}"
         layers: list[nn.Module] = []

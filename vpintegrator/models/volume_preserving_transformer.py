@@ -92,7 +92,7 @@ class VolumePreservingTransformer(Integrator):
                 self._set("weighting", "skew" if exists else "coupled")
 
     def network(self, a: Arguments) -> nn.Module:
-        """Attention, time mixing if asked for, and feed-forward layers by turns."""
+        """Return attention, time mixing if asked for, and feed-forward layers by turns."""
         self.weighting = a.weighting
         kind = f"{a.weighting} weighting"
         if a.weighting == "arbitrary":

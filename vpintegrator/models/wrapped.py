@@ -145,7 +145,7 @@ class WrappedModel(Integrator):
         return self.core
 
     def forward(self, window: torch.Tensor) -> torch.Tensor:
-        """Windows (..., window, dim) to the windows ``prediction_window`` steps later."""
+        """Map windows (..., window, dim) to the windows ``prediction_window`` steps later."""
         last_size("window", window, {"window": self.window, "dim": self.dim})
         form, new = self._core.form(self), self.prediction_window
         flat = window.reshape(-1, self.window, self.dim)
@@ -234,7 +234,7 @@ class _Form:
 
 
 def _find_form(function: Any, model: WrappedModel) -> _Form:
-    """The form in which a function takes states to states.
+    """Return the form in which a function takes states to states.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def _find_form(function: Any, model: WrappedModel) -> _Form:
 
 
 def _tried(form: _Form, function: Any, states: torch.Tensor) -> torch.Tensor | None:
-    """Images of states, None where what comes back is no array of numbers."""
+    """Return images of states, None where what comes back is no array of numbers."""
     if form.of_tensors and not isinstance(function, nn.Module):
         # functions of NumPy take tensors, too, but not such that are differentiated
         images = form(function, states.clone().requires_grad_())
@@ -289,7 +289,7 @@ def _is_of_each(form: _Form, function: Any, states: torch.Tensor, images: torch.
 
 
 def _precision(form: _Form, function: Any, states: torch.Tensor) -> float:
-    """Relative rounding error of the numbers that a function gives."""
+    """Return the relative rounding error of the numbers that a function gives."""
     if form.of_tensors:
         return float(torch.finfo(states.dtype).eps)
     given = {"columns": states[:, 0].mT, "state": states[0, 0], "states": states[:, 0]}
@@ -338,7 +338,7 @@ def _why_not(function: Any, model: WrappedModel, states: torch.Tensor) -> str:
 
 
 def name_of(module: Any) -> str:
-    """A name for a module or function, fit for figures and files."""
+    """Return a name for a module or function, fit for figures and files."""
     name = type(module).__name__ if isinstance(module, nn.Module) else ""
     name = name or getattr(module, "__name__", "") or type(module).__name__
     return "function" if name == "<lambda>" else name

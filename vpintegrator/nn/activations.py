@@ -12,7 +12,7 @@ Activation = Callable[[torch.Tensor], torch.Tensor]
 
 
 def identity(x: torch.Tensor) -> torch.Tensor:
-    """The activation of a linear layer."""
+    """Return the activation of a linear layer."""
     return x
 
 
@@ -28,7 +28,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def activation(name: str) -> Activation:
-    """The function of that name.
+    """Return the function of that name.
 
     Raises
     ------

@@ -154,7 +154,7 @@ class VolumePreservingAttention(nn.Module):
         return found.to(self.weight.entries)
 
     def correlations(self, X: torch.Tensor) -> torch.Tensor:
-        """The skew-symmetric C (..., window, window) of windows X (..., window, dim)."""
+        """Return the skew-symmetric C (..., window, window) of windows X (..., window, dim)."""
         A, X = self.scale * self._weighting(X), X[..., : self.mixed]
         if self.weighting == "skew":
             return X @ A @ X.mT
@@ -178,7 +178,7 @@ class VolumePreservingAttention(nn.Module):
         return torch.cat([Z + cayley_increment(C, Z, self._rank), X[..., self.mixed :]], -1)
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """The windows that ``forward`` maps to Y; for the skew weighting only."""
+        """Return the windows that ``forward`` maps to Y; for the skew weighting only."""
         if not self.volume_preserving:
             raise InputError(
                 "attention with the arbitrary weighting has no explicit inverse; use "
@@ -315,7 +315,7 @@ class CoupledAttention(nn.Module):
             self.weights.append(weight)
 
     def at(self, values: torch.Tensor) -> nn.Module:
-        """The attention of the other components where the conserved ones have these values.
+        """Return the attention of the other components where the conserved ones have these values.
 
         Where it is at rest, all its parameters zero, so it is here.
         """
@@ -335,7 +335,7 @@ class CoupledAttention(nn.Module):
     def _read(
         self, X: torch.Tensor, index: int, constant: torch.Tensor | float = 0.0
     ) -> torch.Tensor:
-        """Correlations of the other components than those of a block, and a constant."""
+        """Return correlations of the other components than those of a block, and a constant."""
         rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
         A = self.weights[index]()
         if not self.features:
@@ -373,7 +373,7 @@ class CoupledAttention(nn.Module):
         return self._sweep(X, range(len(self.blocks)), 1)
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """The windows that ``forward`` maps to Y."""
+        """Return the windows that ``forward`` maps to Y."""
         return self._sweep(Y, range(len(self.blocks) - 1, -1, -1), -1)
 
     def extra_repr(self) -> str:

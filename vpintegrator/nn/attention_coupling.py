@@ -160,7 +160,7 @@ class AttentionCoupling(Coupling):
         self.window = window
 
     def at(self, values: torch.Tensor) -> nn.Module:
-        """The coupling of the other components where the conserved ones have these values.
+        """Return the coupling of the other components where the conserved ones have these values.
 
         Where attention is at rest, all its parameters zero, so it is here.
         """

@@ -25,7 +25,7 @@ SignedPermutations = tuple[torch.Tensor, torch.Tensor]
 
 
 def checked_degree(degree: int) -> int:
-    """A degree, or InputError if it is none or too high."""
+    """Return a degree, or InputError if it is none or too high."""
     degree = whole("degree", degree)
     if degree > LARGEST_DEGREE:
         raise InputError(f"degree must be at most {LARGEST_DEGREE}, not {degree}")
@@ -55,7 +55,7 @@ def terms(
     absent: Sequence[bool] = (),
     most: int = LARGEST_COUNT,
 ) -> list[tuple[int, ...]]:
-    """All terms of a total degree, as an index of a function for each component.
+    """Return all terms of a total degree, as an index of a function for each component.
 
     Of components that are absent there is the constant alone, or also x where they are ``SECULAR``;
     others may follow the last of them.
@@ -91,7 +91,7 @@ def terms(
 def total_degrees(
     indices: Sequence[Sequence[int]], degree: int, kinds: Sequence[Univariate]
 ) -> list[int]:
-    """Degree of each of the terms."""
+    """Return the degree of each of the terms."""
     each = [kind.orders(degree) for kind in kinds]
     return [sum(orders[i] for i, orders in zip(e, each, strict=True)) for e in indices]
 
@@ -110,7 +110,7 @@ def equivariant_coefficients(
     variables: SignedPermutations,
     block: SignedPermutations,
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Coefficients of the terms for which g(S_bb u) = S_aa g(u) for every S of a group.
+    """Return coefficients of the terms for which g(S_bb u) = S_aa g(u) for every S of a group.
 
     g_k(u) = sum_e c_{e k} phi_e(u) for k in a block a, u being what it depends on. For signed
     permutations the condition says that coefficients are equal but for signs along orbits of the

@@ -268,11 +268,11 @@ class BasisCoupling(nn.Module):
                     buffers[name].copy_(value)
 
     def _univariate(self, x: torch.Tensor, kind: Univariate) -> torch.Tensor:
-        """The functions of one component, (...) to (..., function)."""
+        """Return the functions of one component, (...) to (..., function)."""
         return torch.stack(kind.values(x, self.degree), dim=-1)
 
     def _matrix(self, i: int) -> torch.Tensor:
-        """Coefficients (term, dim) of a shear of the sweep, zero outside its block."""
+        """Return coefficients (term, dim) of a shear of the sweep, zero outside its block."""
         a = self.sweep[i]
         sources, factors = self.get_buffer(f"sources_{a}"), self.get_buffer(f"factors_{a}")
         own = self.coefficients if len(self.sweep) == 1 else self.coefficients[self.shares[i]]
@@ -314,7 +314,7 @@ class BasisCoupling(nn.Module):
         return phi @ matrix
 
     def at(self, values: torch.Tensor) -> BasisCoupling:
-        """The coupling of the other components where the last ones have these values (m,).
+        """Return the coupling of the other components where the last ones have these values (m,).
 
         Terms that differ in functions of the last components alone become one. No symmetries are
         built into it, as values break them.
@@ -343,7 +343,7 @@ class BasisCoupling(nn.Module):
         return z
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to z."""
+        """Return the states that ``forward`` maps to z."""
         last_size("z", z, {"dim": self.dim})
         for i in reversed(range(len(self.sweep))):
             z = z - self.move(z, i)

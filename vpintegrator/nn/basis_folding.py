@@ -30,7 +30,7 @@ class _Merged(NamedTuple):
     factors: torch.Tensor  # (term,), and its factor there
 
     def sum(self, coefficients: torch.Tensor) -> torch.Tensor:
-        """Coefficients (new term, component) from those of the terms (term, component)."""
+        """Return coefficients (new term, component) from those of the terms (term, component)."""
         parts = self.factors[:, None] * coefficients.detach().cpu().double()
         return parts.new_zeros(len(self.chosen), parts.shape[1]).index_add(0, self.place, parts)
 
@@ -49,7 +49,7 @@ def _merged(
     degree: int,
     known: Mapping[int, torch.Tensor],
 ) -> _Merged:
-    """Terms (term, variable) where some variables, by their numbers, have values."""
+    """Return terms (term, variable) where some variables, by their numbers, have values."""
     chosen = chosen.cpu()
     factors = torch.ones(len(chosen), dtype=torch.float64)
     for j, value in known.items():
@@ -87,7 +87,7 @@ def _formulas_at(
 def _values_of_components(
     values: torch.Tensor, numbers: Sequence[int], shift: torch.Tensor, scale: torch.Tensor
 ) -> dict[int, float]:
-    """Values as formulas are about, by the numbers of components, from normalised ones."""
+    """Return values as formulas are about, by the numbers of components, from normalised ones."""
     own = values * scale.cpu().double()[-len(values) :] + shift.cpu().double()[-len(values) :]
     return dict(zip(numbers, own.tolist(), strict=True))
 

@@ -166,7 +166,7 @@ class BasisPotential(nn.Module):
         return not linear or sum(index > 0 for index, _ in factors) == 1
 
     def _moving(self) -> list[int]:
-        """Numbers of the variables, components and formulas, that have a gradient."""
+        """Return numbers of the variables, components and formulas, that have a gradient."""
         own = {*self.components[: self.size]}
         read = self.size + self.conserved
         changing = [n for n, of in enumerate(self.formulas.depends) if own.intersection(of)]
@@ -229,7 +229,7 @@ class BasisPotential(nn.Module):
         return variables, found
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        r""":math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
+        r"""Return :math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
         variables, inner = self._variables(x)
         moving = self._moving()
         values, slopes = [], {}

@@ -9,7 +9,7 @@ from vpintegrator.nn.symmetry import TOLERANCE
 
 
 def canonical_form(dim: int) -> torch.Tensor:
-    r"""The matrix J (dim, dim) of the canonical symplectic form, for states (q, p).
+    r"""Return the matrix J (dim, dim) of the canonical symplectic form, for states (q, p).
 
     With it Hamilton's equations are :math:`\dot z = J \nabla H(z)`:
 
@@ -111,7 +111,7 @@ def is_canonical(matrix: torch.Tensor, conserved: int = 0) -> bool:
 
 
 def canonical_scale(scale: torch.Tensor, conserved: int = 0) -> torch.Tensor:
-    """Scales (dim,) with the products of those of a position and its momentum all the same.
+    """Return scales (dim,) with the products of those of a position and its momentum all the same.
 
     So normalisation changes the form by a factor only. The product is the median of what is there,
     and powers of two stay powers of two. The last ``conserved`` ones stay as they are.
@@ -121,7 +121,7 @@ def canonical_scale(scale: torch.Tensor, conserved: int = 0) -> torch.Tensor:
 
 
 def halves_alike(scale: torch.Tensor) -> torch.Tensor:
-    """Scales (dim,) that are the same for all positions, and for all momenta.
+    """Return scales (dim,) that are the same for all positions, and for all momenta.
 
     Their geometric means, rounded to powers of two as the trainer's scales are.
     """

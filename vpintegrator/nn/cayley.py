@@ -13,7 +13,7 @@ from vpintegrator.nn.cayley_kernel import CLOSED_FORM, closed_form_factor
 
 
 def cayley(C: torch.Tensor) -> torch.Tensor:
-    r"""Cayley transform of skew-symmetric matrices: rotations.
+    r"""Return the Cayley transform of skew-symmetric matrices: rotations.
 
     .. math:: \operatorname{cayley}(C) = (I - C)(I + C)^{-1}
 
@@ -138,7 +138,7 @@ def lower_places(size: int) -> torch.Tensor:
 
 
 def skew_correlations(X: torch.Tensor, A: torch.Tensor) -> torch.Tensor:
-    r"""Correlations of the states of a window, with their negatives above the diagonal.
+    r"""Return correlations of the states of a window, with their negatives above the diagonal.
 
     .. math:: C_{ij} = z_i^T A z_j \quad (i > j), \qquad C_{ji} = -C_{ij}, \qquad C_{ii} = 0
 

@@ -51,7 +51,7 @@ def usable(C: torch.Tensor, *others: torch.Tensor) -> bool:
 
 
 def cayley(C: torch.Tensor) -> torch.Tensor:
-    """The Cayley transform of C (..., n, n)."""
+    """Return the Cayley transform of C (..., n, n)."""
     if C.requires_grad and torch.is_grad_enabled():
         return _Cayley.apply(C)
     return _transform(C)
@@ -120,7 +120,7 @@ class _Increment(torch.autograd.Function):
 
 
 def closed_form_factor(C: torch.Tensor) -> torch.Tensor:
-    """2 / (1 + |c|^2) with |c|^2 = |C|_F^2 / 2, shaped to multiply matrices."""
+    """Return 2 / (1 + |c|^2) with |c|^2 = |C|_F^2 / 2, shaped to multiply matrices."""
     return 2 / (1 + 0.5 * (C * C).sum((-2, -1), keepdim=True))
 
 
@@ -149,7 +149,7 @@ def _call(name: str, C: torch.Tensor, arrays: tuple[torch.Tensor | None, ...], *
 
 
 def _fixed(C: torch.Tensor) -> int:
-    """The size for which code is made, 0 for all larger ones."""
+    """Return the size for which code is made, 0 for all larger ones."""
     return C.shape[-1] if C.shape[-1] <= _FIXED else 0
 
 

@@ -67,11 +67,11 @@ class ChartMap:
             )
 
     def __call__(self, z: torch.Tensor) -> torch.Tensor:
-        """The new components (..., dim) of states (..., dim)."""
+        """Return the new components (..., dim) of states (..., dim)."""
         return torch.stack(self._map(z), -1)
 
     def inverse(self, Z: torch.Tensor) -> torch.Tensor:
-        """The states (..., dim) that have new components (..., dim)."""
+        """Return the states (..., dim) that have new components (..., dim)."""
         return torch.stack(self._inverse(Z), -1)
 
     @cached_property

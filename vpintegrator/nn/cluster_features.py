@@ -133,7 +133,7 @@ class ClusterFeatures(nn.Module):
         return torch.stack(products, -1)
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:
-        """The variables (..., size) of clusters y (..., order, dimension)."""
+        """Return the variables (..., size) of clusters y (..., order, dimension)."""
         v = self._unbounded(self._vectors(y))
         if not self.bounded:
             return v

@@ -96,7 +96,7 @@ class ClusterTerm(nn.Module):
         self.register_buffer("weight", clusters.weight.double(), persistent=False)
 
     def _vectors(self, x: torch.Tensor) -> torch.Tensor:
-        """Vectors (..., cluster, vector, dimension) of the clusters of x (..., size)."""
+        """Return vectors (..., cluster, vector, dimension) of the clusters of x (..., size)."""
         own = x.index_select(-1, self.places.flatten()).unflatten(-1, self.places.shape)
         own = own.unflatten(-1, (2 * self.features.order, self.features.dimension))
         return self.features.matrix @ (own * self.sign)
@@ -112,7 +112,7 @@ class ClusterTerm(nn.Module):
         return own.flatten(-2)
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-        """Gradient (..., size) at x (..., size), with coefficients c."""
+        """Return the gradient (..., size) at x (..., size), with coefficients c."""
         u = self._vectors(x)
         slope = self.function.gradient(self.features(u), c)
         own = self._by_states(self.features.pulled_back(u, slope))
@@ -121,7 +121,7 @@ class ClusterTerm(nn.Module):
     def gradient_and_hessian(
         self, x: torch.Tensor, c: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Gradient (..., size) and Hessian (..., size, size) at x (..., size)."""
+        """Return the gradient (..., size) and Hessian (..., size, size) at x (..., size)."""
         u, n = self._vectors(x), self.size
         slope, hessian = self.function.gradient_and_hessian(self.features(u), c)
         own = self._by_states(self.features.pulled_back(u, slope))
@@ -136,7 +136,7 @@ class ClusterTerm(nn.Module):
         return self._placed(own, self.places, n), placed.unflatten(-1, (n, n))
 
     def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
-        """Gradients (state, size, coefficient) of what each coefficient weighs."""
+        """Return gradients (state, size, coefficient) of what each coefficient weighs."""
         u = self._vectors(x)
         variables = self.features(u)
         basis = self.function.gradient_features(variables.flatten(0, 1))
@@ -225,19 +225,19 @@ class ClusterGeneratingFunction(nn.Module):
         return list(zip(self.terms, parts, strict=True))
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        """Gradient (..., size) at x (..., size), with coefficients c."""
+        """Return the gradient (..., size) at x (..., size), with coefficients c."""
         return torch.stack([term.gradient(x, part) for term, part in self._parts(c)]).sum(0)
 
     def gradient_and_hessian(
         self, x: torch.Tensor, c: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Gradient (..., size) and Hessian (..., size, size) at x (..., size)."""
+        """Return the gradient (..., size) and Hessian (..., size, size) at x (..., size)."""
         found = [term.gradient_and_hessian(x, part) for term, part in self._parts(c)]
         slopes, hessians = zip(*found, strict=True)
         return torch.stack(slopes).sum(0), torch.stack(hessians).sum(0)
 
     def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
-        """Gradients (state, size, coefficient) of what each coefficient weighs."""
+        """Return gradients (state, size, coefficient) of what each coefficient weighs."""
         return torch.cat([term.gradient_features(x) for term in self.terms], 2)
 
     def adapt(self, x: torch.Tensor) -> None:
@@ -264,5 +264,5 @@ class ClusterGeneratingFunction(nn.Module):
         self.coefficients.copy_(torch.cat(parts))
 
     def at(self, values: torch.Tensor) -> ClusterGeneratingFunction:
-        """The function itself: no components of states are constants of motion."""
+        """Return the function itself, since states have no constants of motion."""
         return self

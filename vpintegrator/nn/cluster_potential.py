@@ -88,18 +88,18 @@ class ClusterPotential(nn.Module):
         return getattr(self.function, "polynomial", False)
 
     def _gathered(self, x: torch.Tensor) -> torch.Tensor:
-        """The clusters (..., cluster, order, dimension) of x (..., size)."""
+        """Return the clusters (..., cluster, order, dimension) of x (..., size)."""
         bodies = x.unflatten(-1, (self.bodies, self.features.dimension))
         chosen = bodies.index_select(-2, self.index.flatten())
         return chosen.unflatten(-2, self.index.shape) * self.sign.unsqueeze(-1)
 
     def cluster_gradient(self, y: torch.Tensor) -> torch.Tensor:
-        """grad g at clusters y (..., order, dimension)."""
+        """Return grad g at clusters y (..., order, dimension)."""
         slope = self.function.gradient(self.features(y))  # type: ignore[operator]
         return self.features.pulled_back(y, slope)
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        r""":math:`\nabla V` at x (..., size)."""
+        r"""Return :math:`\nabla V` at x (..., size)."""
         factor = (self.weight.unsqueeze(-1) * self.sign).unsqueeze(-1)
         parts = (self.cluster_gradient(self._gathered(x)) * factor).flatten(-3, -2)
         if self.missing:
@@ -168,7 +168,7 @@ class PotentialSum(nn.Module):
         return all(getattr(potential, "polynomial", False) for potential in self.potentials)
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        r""":math:`\nabla V` at x (..., size)."""
+        r"""Return :math:`\nabla V` at x (..., size)."""
         first, *others = (p.gradient(x) for p in self.potentials)  # type: ignore[operator]
         return sum(others, first)
 

@@ -67,7 +67,7 @@ class Clusters:
 def clusters(
     layout: str, bodies: int, order: int, kinds: Sequence[int] | None = None
 ) -> list[Clusters]:
-    """All clusters of an order, those that are alike together.
+    """Return all clusters of an order, those that are alike together.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def clusters(
 
 @lru_cache(maxsize=16)  # each layer of a model asks for the same
 def _alike(layout: str, n: int, k: int, kinds: tuple[int, ...]) -> dict[tuple[int, ...], _Rows]:
-    """Bodies, signs and weight of each cluster, by the kinds of its bodies."""
+    """Return bodies, signs and weight of each cluster, by the kinds of its bodies."""
     found: dict[tuple[int, ...], _Rows] = {}
     for places, weight in _PLACES[layout](n, k):
         members = [_mirrored(place, n) if layout == "walls" else (place, 1) for place in places]
@@ -162,7 +162,7 @@ _PLACES = {
 
 
 def _mirrored(place: int, n: int) -> tuple[int, int]:
-    """The body at a place of a chain that goes on beyond its walls, and its sign there."""
+    """Return the body at a place of a chain that goes on beyond its walls, and its sign there."""
     place = (place + 1) % (2 * n + 2)  # walls are at 0 and n + 1
     if place in (0, n + 1):
         return 0, 0

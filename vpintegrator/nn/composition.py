@@ -42,7 +42,7 @@ class Composition(nn.Sequential):
         return Composition(*(at(layer, values) for layer in self))
 
     def inverse(self, y: torch.Tensor) -> torch.Tensor:
-        """The inverses of the layers in reverse order.
+        """Return the inverses of the layers in reverse order.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Inverse(nn.Module):
         return bool(getattr(self.layer, "symplectic", False))
 
     def at(self, values: torch.Tensor) -> Inverse:
-        """The inverse of the layer of the other components, at values of the last ones."""
+        """Return the inverse of the layer of the other components, at values of the last ones."""
         return Inverse(at(self.layer, values))
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:

@@ -125,7 +125,7 @@ class AdditiveCoupling(nn.Module):
         self.outer_weight = nn.Parameter(initial_scale * outer)
 
     def _matrices(self) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """Inner (dim, hidden), bias (hidden,) and outer (hidden, dim) weights of each block.
+        """Return inner (dim, hidden), bias (hidden,) and outer (hidden, dim) weights of each block.
 
         Zeros stand where a block must not be read or written, which costs less than indexing.
         """
@@ -159,7 +159,7 @@ class AdditiveCoupling(nn.Module):
 
     @torch.no_grad()
     def at(self, values: torch.Tensor) -> AdditiveCoupling:
-        """The coupling of the other components where the conserved ones have these values.
+        """Return the coupling of the other components where the conserved ones have these values.
 
         They join the biases. Of the group those elements are left that leave all that is conserved
         in place; others make the hidden layers wider.
@@ -207,7 +207,7 @@ class AdditiveCoupling(nn.Module):
         return self._sweep(z, range(len(self.blocks)), 1)
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to z."""
+        """Return the states that ``forward`` maps to z."""
         return self._sweep(z, range(len(self.blocks) - 1, -1, -1), -1)
 
     def extra_repr(self) -> str:
@@ -325,7 +325,7 @@ class Coupling(nn.Module):
         return X
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """The windows that ``forward`` maps to Y."""
+        """Return the windows that ``forward`` maps to Y."""
         last_size("Y", Y, {"dim": self.dim})
         for a in reversed(range(len(self.blocks))):
             Y = Y - self._shift(Y, a)

@@ -106,7 +106,7 @@ class ElementaryHamiltonians(nn.Module):
         self.term_scale.copy_(other.term_scale)
 
     def gradients(self, x: torch.Tensor) -> torch.Tensor:
-        """Gradient of each term, (..., term, size), at x (..., size + conserved)."""
+        """Return the gradient of each term, (..., term, size), at x (..., size + conserved)."""
         values = self._formulas.slopes(*self._components(x))
         rows = [_like(value, x[..., 0]) for value in values]
         units = self.state_scale[: self.size] / self.term_scale[:, None]
@@ -120,7 +120,7 @@ class ElementaryHamiltonians(nn.Module):
     def leading(
         self, x: torch.Tensor, c: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Gradient (..., size) and Hessian (..., size, size) of the term of H alone."""
+        """Return the gradient (..., size) and Hessian (..., size, size) of the term of H alone."""
         c = self.coefficients if c is None else c
         slopes = self._formulas.leading(*self._components(x))
         first = torch.stack([_like(slope, x[..., 0]) for slope in slopes], -1)
@@ -128,15 +128,15 @@ class ElementaryHamiltonians(nn.Module):
         return gradient, self.hessian(x, c)
 
     def hessian(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        """Hessian (..., size, size) of the term of H alone."""
+        """Return the Hessian (..., size, size) of the term of H alone."""
         return self._hessian(x, self.coefficients if c is None else c, 0)
 
     def second(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        r"""Hessian (..., size, size) of the term of :math:`H''(f, f)`; zero for order 2."""
+        r"""Return Hessian (..., size, size) of the term of :math:`H''(f, f)`; zero for order 2."""
         return self._hessian(x, self.coefficients if c is None else c, 1)
 
     def _hessian(self, x: torch.Tensor, c: torch.Tensor, k: int) -> torch.Tensor:
-        """Hessian (..., size, size) of the term k."""
+        """Return the Hessian (..., size, size) of the term k."""
         n, zero = self.size, torch.zeros_like(x[..., 0])
         found: dict[tuple[int, int], torch.Tensor] = {}
         if k < len(self._formulas.curvatures):
@@ -149,7 +149,7 @@ class ElementaryHamiltonians(nn.Module):
         return hessian * (c[k] / self.term_scale[k]) if found else hessian
 
     def at(self, values: torch.Tensor) -> ElementaryHamiltonians:
-        """The terms where the conserved components have these values."""
+        """Return the terms where the conserved components have these values."""
         n = self.size
         own = (
             values.detach().cpu().double() * self.state_scale[n:].cpu() + self.state_shift[n:].cpu()
@@ -236,7 +236,7 @@ class _Terms:
         )
 
     def up_to(self, H: Value, order: int) -> list[Value]:
-        """The terms of a generating function of this order."""
+        """Return the terms of a generating function of this order."""
         terms = [H]
         if order < ORDERS[1]:
             return terms
@@ -264,18 +264,18 @@ class _Terms:
         return [gradient.get(symbol, 0) for symbol in self.moving]
 
     def _along(self, value: Value, direction: Sequence[Value]) -> Value:
-        """The derivative along a direction that is taken as constant."""
+        """Return the derivative along a direction that is taken as constant."""
         products = zip(self._slopes(value), direction, strict=True)
         return self.algebra.add(*(self.algebra.multiply(a, b) for a, b in products))
 
     def _with(
         self, value: Value, first: Sequence[Value], second: Sequence[Value] | None = None
     ) -> list[Value]:
-        """A formula with the directions put in."""
+        """Return a formula with the directions put in."""
         pairs = zip(self.first + self.second, [*first, *(second or self._zeros)], strict=True)
         return self.algebra.substitute([value], dict(pairs))
 
 
 def _like(value: torch.Tensor | float, like: torch.Tensor) -> torch.Tensor:
-    """A value of the shape of states, also where the formula is constant."""
+    """Return a value of the shape of states, also where the formula is constant."""
     return value if isinstance(value, torch.Tensor) else torch.full_like(like, value)

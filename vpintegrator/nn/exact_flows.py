@@ -76,7 +76,7 @@ class ExactFlows:
 def hamiltonian_parts(
     text: str, size: int, linear: bool = False, clock: bool = False, commutators: bool = True
 ) -> ExactFlows:
-    r"""The parts of a Hamiltonian that is a sum of terms without conjugate pairs.
+    r"""Return the parts of a Hamiltonian that is a sum of terms without conjugate pairs.
 
     Terms are grouped so that no part contains a position together with its own momentum. The flow
     of such a part is a shear. Commutators :math:`\{A, \{B, C\}\}` of three parts that contain no
@@ -118,7 +118,7 @@ def hamiltonian_parts(
 
 @lru_cache(maxsize=16)
 def field_parts(texts: tuple[str, ...]) -> ExactFlows:
-    """The parts of a vector field of which no component depends on itself.
+    """Return the parts of a vector field of which no component depends on itself.
 
     Components that do not depend on one another are moved at once.
 
@@ -192,7 +192,7 @@ class _Hamiltonian:
         self.places = {symbol: i for i, symbol in enumerate(self.symbols)}
 
     def flows(self, linear: bool, commutators: bool, arguments: tuple[Any, ...]) -> ExactFlows:
-        """The parts, the linear one first."""
+        """Return the parts, the linear one first."""
         try:
             terms, quadratic = list(self._terms(self.value)), []
             if linear:
@@ -231,7 +231,7 @@ class _Hamiltonian:
         return [*shears]
 
     def _terms(self, value: Value, factor: Any = 1) -> Iterator[Value]:
-        """Terms of a sum, of sums within it too; constants are left out."""
+        """Yield terms of a sum, of sums within it too; constants are left out."""
         if isinstance(value, Sum):
             for term, c in value.terms:
                 yield from self._terms(term, self.algebra.multiply(factor, c))
@@ -239,7 +239,7 @@ class _Hamiltonian:
             yield self.algebra.multiply(factor, value)
 
     def _variables(self, value: Value) -> set[int]:
-        """Components of (q, p) in a formula."""
+        """Return components of (q, p) in a formula."""
         found = {self.places[s] for s in self.algebra.symbols(value)}
         return {i for i in found if i < self.size}
 
@@ -248,7 +248,7 @@ class _Hamiltonian:
         return any(i + self.half in own for i in own if i < self.half)
 
     def _groups(self, terms: list[Value]) -> list[Value]:
-        """Sums of terms without conjugate pairs, those of momenta alone first."""
+        """Return sums of terms without conjugate pairs, those of momenta alone first."""
         found: list[tuple[set[int], list[Value]]] = []
         momenta = lambda term: any(i < self.half for i in self._variables(term))  # noqa: E731
         for term in sorted(terms, key=momenta):
@@ -268,7 +268,7 @@ class _Hamiltonian:
         return [self.algebra.add(*others) for _, others in found]
 
     def _hessian(self, term: Value) -> dict[tuple[int, int], float] | None:
-        """Second derivatives of a quadratic term; None of another one."""
+        """Return second derivatives of a quadratic term; None of another one."""
         second = {
             (i, j): entry
             for i, slope in self._slopes(term).items()
@@ -279,7 +279,7 @@ class _Hamiltonian:
         return {place: float(entry) for place, entry in second.items()}  # type: ignore[arg-type]
 
     def _matrix(self, quadratic: list[Value]) -> np.ndarray:
-        """A of the vector field A z of quadratic terms."""
+        """Return the matrix A of the linear vector field A z of quadratic terms."""
         n, matrix = self.half, np.zeros((len(self.symbols),) * 2)
         for term in quadratic:
             for (i, j), entry in (self._hessian(term) or {}).items():
@@ -294,7 +294,7 @@ class _Hamiltonian:
         return {self.places[s]: slope for s, slope in gradient.items()}
 
     def _bracket(self, first: Value, second: Value) -> Value:
-        """The Poisson bracket."""
+        """Return the Poisson bracket."""
         a, b, n = self._slopes(first), self._slopes(second), self.half
         multiply = self.algebra.multiply
         products = [(multiply(a[i], b[i + n]), 1) for i in range(n) if i in a and i + n in b]
@@ -302,7 +302,7 @@ class _Hamiltonian:
         return self.algebra.combine(products)
 
     def _commutators(self, groups: list[Value], middles: list[Value]) -> list[list[Value]]:
-        """Further functions of each group: commutators without conjugate pairs."""
+        """Return further functions of each group: commutators without conjugate pairs."""
         found: list[list[Value]] = [[] for _ in groups]
         known: set[Value] = set()
         for middle in middles:
@@ -316,7 +316,7 @@ class _Hamiltonian:
         return found
 
     def _place(self, groups: list[Value], variables: set[int]) -> int | None:
-        """The group that such a function can join."""
+        """Return the group that such a function can join."""
         for n, group in enumerate(groups):
             if variables and not self._has_pair(self._variables(group) | variables):
                 return n

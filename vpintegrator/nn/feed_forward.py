@@ -111,7 +111,7 @@ class ResidualLayer(nn.Module):
 
     @torch.no_grad()
     def at(self, values: torch.Tensor) -> ResidualLayer:
-        """The layer of the other components where the conserved ones have these values."""
+        """Return the layer of the other components where the conserved ones have these values."""
         values = given(values, self.conserved)
         n, width = self.moving, None if self.outer is None else len(self.linear.weight)
         with torch.random.fork_rng(devices=[]):

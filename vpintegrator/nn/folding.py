@@ -32,7 +32,7 @@ def at(layer: nn.Module, values: torch.Tensor) -> nn.Module:
 
 
 def given(values: torch.Tensor, count: int | None = None) -> torch.Tensor:
-    """Values (m,) in float64 on the CPU, of which there must be ``count``."""
+    """Return values (m,) in float64 on the CPU, of which there must be ``count``."""
     found = torch.as_tensor(values).detach().cpu().double()
     if found.ndim != 1 or (count is not None and len(found) != count):
         raise InputError(
@@ -43,7 +43,7 @@ def given(values: torch.Tensor, count: int | None = None) -> torch.Tensor:
 
 
 def at_rest(layer: nn.Module) -> nn.Module:
-    """A layer with all its parameters zero."""
+    """Return a layer with all its parameters zero."""
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)
     return layer
@@ -103,7 +103,7 @@ def without(of: Remaining, still: torch.Tensor | None) -> Remaining:
 
 
 def still_without(rates: Sequence[int], first: int, dim: int) -> torch.Tensor | None:
-    """Factors (dim,), 0 of rates and 1 of others; None where there are no rates.
+    """Return factors (dim,), 0 of rates and 1 of others; None where there are no rates.
 
     Raises
     ------
@@ -165,7 +165,7 @@ class AtValues(nn.Module):
         return self.layer(self._extended(z))[..., : z.shape[-1]]
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to z."""
+        """Return the states that ``forward`` maps to z."""
         return self.layer.inverse(self._extended(z))[..., : z.shape[-1]]  # type: ignore[operator]
 
 
@@ -195,7 +195,7 @@ class KeepsLast(nn.Module):
         self.layer, self.conserved = layer, conserved
 
     def at(self, values: torch.Tensor) -> AtValues:
-        """The network of z where k has these values."""
+        """Return the network of z where k has these values."""
         return AtValues(self.layer, given(values, self.conserved))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -33,7 +33,7 @@ def as_expressions(texts: Any, name: str = "expressions", most: int = MOST_FORMU
 
 
 def with_values(text: str, values: Mapping[int, float]) -> str:
-    """A formula with values in place of some of the components, by their numbers."""
+    """Return a formula with values in place of some of the components, by their numbers."""
 
     def written(found: re.Match[str]) -> str:
         number = int(found[1])

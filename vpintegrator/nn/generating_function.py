@@ -201,7 +201,7 @@ class GeneratingFunction(BasisPotential):
             self._plan([component])
 
     def _plan(self, kept: Sequence[int] = ()) -> _Plan:
-        """The order of summation, with the ``kept`` variables in the end."""
+        """Return the order of summation, with the ``kept`` variables in the end."""
         key = tuple(kept)
         if key not in self._plans:
             others = [j for j in range(len(self.kinds)) if j not in kept]
@@ -211,7 +211,7 @@ class GeneratingFunction(BasisPotential):
     def _sums(
         self, x: torch.Tensor, orders: Sequence[Order], c: torch.Tensor
     ) -> dict[Order, torch.Tensor]:
-        """Derivatives (...) by the variables (not the components) of these orders."""
+        """Return derivatives (...) by the variables (not the components) of these orders."""
         found = self._contracted(self._tables(x, orders), orders, c, self._plan())
         return {order: sums.squeeze(0) for order, sums in found.items()}
 
@@ -223,7 +223,7 @@ class GeneratingFunction(BasisPotential):
         plan: _Plan,
         kept: int = 0,
     ) -> dict[Order, torch.Tensor]:
-        """Sums over all variables but the first ``kept`` of the plan, (item, ...) by order.
+        """Return sums over all variables but the first ``kept`` of the plan, (item, ...) by order.
 
         States come last, so that functions are selected by whole rows.
         """
@@ -267,7 +267,7 @@ class GeneratingFunction(BasisPotential):
         return [empty.index_add(0, self.sources, sums).mT for sums in chain.resolved(basis)]
 
     def gradient_features(self, x: torch.Tensor) -> torch.Tensor:
-        """Gradients (state, size, coefficient) of what each coefficient weighs."""
+        """Return gradients (state, size, coefficient) of what each coefficient weighs."""
         return torch.stack(self.features(x, [(i,) for i in range(self.size)]), 1)
 
     def partials(
@@ -279,7 +279,7 @@ class GeneratingFunction(BasisPotential):
         return chain.resolved(sums)
 
     def gradient(self, x: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
-        """Gradient (..., size) at x (..., size + conserved), with coefficients c."""
+        """Return the gradient (..., size) at x (..., size + conserved), with coefficients c."""
         return torch.stack(self.partials(x, [(i,) for i in range(self.size)], c), -1)
 
     def gradient_and_hessian(
@@ -296,7 +296,7 @@ class GeneratingFunction(BasisPotential):
     def along(
         self, x: torch.Tensor, component: int, order: Order, c: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Coefficients (function, ...) of a derivative as a function of one component alone.
+        """Return coefficients (function, ...) of a derivative as a function of one component alone.
 
         The derivative is by another component than that one; there are no formulas.
         """
@@ -316,7 +316,7 @@ class GeneratingFunction(BasisPotential):
     def functions_of(
         self, component: int, value: torch.Tensor, derivatives: int = 0
     ) -> list[torch.Tensor]:
-        """Functions (function, ...) of one component, and so many derivatives of them."""
+        """Return functions (function, ...) of one component, and so many derivatives of them."""
         kind, scale = self.kinds[component], self.box_scale[component]
         u = (value - self.box_shift[component]) / scale
         found = [kind.values(u, self.degree)]
@@ -354,7 +354,7 @@ class _Chain:
                 self.second.setdefault((i, j), []).append((read + n, factor))
 
     def _parts(self, order: Order) -> list[tuple[Order, Any]]:
-        """Derivatives by variables and their factors, whose sum is one by components."""
+        """Return derivatives by variables and their factors, whose sum is one by components."""
         if len(order) == 1:
             return [((v,), factor) for v, factor in self.first[order[0]]]
         i, j = order
@@ -364,7 +364,7 @@ class _Chain:
         return parts + [((v,), factor) for v, factor in self.second.get((min(i, j), max(i, j)), ())]
 
     def resolved(self, by_variables: dict[Order, torch.Tensor]) -> list[torch.Tensor]:
-        """The derivatives that are wanted."""
+        """Return the derivatives that are wanted."""
         found = []
         for each in self.wanted:
             total = None
@@ -379,6 +379,6 @@ class _Chain:
 def _invariant_mean(
     values: torch.Tensor, places: torch.Tensor, signs: torch.Tensor
 ) -> torch.Tensor:
-    """The mean of values over a group of signed permutations: (S v)_{p(j)} = s_j v_j."""
+    """Return the mean of values over a group of signed permutations: (S v)_{p(j)} = s_j v_j."""
     moved = torch.zeros_like(signs).scatter(1, places, signs * values)
     return moved.mean(0)

@@ -95,13 +95,13 @@ class GradientCoupling(nn.Module):
                 own.load_state_dict(theirs.state_dict())
 
     def at(self, values: torch.Tensor) -> GradientCoupling:
-        """The coupling of (q, p) where the conserved components have these values."""
+        """Return the coupling of (q, p) where the conserved components have these values."""
         return GradientCoupling(at(self.kinetic, values), at(self.potential, values))
 
     def _halves(
         self, z: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
-        """q, p and, if there is any, what is conserved."""
+        """Return q, p and, if there is any, what is conserved."""
         if not self.conserved:
             q, p = z.chunk(2, -1)
             return q, p, ()
@@ -123,7 +123,7 @@ class GradientCoupling(nn.Module):
         return self._kick(self._drift(z, 1), 1)
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to z."""
+        """Return the states that ``forward`` maps to z."""
         last_size("z", z, {"dim": self.dim})
         return self._drift(self._kick(z, -1), -1)
 
@@ -167,7 +167,7 @@ class HenonMap(nn.Module):
         return torch.cat([q, p], -1)
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to z."""
+        """Return the states that ``forward`` maps to z."""
         last_size("z", z, {"dim": self.dim})
         q, p = z.chunk(2, -1)
         for _ in range(4):

@@ -59,7 +59,7 @@ def is_counted() -> bool:
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Largest last correction of a Newton iteration that has converged to rounding.
+    """Return the largest last correction of a Newton iteration that has converged to rounding.
 
     Corrections square from one iteration to the next, so the error left is of the order of eps.
     """
@@ -72,7 +72,7 @@ def newton(
     size: torch.Tensor,
     iterations: int,
 ) -> torch.Tensor:
-    """Solutions (..., n) of equations; NaN where the iteration does not converge.
+    """Return solutions (..., n) of equations; NaN where the iteration does not converge.
 
     A state whose corrections grow becomes NaN as well: the iteration has left the neighbourhood of
     the start, and rounding would decide which solution it meets (Deuflhard, Newton Methods for
@@ -153,7 +153,7 @@ class ImplicitMap(nn.Module):
 
     @abstractmethod
     def coefficients(self) -> tuple[torch.Tensor, ...]:
-        """The trained tensors c."""
+        """Return the trained tensors c."""
 
     @property
     @abstractmethod
@@ -177,20 +177,20 @@ class ImplicitMap(nn.Module):
     def residual(
         self, z: torch.Tensor, image: torch.Tensor, c: tuple[torch.Tensor, ...]
     ) -> torch.Tensor:
-        """R (..., dim) for states and images (..., dim)."""
+        """Return R (..., dim) for states and images (..., dim)."""
 
     @abstractmethod
     def solve(
         self, z: torch.Tensor, c: tuple[torch.Tensor, ...], backward: bool = False
     ) -> torch.Tensor:
-        """The image of z, or the state whose image is z; NaN where none is found."""
+        """Return the image of z, or the state whose image is z; NaN where none is found."""
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        """The images (..., dim) of states (..., dim)."""
+        """Return the images (..., dim) of states (..., dim)."""
         return self._around(z, False)
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to z."""
+        """Return the states that ``forward`` maps to z."""
         return self._around(z, True)
 
     def set_linear(self, matrix: torch.Tensor) -> None:
@@ -204,7 +204,7 @@ class ImplicitMap(nn.Module):
         self.has_linear = not bool((matrix == torch.eye(len(matrix), dtype=matrix.dtype)).all())
 
     def outer(self, z: torch.Tensor, backward: bool = False) -> torch.Tensor:
-        """States (..., dim) after the linear map, or before it."""
+        """Return states (..., dim) after the linear map, or before it."""
         if not self.has_linear:
             return z
         matrix = self.get_buffer("linear").to(z)
@@ -357,7 +357,7 @@ def _oriented(of: ImplicitMap, backward: bool) -> Callable[..., torch.Tensor]:
 
 
 def _derivative(function: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor) -> torch.Tensor:
-    """Jacobians (..., n, n) of a function of states (..., n), state by state."""
+    """Return Jacobians (..., n, n) of a function of states (..., n), state by state."""
     directions = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device)
     columns = [torch.func.jvp(function, (y,), (e.expand_as(y),))[1] for e in directions]
     return torch.stack(columns, -1)

@@ -101,7 +101,7 @@ class LearnedSplitting(nn.Module):
         return found.functions if isinstance(found, ExactShear) else 1
 
     def _powers(self) -> torch.Tensor:
-        """Powers A^k / k! of the linear part, (k, dim, dim); empty where there is none."""
+        """Return powers A^k / k! of the linear part, (k, dim, dim); empty where there is none."""
         found: list[torch.Tensor] = []
         for part in self.flows.parts:
             if isinstance(part, LinearPart):
@@ -155,7 +155,7 @@ class LearnedSplitting(nn.Module):
             self.state_scale.copy_(scale)
 
     def normalised_weights(self) -> list[torch.Tensor]:
-        """The weights of all flows, which add up to one for each part."""
+        """Return the weights of all flows, which add up to one for each part."""
         own = [self.weights[min(n, len(self.sequence) - 1 - n)] for n in range(len(self.sequence))]
         missing, counts = {}, {}
         for part in set(self.sequence):
@@ -184,7 +184,7 @@ class LearnedSplitting(nn.Module):
     def _sheared(
         self, part: ExactShear, x: list[torch.Tensor], n: int, weight: torch.Tensor, h: torch.Tensor
     ) -> dict[int, torch.Tensor]:
-        """Changes of the components that a shear moves."""
+        """Return changes of the components that a shear moves."""
         first = self.first[min(n, len(self.sequence) - 1 - n)]
         c = self.commutators[first : first + part.functions - 1] * (h**3 / self.stages**2)
         factors = [weight * h, *c.unbind()]
@@ -198,7 +198,7 @@ class LearnedSplitting(nn.Module):
         return changes
 
     def _linear(self, x: list[torch.Tensor], time: torch.Tensor) -> dict[int, torch.Tensor]:
-        """Changes (exp(A t) - 1) z by a linear part."""
+        """Return changes (exp(A t) - 1) z by a linear part."""
         matrix, power = torch.zeros_like(self.powers[0]), torch.ones_like(time)
         for term in self.powers.unbind():
             power = power * time
@@ -211,7 +211,7 @@ class LearnedSplitting(nn.Module):
         return self._moved(z, 1.0)
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to z: the same composition with the step -h."""
+        """Return the states that ``forward`` maps to z: the same composition with the step -h."""
         last_size("z", z, {"dim": self.dim})
         return self._moved(z, -1.0)
 

@@ -91,7 +91,7 @@ class LinearFunctions(nn.Module):
         self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=dtype))
 
     def forward(self, k: torch.Tensor) -> torch.Tensor:
-        """The numbers (..., count) at k (..., m)."""
+        """Return the numbers (..., count) at k (..., m)."""
         if not len(self.entries):
             return k.new_zeros(*k.shape[:-1], self.count)
         chosen = self.entries.index_select(0, self.sources.flatten())
@@ -104,7 +104,7 @@ class LinearFunctions(nn.Module):
 def as_weighting(
     group: torch.Tensor, conserved: int, kind: str, rates: Sequence[int] = (), **options: object
 ) -> LinearFunctions:
-    """Entries (n n) of weightings A(k) = S^T A(S k) S, skew or arbitrary, of states (z, k).
+    """Return entries (n n) of weightings A(k) = S^T A(S k) S, skew or arbitrary, of states (z, k).
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from vpintegrator.nn.reversible import Reversible
 def linearised(
     core: Any, z: torch.Tensor, coefficients: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    r"""Images and their derivatives by coefficients and states.
+    r"""Return images and their derivatives by coefficients and states.
 
     A map :math:`F(z, Z; c) = 0` changes by :math:`dZ = -F_Z^{-1} (F_c\, dc + F_z\, dz)`; the
     derivatives of several in a row follow by the chain rule.
@@ -65,7 +65,7 @@ def linearised(
 def _by_states(
     layer: ImplicitMap, old: torch.Tensor, new: torch.Tensor, c: tuple[torch.Tensor, ...]
 ) -> list[torch.Tensor]:
-    """Jacobians (state, dim, dim) of the residual by states and images, row by row."""
+    """Return Jacobians (state, dim, dim) of the residual by states and images, row by row."""
     with torch.enable_grad():  # forward derivatives take ten times as long
         both = [old.detach().requires_grad_(), new.detach().requires_grad_()]
         parts = layer.residual(both[0], both[1], c).sum(0)

@@ -77,7 +77,7 @@ class MultiHeadAttention(nn.Module):
                 on_stiefel(self, name)
 
     def _project(self, X: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        """(..., window, dim) to (..., head, window, dim/heads), all heads in one product."""
+        """Map (..., window, dim) to (..., head, window, dim/heads), all heads in one product."""
         stacked = X @ weight.flatten(0, 1).mT
         return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
@@ -194,7 +194,7 @@ class GeneralMultiHeadAttention(nn.Module):
         key: torch.Tensor | None = None,
         value: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The heads :math:`c_{hj}` (..., head, M, d_v) before the output projection."""
+        """Return the heads :math:`c_{hj}` (..., head, M, d_v) before the output projection."""
         key = query if key is None else key
         value = key if value is None else value
         last_size("query", query, {"query_dim": self.query_dim})
@@ -207,7 +207,7 @@ class GeneralMultiHeadAttention(nn.Module):
         )
 
     def _split(self, stacked: torch.Tensor) -> torch.Tensor:
-        """(..., sequence, heads width) to (..., head, sequence, width)."""
+        """Map (..., sequence, heads width) to (..., head, sequence, width)."""
         return stacked.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
     def attention_weights(
@@ -216,7 +216,7 @@ class GeneralMultiHeadAttention(nn.Module):
         key: torch.Tensor | None = None,
         value: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The weights (..., head, M, N): softmax over the keys, whatever the values are."""
+        """Return the weights (..., head, M, N): softmax over the keys, whatever the values are."""
         queries, keys = self.query(query), self.key(query if key is None else key)
         scores = self._split(queries) @ self._split(keys).mT
         return torch.softmax(scores / (queries.shape[-1] // self.heads) ** 0.5, -1)
@@ -227,7 +227,7 @@ class GeneralMultiHeadAttention(nn.Module):
         key: torch.Tensor | None = None,
         value: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Queries (..., M, c_q), keys (..., N, c_k), values (..., N, c_v) to (..., M, d_o).
+        """Map queries (..., M, c_q), keys (..., N, c_k), values (..., N, c_v) to (..., M, d_o).
 
         Without keys the queries' sequence is used, without values that of the keys.
         """

@@ -84,7 +84,7 @@ class PhaseFeatures(nn.Module):
         self.expressions = [self._smooth(n) for n in self.replaced]
 
     def _smooth(self, n: int) -> str:
-        """The text of the function that replaces a product with a position."""
+        """Return the text of the function that replaces a product with a position."""
         a, b = self._pairs[n]
         squares = [f"z[{self._pairs.index((c, c))}]" for c in (a, b) if c < self.positions]
         return f"log({squares[0]})" if a == b else f"z[{n}]/sqrt({'*'.join(squares)})"
@@ -144,14 +144,14 @@ class PhaseFeatures(nn.Module):
         return torch.einsum("nab,mab->nm", self.products, moved) / sizes[:, None]
 
     def forward(self, u: torch.Tensor) -> torch.Tensor:
-        """The variables (..., size) of vectors u (..., vectors, dimension)."""
+        """Return the variables (..., size) of vectors u (..., vectors, dimension)."""
         if not self.rotations:
             return u.flatten(-2)
         vectors = u.unbind(-2)
         return torch.stack([(vectors[a] * vectors[b]).sum(-1) for a, b in self._pairs], -1)
 
     def slopes(self, u: torch.Tensor) -> torch.Tensor:
-        """Derivatives of products (..., size, vectors * dimension) by the vectors."""
+        """Return derivatives of products (..., size, vectors * dimension) by the vectors."""
         return (self.products @ u.unsqueeze(-3)).flatten(-2)
 
     def pulled_back(self, u: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:

@@ -93,7 +93,7 @@ class NeuronPotential(nn.Module):
             )
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        r""":math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
+        r"""Return :math:`\nabla V` (..., size) at x (..., size), or (..., size + conserved)."""
         W: torch.Tensor = self.inner_weight
         b: torch.Tensor = self.inner_bias
         a: torch.Tensor = self.outer_weight
@@ -111,7 +111,7 @@ class NeuronPotential(nn.Module):
 
     @torch.no_grad()
     def at(self, values: torch.Tensor) -> NeuronPotential:
-        """The potential of x where the constants have these values, which join the biases.
+        """Return the potential of x where the constants have these values, which join the biases.
 
         Of the group those elements are left that leave the values as they are. Others make the
         hidden layer wider.
@@ -172,7 +172,7 @@ class QuadraticPotential(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size, dtype=dtype))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        r""":math:`\nabla V` at x (..., size)."""
+        r"""Return :math:`\nabla V` at x (..., size)."""
         return 0.5 * (x @ (self.weight + self.weight.mT)) + self.bias
 
 
@@ -216,5 +216,5 @@ class ComponentPotential(nn.Module):
         self.weight = nn.Parameter(initial_scale * torch.randn(size, dtype=as_dtype(dtype)))
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
-        r""":math:`\nabla V` at x (..., size)."""
+        r"""Return :math:`\nabla V` at x (..., size)."""
         return self.weight * self._activation(x)

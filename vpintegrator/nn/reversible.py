@@ -187,7 +187,7 @@ class Reversible(nn.Module):
         return int(getattr(self.psi, "conserved", 0))
 
     def at(self, values: torch.Tensor) -> Reversible | Composition:
-        r"""The map of the other components at values k of the last ones.
+        r"""Return the map of the other components at values k of the last ones.
 
         Where R leaves these as they are it is :math:`\psi_k R \psi_k^{-1} R`, reversible; where R
         takes them to others it is :math:`\psi_k R \psi_{Rk}^{-1} R`, and it is its inverse that is
@@ -219,5 +219,5 @@ class Reversible(nn.Module):
         return self.psi(self.reflection(self._psi_inverse(self.reflection(X))))
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """The windows that ``forward`` maps to Y."""
+        """Return the windows that ``forward`` maps to Y."""
         return self.reflection(self.psi(self.reflection(self._psi_inverse(Y))))

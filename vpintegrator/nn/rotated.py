@@ -83,7 +83,7 @@ class Rotated(nn.Module):
         self.layer.take(smaller.layer)  # type: ignore[operator]
 
     def at(self, values: torch.Tensor) -> Rotated:
-        """The rotated layer of the other components, at values of the last ones.
+        """Return the rotated layer of the other components, at values of the last ones.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class Rotated(nn.Module):
         return self.layer(z @ self.rotation.mT) @ self.rotation
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to z."""
+        """Return the states that ``forward`` maps to z."""
         return self.layer.inverse(z @ self.rotation.mT) @ self.rotation  # type: ignore[operator]
 
 

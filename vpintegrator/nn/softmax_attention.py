@@ -150,6 +150,6 @@ class AdditiveAttention(_SelfAttention):
         self.vector = nn.Parameter(torch.randn(width, dtype=dtype) / width**0.5)
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
-        """The scores (..., window, window), keys k by rows, queries q by columns."""
+        """Return the scores (..., window, window), keys k by rows, queries q by columns."""
         queries, keys = X @ self.query.mT, X @ self.key.mT
         return torch.tanh(keys.unsqueeze(-2) + queries.unsqueeze(-3)) @ self.vector

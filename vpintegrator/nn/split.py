@@ -16,7 +16,7 @@ Blocks = str | Sequence[Sequence[int]]
 
 
 def as_blocks(split: Blocks, dim: int) -> list[list[int]]:
-    """Blocks of component indices that together are a permutation of 0 ... dim - 1.
+    """Return blocks of component indices that together are a permutation of 0 ... dim - 1.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def as_blocks(split: Blocks, dim: int) -> list[list[int]]:
 
 
 def as_blocks_beside(split: Blocks, dim: int, conserved: Sequence[int]) -> list[list[int]]:
-    """Blocks as ``as_blocks`` gives them, where some components stay as they are.
+    """Return blocks as ``as_blocks`` gives them, where some components stay as they are.
 
     "halves" are those of the other components. Blocks that are given may leave out the conserved
     ones, which then follow, a block each.
@@ -126,7 +126,7 @@ def _given_blocks(split: Any, dim: int) -> list[list[int]]:
 
 
 def others(block: list[int], dim: int) -> list[int]:
-    """The components that are not in the block, in order."""
+    """Return the components that are not in the block, in order."""
     members = set(block)
     return [index for index in range(dim) if index not in members]
 

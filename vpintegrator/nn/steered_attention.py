@@ -96,7 +96,7 @@ class SteeredSymplecticAttention(nn.Module):
         self.kept = remaining(group, torch.zeros(conserved).double(), signs).kept
 
     def at(self, values: torch.Tensor) -> SymplecticAttention:
-        """The attention of (q, p) where the conserved components have these values."""
+        """Return the attention of (q, p) where the conserved components have these values."""
         like = self.each.factors
         k = given(values, self.conserved).to(like)
         found = SymplecticAttention(2 * self.freedoms, symmetries=self.kept)
@@ -106,7 +106,7 @@ class SteeredSymplecticAttention(nn.Module):
         return found.to(like)
 
     def _areas(self, X: torch.Tensor) -> torch.Tensor:
-        """Areas (..., degree of freedom, window, window) between time steps."""
+        """Return areas (..., degree of freedom, window, window) between time steps."""
         q, p = (half.mT.unsqueeze(-1) for half in X[..., : 2 * self.freedoms].chunk(2, -1))
         return q @ p.mT - p @ q.mT
 
@@ -116,7 +116,7 @@ class SteeredSymplecticAttention(nn.Module):
         return self.each(k)[..., None, None], self.common(k)[..., None]
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        """The rotations (..., degree of freedom, window, window), by all heads together."""
+        """Return the rotations (..., degree of freedom, window, window), by all heads together."""
         areas, (each, common) = self._areas(X), self._factors(X)
         together = cayley(common * areas.sum(-3)).mT.unsqueeze(-3)
         return together @ cayley(each * areas).mT
@@ -139,6 +139,6 @@ class SteeredSymplecticAttention(nn.Module):
         return self._by_all(self._by_own(X, 1), 1)
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """The windows that ``forward`` maps to Y: the areas are the same there."""
+        """Return the windows that ``forward`` maps to Y: the areas are the same there."""
         last_size("Y", Y, {"dim": self.dim})
         return self._by_own(self._by_all(Y, -1), -1)

@@ -124,7 +124,7 @@ class SymplecticAttention(nn.Module):
         return self.each.index_select(0, self.owner)[:, None, None] * self._areas(X)
 
     def attention_weights(self, X: torch.Tensor) -> torch.Tensor:
-        """The rotations (..., degree of freedom, window, window), by all heads together."""
+        """Return the rotations (..., degree of freedom, window, window), by all heads together."""
         areas = self._areas(self._relative(X)).sum(-3)
         common = cayley(self.common * areas).mT.unsqueeze(-3)
         if not len(self.each):
@@ -149,7 +149,7 @@ class SymplecticAttention(nn.Module):
         return self._by_all(self._by_own(X, 1), 1)
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """The windows that ``forward`` maps to Y: the areas are the same there."""
+        """Return the windows that ``forward`` maps to Y: the areas are the same there."""
         last_size("Y", Y, {"dim": self.dim})
         return self._by_own(self._by_all(Y, -1), -1)
 

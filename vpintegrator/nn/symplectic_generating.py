@@ -132,7 +132,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
             self.exact.load_state_dict(smaller.exact.state_dict())
 
     def _middle(self, z: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
-        """The midpoint; of constants of motion their values."""
+        """Return the midpoint of the state, and the values of constants of motion."""
         n = self.potential.size
         middle = (z[..., :n] + image[..., :n]) / 2
         return torch.cat([middle, z[..., n:]], -1) if self.conserved else middle
@@ -206,7 +206,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         return torch.cat([image, rest], -1)
 
     def equations(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Matrix (pair, component, coefficient) and right side of linear equations for c.
+        """Return matrix (pair, component, coefficient) and right side of linear equations for c.
 
         Residuals are those of the image, in the order of its components.
         """
@@ -219,7 +219,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         return torch.cat([gradient[:, half:], -gradient[:, :half]], 1), (image - z)[:, :n]
 
     def at(self, values: torch.Tensor) -> SymplecticGeneratingFunction:
-        """The map of (q, p) where the constants of motion have these values."""
+        """Return the map of (q, p) where the constants of motion have these values."""
         exact = None if self.exact is None else self.exact.at(values)
         found = SymplecticGeneratingFunction(self.potential.at(values), exact, self.repeats)
         found.set_linear(self.get_buffer("linear"))

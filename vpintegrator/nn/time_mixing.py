@@ -75,7 +75,7 @@ class TimeMixing(nn.Module):
         return self._mixed(X, 1)
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
-        """The windows that ``forward`` maps to Y."""
+        """Return the windows that ``forward`` maps to Y."""
         return self._mixed(Y, -1)
 
     def extra_repr(self) -> str:

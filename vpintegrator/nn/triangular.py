@@ -90,7 +90,7 @@ class TriangularLayer(nn.Module):
         self.bias = nn.Parameter(initial_scale * torch.randn(dim, dtype=dtype)) if bias else None
 
     def matrix(self) -> torch.Tensor:
-        """The strictly triangular matrix L (dim, dim)."""
+        """Return the strictly triangular matrix L (dim, dim)."""
         lower = lower_matrix(self.entries, self.dim, self.places)
         return lower if self.shape == "lower" else lower.mT
 
@@ -105,7 +105,7 @@ class TriangularLayer(nn.Module):
         return z + self._shift(z, self.matrix())
 
     def inverse(self, y: torch.Tensor) -> torch.Tensor:
-        """The states that ``forward`` maps to y."""
+        """Return the states that ``forward`` maps to y."""
         last_size("y", y, {"dim": self.dim})
         L = self.matrix()
         z = y
@@ -127,7 +127,7 @@ class IdleComponents(UserWarning):
 
 
 def idle_components(symmetries: Any, dim: int) -> list[int]:
-    """Components that triangular layers never move where they respect diagonal symmetries.
+    """Return components that triangular layers never move where they respect diagonal symmetries.
 
     The shift of component i is a function of those before it (lower layers) or after it (upper
     ones), averaged with the sign that each S gives to i. It is zero if some S leaves all that it is

@@ -33,7 +33,7 @@ class Univariate(Enum):
         return self in (Univariate.HARMONICS, Univariate.SECULAR)
 
     def values(self, x: torch.Tensor, degree: int) -> list[torch.Tensor]:
-        """u_0, u_1, ... at x, up to a degree, or of angles up to that order."""
+        """Return u_0, u_1, ... at x, up to a degree, or of angles up to that order."""
         if self is Univariate.HARMONICS:
             return harmonics(x, degree)
         if self is Univariate.SECULAR:
@@ -56,7 +56,7 @@ class Univariate(Enum):
     def second_derivatives(
         self, x: torch.Tensor, values: list[torch.Tensor], slopes: list[torch.Tensor]
     ) -> list[torch.Tensor]:
-        """Second derivatives by x, from the values and the first ``derivatives``."""
+        """Return second derivatives by x, from the values and the first ``derivatives``."""
         if self is Univariate.HARMONICS:
             return harmonic_derivatives(x, slopes)
         if self is Univariate.SECULAR:
@@ -66,7 +66,7 @@ class Univariate(Enum):
         return chebyshev_second_derivatives(x, values, slopes)
 
     def orders(self, degree: int) -> list[int]:
-        """Order of each function: what a term's degree is the sum of."""
+        """Return the order of each function: what a term's degree is the sum of."""
         if self is Univariate.HARMONICS:
             return [0, *(n for n in range(1, degree + 1) for _ in range(2))]
         if self is Univariate.SECULAR:
@@ -83,7 +83,7 @@ class Univariate(Enum):
 def families(
     count: int, periodic: Sequence[int] = (), rates: Sequence[int] = ()
 ) -> list[Univariate]:
-    """The family of each of so many variables, of which some are angles and some rates."""
+    """Return the family of each of so many variables, of which some are angles and some rates."""
     found = [Univariate.POLYNOMIALS] * count
     for index in periodic:
         if index < count:
@@ -94,7 +94,7 @@ def families(
 
 
 def chebyshev(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
-    """T_0 ... T_degree of x / RADIUS, by T_{n+2} = 2 T_2 T_n - T_{n-2}.
+    """Return T_0 ... T_degree of x / RADIUS, by T_{n+2} = 2 T_2 T_n - T_{n-2}.
 
     Even and odd ones are computed apart: where symmetries leave one kind, the other costs nothing.
     """
@@ -107,7 +107,7 @@ def chebyshev(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
 
 
 def rates(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
-    """1, and T_1 T_0 ... T_1 T_{degree-1} of x / RADIUS."""
+    """Return 1, and T_1 T_0 ... T_1 T_{degree-1} of x / RADIUS."""
     one, *others = chebyshev(x, degree)
     if not others:
         return [one]
@@ -115,7 +115,7 @@ def rates(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
 
 
 def harmonics(x: torch.Tensor, degree: int) -> list[torch.Tensor]:
-    """1, cos x, sin x, cos 2x, sin 2x, ... to the order ``degree``, by addition theorems."""
+    """Return 1, cos x, sin x, cos 2x, sin 2x, ... to the order ``degree``, by addition theorems."""
     cosine, sine = torch.cos(x), torch.sin(x)
     values = [torch.ones_like(x)]
     c, s = cosine, sine
@@ -152,7 +152,7 @@ def chebyshev_second_derivatives(
 
 
 def harmonic_derivatives(x: torch.Tensor, values: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Derivatives by x of the ``values`` of ``harmonics``."""
+    """Return derivatives by x of the ``values`` of ``harmonics``."""
     found = [torch.zeros_like(x)]
     for n in range(1, len(values) // 2 + 1):
         found += [-n * values[2 * n], n * values[2 * n - 1]]

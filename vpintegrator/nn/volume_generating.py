@@ -199,7 +199,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         return newton(start.unsqueeze(-1), correction, size, self.iterations).squeeze(-1)
 
     def equations(self, z: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Matrix (pair, component, coefficient) and right side of linear equations for c."""
+        """Return matrix (pair, component, coefficient) and right side of linear equations for c."""
         x, y = z.unbind(-1), image.unbind(-1)
         right = (image - z)[:, : self.size]
         counts = [G.coefficients.numel() for G in self._functions]

@@ -68,16 +68,16 @@ class AttentionPotential(nn.Module):
         self.register_buffer("group", group, persistent=False)
 
     def attention_weights(self, Q: torch.Tensor) -> torch.Tensor:
-        """The weights (..., head, window, window), queries by rows and keys by columns."""
+        """Return the weights (..., head, window, window), queries by rows and keys by columns."""
         return self._attention(Q)[2]
 
     def _attention(self, Q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries and keys (..., head, window, width), and their weights."""
+        """Return queries and keys (..., head, window, width), and their weights."""
         queries, keys = (Q.unsqueeze(-3) @ weight.mT for weight in (self.query, self.key))
         return queries, keys, torch.softmax(queries @ keys.mT, -1)
 
     def gradient(self, Q: torch.Tensor) -> torch.Tensor:
-        r""":math:`\nabla V` at Q (..., window, size)."""
+        r"""Return :math:`\nabla V` at Q (..., window, size)."""
         last_size("Q", Q, {"size": self.size})
         if self.group is None:
             return self._gradient(Q)
@@ -134,7 +134,7 @@ class TimePotential(nn.Module):
         self.weight = nn.Parameter(start)
 
     def gradient(self, Q: torch.Tensor) -> torch.Tensor:
-        r""":math:`\nabla V` at Q (..., window, size)."""
+        r"""Return :math:`\nabla V` at Q (..., window, size)."""
         last_size("Q", Q, {"window": self.window, "size": self.size})
         return 0.5 * ((self.weight + self.weight.mT) @ Q)
 

@@ -207,7 +207,7 @@ def _between(
     count: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Candidates on lines through states and their neighbours, and a little beyond them."""
+    """Return candidates on lines through states and their neighbours, and a little beyond them."""
     first = generator.integers(len(states), size=count)
     _, near = tree.query(states[first] / scale, k=_NEIGHBOURS + 1)
     second = near[np.arange(count), generator.integers(1, _NEIGHBOURS + 1, size=count)]

@@ -67,7 +67,7 @@ def find_model(
     tell: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Found:
-    """A generating function by linear solves, a learned splitting, or couplings.
+    """Return a generating function by linear solves, a learned splitting, or couplings.
 
     Splittings are tried where polynomials err by more than 1e-12, exact terms of generating
     functions where a splitting does not suffice either. Splittings and couplings are explicit, so
@@ -214,7 +214,7 @@ def _splitting(
     tell: Callable[[str], None],
     options: dict[str, Any],
 ) -> Found | None:
-    """The splitting of known equations, if one can be trained."""
+    """Return the splitting of known equations, if one can be trained."""
     progress = options.get("progress")
     tell("exact flows of the parts of the equations:")
     try:
@@ -240,7 +240,7 @@ def best_generating_function(
     tell: Callable[[str], None] = lambda line: None,
     progress: Any = None,
 ) -> Found:
-    """The best generating function: of polynomials, then of what is known of the equations.
+    """Return the best generating function: of polynomials, then of what is known of the equations.
 
     Exact terms of the Hamiltonian, then two to six equal maps in a row, are tried until the error
     is below 1e-12, and functions of the system where it stays above 1e-9.
@@ -293,7 +293,7 @@ class _Solver:
         sizes: dict[str, Any] | None = None,
         most: int = COEFFICIENTS,
     ) -> Found:
-        """The best degree."""
+        """Return the best degree."""
         used = time.perf_counter() - self.start
         return find_generating_function(
             _with(self.make, functions),
@@ -308,7 +308,7 @@ class _Solver:
 
     @cached_property
     def sizes(self) -> dict[str, Any] | None:
-        """Degrees to try: of clusters of bodies the lowest where exact terms are better."""
+        """Degrees to try; for clusters of bodies only the lowest if exact terms are better."""
         of_bodies = is_made(self.make, _LOWEST) and bool(self.make(_LOWEST).bodies)
         return _LOWEST if of_bodies and _can(self.make, _EXACT_TERMS) else None
 

@@ -112,7 +112,7 @@ def compare_costs(
 
 
 def _words(model: Integrator) -> str:
-    """Words that tell a model from the other candidates."""
+    """Return words that tell a model from the other candidates."""
     given = model.arguments
     parts = [model.name]
     if "stages" in given:

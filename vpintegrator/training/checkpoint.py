@@ -103,7 +103,7 @@ class Checkpoint:
         return restarts > 1 and self.stage.done < restarts
 
     def continued(self, given: Budget, path: str | os.PathLike[str]) -> Budget:
-        """The budget to go on with: that given, or the former one.
+        """Return the budget to go on with: that given, or the former one.
 
         Raises
         ------

@@ -33,7 +33,7 @@ _PART = 8  # one window in eight is timed for Gauss-Newton
 
 
 def by_size(model: Integrator) -> str:
-    """The optimizer by what the model is alone."""
+    """Return the optimizer by what the model is alone."""
     if model.linear_in_parameters:
         return "linear"
     if uses_batch_statistics(model):

@@ -54,7 +54,7 @@ _BYTES = 1 << 26  # bytes of derivatives that are computed at once
 def state_derivatives(
     model: Integrator, windows: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Derivatives of the images of states by the coefficients and by the states.
+    """Return derivatives of the images of states by the coefficients and by the states.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def fit_composed(
 
 
 def _smaller(model: Integrator) -> Integrator | None:
-    """A model of a lower degree, if there is one."""
+    """Return a model of a lower degree, if there is one."""
     degree = model.arguments["degree"] - _STEP
     if degree < _FIRST:
         return None
@@ -228,7 +228,7 @@ class _Fit:
                 return
 
     def judged(self) -> Judged:
-        """Leave-one-out error; where data are scarce, with a ridge penalty that it chooses.
+        """Return leave-one-out error; where data are scarce, with a ridge penalty that it chooses.
 
         The penalty is on the change from the coefficients of a lower degree, so that directions
         that leave the map as it is stay as they are.

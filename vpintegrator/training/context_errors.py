@@ -43,7 +43,7 @@ class ContextError:
 def context_errors(
     model: Integrator, dataset: Dataset, lengths: Sequence[int], trajectories: int = 200
 ) -> list[ContextError]:
-    """Errors of the state after contexts, all of which end at the same states.
+    """Return errors of the state after contexts, all of which end at the same states.
 
     Parameters
     ----------
@@ -54,12 +54,13 @@ def context_errors(
     lengths
         Lengths of the contexts, increasing; lengths beyond the test trajectories are left out.
     trajectories
-        At most.
+        Largest number of trajectories.
 
     Returns
     -------
     list of ContextError
-        Empty where the model infers nothing, or no test trajectory is long enough.
+        Errors for each length; empty if the model infers nothing, or no test trajectory is long
+        enough.
     """
     plain = dataset.plain if isinstance(dataset, ExtendedDataset) else dataset
     in_context = isinstance(model, InContextIntegrator)
@@ -109,7 +110,7 @@ def _inferred(model: Integrator, context: np.ndarray) -> Inference:
 
 @torch.no_grad()
 def _next(model: Integrator, inferred: Inference) -> torch.Tensor:
-    """The states after contexts."""
+    """Return the states after contexts."""
     z = inferred.state
     if isinstance(model, InContextIntegrator):
         x = torch.cat([z, inferred.values], -1)

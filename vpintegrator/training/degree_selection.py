@@ -49,7 +49,7 @@ def find_generating_function(
     tell: Callable[[str], None] = lambda line: None,
     progress: Callable[[History], None] | None = None,
 ) -> Found:
-    """The generating function of the degree that the leave-one-out error chooses.
+    """Return the generating function of the degree that the leave-one-out error chooses.
 
     The smallest degree is taken whose error is within one standard error of the least (Hastie,
     Tibshirani, Friedman, The Elements of Statistical Learning, 2nd ed., section 7.10). Degrees 2,
@@ -258,7 +258,7 @@ class _Selection:
             self.progress(self.history)
 
     def _place(self) -> int:
-        """The place of the smallest degree within one standard error of the least error."""
+        """Return the place of the smallest degree within one standard error of the least error."""
         fits = [fit for fit, _ in self.fits]
         least = min(fits, key=lambda fit: fit.error)
         enough = least.error * math.sqrt(1 + least.deviation)

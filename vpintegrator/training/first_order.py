@@ -58,7 +58,7 @@ class FirstOrder(TorchOptimizer):
 
     @classmethod
     def default_batch(cls, model: Integrator, objective: Objective) -> int:
-        """1024."""
+        """Return 1024."""
         return _BATCH
 
     @classmethod
@@ -102,7 +102,7 @@ class FirstOrder(TorchOptimizer):
         self.optimizer.state.clear()
 
     def state(self) -> Nested:
-        """All that changes."""
+        """Return all that changes."""
         return {"0": self.inner_state(), "learning_rate": self.learning_rate}
 
     def restore(self, state: State) -> None:

@@ -38,11 +38,11 @@ class GaussNewton(DampedLeastSquares):
 
     @classmethod
     def default_batch(cls, model: Integrator, objective: Objective) -> int:
-        """2048."""
+        """Return 2048."""
         return _BATCH
 
     def linearise(self) -> Linearisation:
-        """Products with J^T J, and the steps that conjugate gradients find with them."""
+        """Return products with J^T J, and the steps that conjugate gradients find with them."""
 
         def residual(vector: torch.Tensor) -> torch.Tensor:
             return self.residuals(vector, self.inputs, self.targets)

@@ -212,7 +212,7 @@ class Budget:
         return ""
 
     def part(self, share: float) -> Budget:
-        """A share of this budget."""
+        """Return a share of this budget."""
         return replace(
             self,
             seconds=self.seconds and share * self.seconds,

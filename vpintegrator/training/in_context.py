@@ -54,7 +54,7 @@ def find_in_context(
     tell: Tell = lambda line: None,
     progress: Show | None = None,
 ) -> Found:
-    """A model that learns the constants of a trajectory in context.
+    """Return a model that learns the constants of a trajectory in context.
 
     With ``known`` parameters the stepper is the generating function of the family, solved for, and
     its constants are the coefficients of the equations. Without, constants and stepper are found
@@ -124,7 +124,7 @@ def find_in_context(
 
 
 def _size(make: Make, latent: int, degree: int) -> float:
-    """Coefficients of a model, infinite where it cannot be made."""
+    """Return coefficients of a model, infinite where it cannot be made."""
     try:
         return count(make({"latent": latent, "degree": degree}))
     except InputError:  # too many terms, or none that the symmetries allow
@@ -154,7 +154,7 @@ class _ContextSearch:
         return time.perf_counter() - self.start
 
     def with_parameters(self, degree: int | None, reversible: bool | None) -> Found:
-        """The family of known parameters, whose constants are inferred."""
+        """Return the family of known parameters, whose constants are inferred."""
         extended = ExtendedDataset(self.data.dataset)
         system, dim = extended.system, self.data.dataset.dim
         name = "sgf" if suited(system, {"functions": "polynomial"}) == "spff" else "vpgf"
@@ -188,7 +188,7 @@ class _ContextSearch:
         return self._found(model, error, solved.ended)
 
     def without_parameters(self, make: Make, latent: int | None, degree: int | None) -> Found:
-        """The number of constants and the degree of the least validation error."""
+        """Return the number of constants and the degree of the least validation error."""
         states = moving_states(self.data)
         best, error, fit, ended = None, math.inf, None, ""
         try:
@@ -218,7 +218,7 @@ class _ContextSearch:
     def _begun(
         self, make: Make, states: torch.Tensor, latent: int, degree: int | None
     ) -> tuple[JointFit, float]:
-        """The first fit of so many constants: that of the best beginning."""
+        """Return the first fit of so many constants: that of the best beginning."""
         degrees = [each for each in _FIRST if degree is None or each <= degree] or [degree or 1]
         two = [each for each in degrees if _size(make, 2, each) <= _FEW]
         first = two[0] if two else degrees[-1]
@@ -247,7 +247,7 @@ class _ContextSearch:
         degree: int,
         last: JointFit | None = None,
     ) -> tuple[JointFit, float]:
-        """A fit of some sizes, and its validation error."""
+        """Return a fit of some sizes, and its validation error."""
         began, latent = self.used, k.shape[1]
         model = self._prepared(make, latent, degree)
         seconds = self.budget.seconds

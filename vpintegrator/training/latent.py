@@ -56,7 +56,7 @@ def moving_states(data: TrainingData) -> torch.Tensor:
 
 
 def first_constants(model: InContextIntegrator, states: torch.Tensor, latent: int) -> torch.Tensor:
-    """Constants (trajectory, latent) to begin with: principal components of separate fits.
+    """Return constants (trajectory, latent) to begin with: principal components of separate fits.
 
     The coefficients of the map of each trajectory follow from a ridge regression towards those of
     all, in the metric of the equations. Their largest principal components are where alternating
@@ -112,7 +112,7 @@ def _alternated(A: torch.Tensor, b: torch.Tensor, k: torch.Tensor) -> torch.Tens
 
 
 def _unit(k: torch.Tensor) -> torch.Tensor:
-    """Constants with mean zero and unit covariance, as far as they differ."""
+    """Return constants with mean zero and unit covariance, as far as they differ."""
     k = k - k.mean(0)
     U, sizes, _ = torch.linalg.svd(k, full_matrices=False)
     known = sizes > _DETERMINED * sizes[:1].clamp(min=1e-300)

@@ -77,7 +77,7 @@ class DampedLeastSquares(Optimizer):
 
     @abstractmethod
     def linearise(self) -> Linearisation:
-        """The problem near the present parameters."""
+        """Return the problem near the present parameters."""
 
     def epoch(self, progress: float) -> float:
         """Do one iteration; ``progress`` is not used."""
@@ -147,7 +147,7 @@ class DampedLeastSquares(Optimizer):
         return processes.total(sums).tolist()
 
     def state(self) -> Nested:
-        """All that changes; the windows in use are those of all processes."""
+        """Return all that changes; the windows in use are those of all processes."""
         inputs, targets = self.in_use
         return {
             "parameters": self.parameters,

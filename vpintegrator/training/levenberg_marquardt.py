@@ -83,7 +83,7 @@ class LevenbergMarquardt(DampedLeastSquares):
         return residual, residual
 
     def linearise(self) -> Linearisation:
-        """J^T J and J^T r, and the steps they give."""
+        """Return J^T J and J^T r, and the steps they give."""
         matrix, gradient = self.normal_equations()
 
         def step(damping: float) -> torch.Tensor | None:
@@ -108,7 +108,7 @@ class LevenbergMarquardt(DampedLeastSquares):
     def _jacobians(
         self, compiled: MachineCode | None
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """J and r, block by block of windows, see ``NormalMatrix``."""
+        """Yield J and r, block by block of windows, see ``NormalMatrix``."""
         if compiled is not None:
             for block in compiled.jacobians(self.parameters, self.inputs, self.targets):
                 check_time()

@@ -72,7 +72,7 @@ class LinearFit:
 
 
 def implicit_map(model: Integrator) -> ImplicitMap:
-    """The layer whose coefficients pairs of states give.
+    """Return the layer whose coefficients pairs of states give.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def fit_linear(
 def normalised_pairs(
     model: Integrator, inputs: torch.Tensor, targets: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Different pairs of states (pair, dim) as they enter and leave the layer.
+    """Return different pairs of states (pair, dim) as they enter and leave the layer.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def weights(images: torch.Tensor) -> torch.Tensor:
 
 
 def coefficients(layer: ImplicitMap) -> np.ndarray:
-    """All coefficients (coefficient,)."""
+    """Return all coefficients (coefficient,)."""
     return torch.cat([c.detach() for c in layer.coefficients()]).numpy()
 
 
@@ -184,7 +184,7 @@ def set_coefficients(layer: ImplicitMap, values: np.ndarray) -> None:
 
 
 def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-    r"""The square root K of the linear map that is nearest to pairs of states.
+    r"""Return the square root K of the linear map that is nearest to pairs of states.
 
     With :math:`A = K^2` the least-squares map of centred states, :math:`X = \log A` is projected to
     the Hamiltonian matrices (for volume: to trace zero), and to those that respect the symmetries:
@@ -255,7 +255,7 @@ def _equations(
 
 
 def _expected_errors(layer: ImplicitMap, matrix: np.ndarray) -> np.ndarray:
-    """Errors (pair,) that are expected of a fit, up to a factor.
+    """Return errors (pair,) that are expected of a fit, up to a factor.
 
     Maps in a row with exact terms err where the derivatives of H are large, by many orders more
     than elsewhere. Equations in units of these errors do not spoil all other pairs for the few.
@@ -295,7 +295,7 @@ def _best(
     layer: ImplicitMap,
     scarce: bool,
 ) -> Judged:
-    """The solution of least leave-one-out error, over ridge penalties where data are scarce.
+    """Return the solution of least leave-one-out error, over ridge penalties where data are scarce.
 
     The fit has divided the equations of each pair by its number of ``sizes`` (pair,).
     """
@@ -329,7 +329,7 @@ def maps_of(model: Integrator) -> int:
 
 
 def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0) -> HeldPairs:
-    r"""Pairs of states before and after the map of the layer that is solved for.
+    r"""Return pairs of states before and after the map of the layer that is solved for.
 
     They are those of the data. A reversible volume-preserving model is
     :math:`\psi R \psi^{-1} R`; its :math:`\psi` is the map of half a step, so that with the state y

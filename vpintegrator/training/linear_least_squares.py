@@ -49,7 +49,7 @@ class SequentialQR:
         self._triangle = torch.linalg.qr(torch.from_numpy(stacked), mode="r").R.numpy()
 
     def solve(self, tolerance: float = TOLERANCE, first: Sequence[int] = ()) -> Solution:
-        """The coefficients of least squares.
+        """Return the coefficients of least squares.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class SequentialQR:
             yield Solution(coefficients, whitening, np.ones(rank))
 
     def _solutions_near(self, tolerances: Sequence[float], first: list[int]) -> Iterator[Solution]:
-        """Solutions with the ``first`` coefficients near those that they have alone."""
+        """Yield solutions with the ``first`` coefficients near those that they have alone."""
         R, right = self._triangle[:, :-1], self._triangle[:, -1]
         alone = SequentialQR(len(first))
         alone._triangle = np.column_stack([R[:, first], right])
@@ -96,7 +96,7 @@ class SequentialQR:
             yield found
 
     def ridge(self, weights: np.ndarray, penalties: np.ndarray) -> Iterator[Solution]:
-        """The coefficients with a ridge penalty, for several penalties by one factorisation.
+        """Yield the coefficients with a ridge penalty, for several penalties by one factorisation.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Solution:
         return len(self.sizes)
 
     def left_out(self, projected: np.ndarray, residual: np.ndarray) -> np.ndarray:
-        r"""Residuals of groups of rows if each group is left out of the fit.
+        r"""Return residuals of groups of rows if each group is left out of the fit.
 
         .. math:: (I - H_{ii})^{-1} r_i, \qquad H_{ii} = A_i (A^T A)^{-1} A_i^T
 
@@ -164,7 +164,7 @@ class Solution:
         return found
 
     def left_out_error(self, projected: np.ndarray, residual: np.ndarray) -> tuple[float, float]:
-        """Mean square of these residuals, and its relative standard error.
+        """Return the mean square of these residuals, and its relative standard error.
 
         Infinite, and zero, where other rows do not determine the coefficients.
         """

@@ -28,7 +28,7 @@ class LinearSolve(Optimizer):
 
     @classmethod
     def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
-        """Pairs before and after the layer that is solved for."""
+        """Return pairs before and after the layer that is solved for."""
         implicit_map(model)
         return layer_pairs(model, data, enough_pairs(model))
 

@@ -162,7 +162,7 @@ class Training:
         return start + BEYOND * budget.seconds
 
     def _epoch(self, progress: float) -> tuple[float, float]:
-        """Errors of training and validation after one more epoch."""
+        """Return errors of training and validation after one more epoch."""
         distance = self.optimizer.epoch(progress)
         error = relative_error(self.model, *self.held_out, self.compiled, self.scale)
         return distance / (self.scale.spread or 1.0), error
@@ -184,7 +184,7 @@ class Training:
         self.moment = self._now(weights)
 
     def _roll_back(self) -> Tensors:
-        """The error exploded: go back to the best weights, or give up after a few times."""
+        """Return to the best weights after the error exploded, or give up after a few times."""
         if self.history.rollbacks == _ROLLBACKS:
             self.history.stopped_by = "divergence"
         else:

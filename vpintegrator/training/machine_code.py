@@ -41,7 +41,7 @@ class MachineCode:
     def sums(
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> torch.Tensor:
-        """The sums of squares, weighted and as they are, (2,)."""
+        """Return the sums of squares, weighted and as they are, (2,)."""
         return _asked(self.code.sums, vector, inputs, targets)[0]
 
     def gradient(
@@ -54,7 +54,7 @@ class MachineCode:
     def jacobians(
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """J and r, block by block, as ``NormalMatrix`` takes them."""
+        """Yield J and r, block by block, as ``NormalMatrix`` takes them."""
         for block in self.code.jacobians(*_given(vector, inputs, targets)):
             jacobian, residuals = map(torch.as_tensor, block)
             yield jacobian, residuals

@@ -40,15 +40,15 @@ class NormalMatrix(ABC):
 
     @abstractmethod
     def largest(self) -> float:
-        """The largest element."""
+        """Return the largest element."""
 
     @abstractmethod
     def solve(self, damping: float, right: torch.Tensor) -> torch.Tensor | None:
-        """(J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
+        """Return (J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
 
     @abstractmethod
     def whole(self) -> torch.Tensor:
-        """Both triangles, (parameter, parameter)."""
+        """Return both triangles, (parameter, parameter)."""
 
 
 class InPyTorch(NormalMatrix):
@@ -71,18 +71,18 @@ class InPyTorch(NormalMatrix):
         processes.total(self._matrix)
 
     def largest(self) -> float:
-        """The largest element, which is on the diagonal."""
+        """Return the largest element, which is on the diagonal."""
         return self._matrix.diagonal().max().item()
 
     def solve(self, damping: float, right: torch.Tensor) -> torch.Tensor | None:
-        """(J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
+        """Return (J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
         damped = self._matrix.clone()
         damped.diagonal().add_(damping)
         factor, failed = torch.linalg.cholesky_ex(damped)
         return None if failed.item() else torch.cholesky_solve(right[:, None], factor)[:, 0]
 
     def whole(self) -> torch.Tensor:
-        """Both triangles."""
+        """Return both triangles."""
         return self._matrix
 
 
@@ -106,35 +106,35 @@ class InMachineCode(NormalMatrix):
         processes.total(torch.from_numpy(self._matrix.array))
 
     def largest(self) -> float:
-        """The largest element, which is on the diagonal."""
+        """Return the largest element, which is on the diagonal."""
         return float(np.max(self._matrix.array.diagonal(), initial=0.0))
 
     def solve(self, damping: float, right: torch.Tensor) -> torch.Tensor | None:
-        """(J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
+        """Return (J^T J + damping)^-1 times a vector, or None where rounding leaves no factor."""
         if not self._matrix.factor(damping):
             return None
         return torch.from_numpy(self._matrix.solve(right.numpy()))
 
     def whole(self) -> torch.Tensor:
-        """Both triangles."""
+        """Return both triangles."""
         return torch.from_numpy(self._matrix.whole())
 
 
 def normal_matrix(like: torch.Tensor, compiled: bool) -> NormalMatrix:
-    """A matrix for a vector of parameters, all zero.
+    """Return a matrix for a vector of parameters, all zero.
 
     Parameters
     ----------
     like
         The vector.
     compiled
-        Whether residuals are machine code; then there is a compiler. If they are not, large
-        matrices are machine code nevertheless where that is possible.
+        Whether residuals are machine code, so that there is a compiler. Otherwise large matrices
+        still are machine code if possible.
 
     Raises
     ------
     InputError
-        If there is no room for it, or it would be larger than ``LARGEST``.
+        If memory does not suffice for the matrix, or the matrix is larger than ``LARGEST``.
     """
     size = len(like) ** 2 * like.element_size() / 1e9
     instead = "use the optimizer gauss-newton, which needs no matrix"

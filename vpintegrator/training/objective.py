@@ -77,7 +77,7 @@ class Objective:
         new_states: torch.Tensor,
         parameters: Mapping[str, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Predicted minus true states, (..., horizon * prediction_window, dim).
+        """Return predicted minus true states, (..., horizon * prediction_window, dim).
 
         With ``parameters`` these take the place of the model's own.
         """
@@ -99,13 +99,13 @@ class Objective:
         return predicted - new_states
 
     def weighted(self, model: Integrator, difference: torch.Tensor) -> torch.Tensor:
-        """The residuals whose squares are summed."""
+        """Return the residuals whose squares are summed."""
         return difference / model.state_scale if self.loss == "mean-square" else difference
 
     def noisy(
         self, model: Integrator, inputs: torch.Tensor, generator: torch.Generator
     ) -> torch.Tensor:
-        """The inputs with fresh noise, if there is to be any."""
+        """Return the inputs with fresh noise, if there is to be any."""
         if not self.noise:
             return inputs
         noise = torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)

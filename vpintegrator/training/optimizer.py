@@ -76,11 +76,11 @@ class Optimizer(ABC):
     @classmethod
     @abstractmethod
     def default_batch(cls, model: Integrator, objective: Objective) -> int:
-        """Windows in a step, if no number is given."""
+        """Return windows in a step, if no number is given."""
 
     @classmethod
     def pairs_of(cls, data: TrainingData, model: Integrator, objective: Objective) -> Pairs:
-        """Pairs of windows of the training group that the optimizer reads."""
+        """Return pairs of windows of the training group that the optimizer reads."""
         return data.pairs(model, objective.horizon)
 
     @classmethod
@@ -109,7 +109,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def state(self) -> Nested:
-        """All that changes; it stays as it is while training goes on."""
+        """Return all that changes; it stays as it is while training goes on."""
 
     @abstractmethod
     def restore(self, state: State) -> None:

@@ -71,7 +71,7 @@ class Method:
         return {n: value for n in sorted(some) if (value := getattr(self, n)) is not None}
 
     def chosen(self, model: Integrator, compiled: bool | None) -> type[Optimizer]:
-        """The optimizer for a model, by its size if none is named.
+        """Return the optimizer for a model, by its size if none is named.
 
         Raises
         ------

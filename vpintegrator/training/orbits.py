@@ -232,7 +232,7 @@ class _Stretches:
             yield slice(begin, begin + self.chunk)
 
     def settled(self, theta: torch.Tensor, iterations: int = 3) -> float:
-        """The cost with the best first states for these weights, which are not changed."""
+        """Return the cost with the best first states for these weights, which are not changed."""
         cost = 0.0
         for part in self._parts():
             first, seen = self.first[part], self.seen[part]
@@ -257,7 +257,7 @@ class _Stretches:
     def step(
         self, theta: torch.Tensor, cost: float, damping: float
     ) -> tuple[torch.Tensor, float, float]:
-        """An iteration: weights, cost and damping after it."""
+        """Return an iteration: weights, cost and damping after it."""
         normal = theta.new_zeros(len(theta), len(theta))
         gradient = torch.zeros_like(theta)
         of_first = list[tuple[torch.Tensor, ...]]()
@@ -305,7 +305,7 @@ class _Stretches:
     def derivatives(
         self, theta: torch.Tensor, first: torch.Tensor, seen: torch.Tensor, r: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Derivatives of the residuals r by weights and by first states."""
+        """Return derivatives of the residuals r by weights and by first states."""
         if not self.implicit:
             return self.automatic(theta, first, seen)
         n, count = self.moving, len(theta)
@@ -357,7 +357,7 @@ def _stretches(dataset: Dataset, group: str, length: int, moving: int, most: int
 
 
 def _joined(pairs: np.ndarray, moving: int) -> list[np.ndarray]:
-    """Orbits (time, dim) of pairs in which each begins where the one before ends."""
+    """Return orbits (time, dim) of pairs in which each begins where the one before ends."""
     ends = (pairs[1:, 0, :moving] != pairs[:-1, 1, :moving]).any(1)
     parts = np.split(pairs, np.flatnonzero(ends) + 1)
     # the components of a step stand at its beginning; the last state has none, and needs none

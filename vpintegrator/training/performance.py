@@ -61,14 +61,14 @@ def cost_of_model(model: Integrator, windows: torch.Tensor) -> float:
     Parameters
     ----------
     model
-        Trained.
+        Trained model.
     windows : (any, window, dim)
-        Some of those that it is trained on, which are repeated.
+        Some of the training windows, which are repeated.
 
     Returns
     -------
     float
-        nan where there is no machine code, or it would take long to be made.
+        Seconds; nan without machine code, or if its compilation would take long.
     """
     windows = windows[torch.arange(TRAJECTORIES) % len(windows)].cpu()
     try:

@@ -48,12 +48,12 @@ def stop() -> None:
 
 
 def count() -> int:
-    """Number of processes."""
+    """Return the number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Number of this process, from 0."""
+    """Return the number of this process, from 0."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
@@ -63,7 +63,7 @@ def share(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def total(tensor: torch.Tensor) -> torch.Tensor:
-    """Sum over all processes, in place."""
+    """Return the sum over all processes, in place."""
     if count() > 1:
         with _together():
             dist.all_reduce(tensor)
@@ -71,7 +71,7 @@ def total(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def first_says(value: float, like: torch.Tensor) -> float:
-    """The value that the first process has, for decisions that all must take alike."""
+    """Return the value that the first process has, for decisions that all must take alike."""
     if count() == 1:
         return value
     message = torch.tensor([value], dtype=torch.float64, device=like.device)
@@ -81,7 +81,7 @@ def first_says(value: float, like: torch.Tensor) -> float:
 
 
 def agree(value: float, flag: bool, like: torch.Tensor) -> tuple[float, bool]:
-    """The value that the first process has, and whether the flag is set in any of them."""
+    """Return the value that the first process has, and whether the flag is set in any of them."""
     if count() == 1:
         return value, flag
     first = value if rank() == 0 else 0.0

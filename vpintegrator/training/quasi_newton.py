@@ -44,7 +44,7 @@ class QuasiNewton(TorchOptimizer):
 
     @classmethod
     def default_batch(cls, model: Integrator, objective: Objective) -> int:
-        """2048."""
+        """Return 2048."""
         return _BATCH
 
     def made(self) -> torch.optim.Optimizer:
@@ -59,7 +59,7 @@ class QuasiNewton(TorchOptimizer):
         )
 
     def epoch(self, progress: float) -> float:
-        """Some iterations; ``progress`` is not used."""
+        """Do some iterations; ``progress`` is not used."""
 
         def closure() -> float:
             vector = self.parameters.detach().to(self.inputs.device)
@@ -80,7 +80,7 @@ class QuasiNewton(TorchOptimizer):
         self.optimizer = self.made()
 
     def state(self) -> Nested:
-        """All that changes; the windows in use are those of all processes."""
+        """Return all that changes; the windows in use are those of all processes."""
         inner = self.inner_state()
         inner.pop("al", None)  # a value of one iteration
         inputs, targets = self.in_use
@@ -97,7 +97,7 @@ class QuasiNewton(TorchOptimizer):
         self.restore_inner(self._read(inner) if inner else {})
 
     def _read(self, state: State) -> Nested:
-        """The state of torch's L-BFGS, some of whose numbers may be tensors."""
+        """Return the state of torch's L-BFGS, some of whose numbers may be tensors."""
         vector = self.parameters.detach()
         scalar = vector.new_zeros(())
         pairs = state.whole("old_dirs", 0, _HISTORY)

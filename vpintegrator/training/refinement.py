@@ -43,7 +43,7 @@ class Refinement:
 
     @property
     def words(self) -> str:
-        """A line about it."""
+        """Description in one line."""
         how = f"maximum likelihood over orbits of {self.length} steps"
         if self.length == 1:
             how = "total least squares"
@@ -103,7 +103,7 @@ def refine(model: Integrator, data: TrainingData, seconds: float | None = None) 
 def best_refined(
     models: Iterable[Integrator], data: TrainingData, end: float | None = None
 ) -> Refinement | None:
-    """The first of refined models of rising degree that the next one does not improve upon.
+    """Return the first of refined models of rising degree that the next one does not improve upon.
 
     An improvement is more than a standard error.
 

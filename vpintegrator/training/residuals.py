@@ -31,12 +31,12 @@ class ParameterVector:
         self.sizes = [p.numel() for p in named.values()]
 
     def read(self) -> torch.Tensor:
-        """The model's parameters now, as a new vector."""
+        """Return the model's parameters now, as a new vector."""
         named = dict(self.model.named_parameters())
         return torch.cat([named[name].detach().reshape(-1) for name in self.names])
 
     def named(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The vector's parts by name, in the parameters' shapes."""
+        """Return the vector's parts by name, in the parameters' shapes."""
         parts = vector.split(self.sizes)
         return {
             name: part.reshape(shape)
@@ -75,7 +75,7 @@ class Residuals(ParameterVector):
         return self._compiled if ready else None
 
     def __call__(self, vector: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The residuals of some windows, flattened."""
+        """Return the residuals of some windows, flattened."""
         difference = self.objective.difference(self.model, x, y, self.named(vector))
         return self.objective.weighted(self.model, difference).reshape(-1)
 
@@ -98,7 +98,7 @@ class Residuals(ParameterVector):
     def sums(
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> torch.Tensor:
-        """The sums of squares alone, of any number of windows."""
+        """Return the sums of squares alone, of any number of windows."""
         if self.compiled is not None:
             return self.compiled.sums(vector, inputs, targets)
         squares = inputs.new_zeros(2)
@@ -135,7 +135,7 @@ def relative_error(
     compiled: MachineCode | None = None,
     scale: ErrorScale | None = None,
 ) -> float:
-    r"""Relative L2 error one window ahead, over all new states.
+    r"""Return the relative L2 error one window ahead, over all new states.
 
     .. math:: \frac{1}{s} \sqrt{\frac{1}{N}
         \sum_{n=1}^{N} \| z_n^{\text{predicted}} - z_n^{\text{true}} \|_2^2}
@@ -199,7 +199,7 @@ def relative_error_of(model: Integrator, parts: Iterable[Pair], scale: ErrorScal
 
 
 def relative(squares: float, count: int, spread: float = 1.0) -> float:
-    """Root of the mean of so many squares, relative to a spread, if there is any."""
+    """Return the root of the mean of so many squares, relative to a spread, if there is any."""
     return math.sqrt(squares / max(count, 1)) / (spread if spread > 0 else 1.0)
 
 

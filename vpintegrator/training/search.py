@@ -85,7 +85,7 @@ def find_functions(
     tell: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Found:
-    """The model that does best on the validation windows, trained as far as the search goes.
+    """Return the model that does best on the validation windows, trained as far as the search goes.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class _Search:
             self._awake(any_error=True)
 
     def _result(self) -> Found:
-        """The best model, which says how it was trained."""
+        """Return the best model, which says how it was trained."""
         assert self.found is not None
         found = self.found
         if found.history.epochs and not math.isfinite(found.error):
@@ -230,7 +230,7 @@ class _Search:
             self._train(first, _SLICE)
 
     def _splitting(self, functions: str) -> Integrator | None:
-        """A model that begins as the method that is asked for, or another that fits."""
+        """Return a model that begins as the method that is asked for, or another that fits."""
         until = time.perf_counter() + _SLICE * (self.budget.seconds or math.inf)
         over = lambda: time.perf_counter() > until  # noqa: E731
         try:
@@ -273,7 +273,7 @@ class _Search:
             self._train(neurons, _MORE * left)
 
     def _neurons(self, held: dict[str, Any]) -> Integrator | None:
-        """The model of neurons, if what is asked for allows it or nothing else was found."""
+        """Return the model of neurons, if what is asked for allows it or nothing else was found."""
         try:
             return self.make(held)
         except InputError:

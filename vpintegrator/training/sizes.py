@@ -43,7 +43,7 @@ _ITERATIONS = 900
 def smallest(
     make: Make, sizes: dict[str, Any], functions: str = "polynomial", depth: int = DEPTHS[0]
 ) -> Integrator | None:
-    """Polynomials to begin with, of as high a degree as is cheap; None if none are.
+    """Return polynomials to begin with, of as high a degree as is cheap; None if none are.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def splitting_of(
 def _richer(
     make: Make, own: dict[str, Any], data: TrainingData, kernel: str, error: float
 ) -> Integrator | None:
-    """A splitting of more terms than follow the vector field, where they are cheap.
+    """Return a splitting of more terms than follow the vector field, where they are cheap.
 
     Brackets of shears, of which the rest is made, have a higher degree than these: with a step as a
     component, by two.
@@ -232,7 +232,7 @@ def affordable(seconds: float, iterations: int) -> float:
 
 
 def widest(make: Make, dim: int, seconds: float) -> int | None:
-    """The width of the largest network without structure that there is time to train.
+    """Return the width of the largest network without structure that there is time to train.
 
     Parameters
     ----------
@@ -261,12 +261,12 @@ def widest(make: Make, dim: int, seconds: float) -> int | None:
 
 
 def count(model: Integrator) -> int:
-    """Number of parameters that are trained."""
+    """Return the number of parameters that are trained."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def describe(model: Integrator) -> str:
-    """The sizes of a model in words."""
+    """Return the sizes of a model in words."""
     arguments = model.arguments
     what = arguments.get("functions", "neurons")
     if what != "neurons":

@@ -106,7 +106,7 @@ def _is_coupling(layer: nn.Module) -> bool:
 
 
 def _place(rotation: torch.Tensor | None, known: list[torch.Tensor | None]) -> int:
-    """The number of a basis, among those that came before."""
+    """Return the number of a basis, among those that came before."""
     for n, other in enumerate(known):
         if rotation is None or other is None:
             if rotation is other:
@@ -197,7 +197,7 @@ def fit(
 def _fitted_alone(
     shear: FittedShear, z: torch.Tensor, velocity: torch.Tensor, sizes: torch.Tensor
 ) -> tuple[torch.Tensor, float]:
-    """The parameters of a shear that alone moves its components, and the misfit.
+    """Return the parameters of a shear that alone moves its components, and the misfit.
 
     Groups come one after the other: later ones are left at zero where those before suffice.
     """

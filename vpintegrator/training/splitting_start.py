@@ -34,7 +34,7 @@ _MOST_STEPS = 64  # steps of a method within a step of the data
 
 
 def check_kernel(kernel: str) -> str:
-    """The name of a method to begin as, "auto" or "none", or InputError."""
+    """Return the name of a method to begin as, "auto" or "none", or InputError."""
     if kernel not in KERNELS:
         raise InputError(f"kernel must be one of {', '.join(KERNELS)}, not {kernel!r}")
     return kernel
@@ -141,7 +141,7 @@ _BEGINS = "training begins as"
 def compositions(
     parts: list[int], reversible: bool, kernel: str = "auto"
 ) -> Iterator[tuple[str, list[float]]]:
-    """Methods that fit into a stack of shears, each with what each shear moves of a step.
+    """Yield methods that fit into a stack of shears, each with what each shear moves of a step.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def find_splitting(
     tell: Callable[[str], None] = lambda line: None,
     progress: Callable[[History], None] | None = None,
 ) -> Found:
-    """The learned splitting of as many stages as bring the error down.
+    """Return the learned splitting of as many stages as bring the error down.
 
     Splittings begin as a classical method, Strang's or one of Blanes and Moan in steps of equal
     size, and are trained by Levenberg-Marquardt. So none errs more than the method it began as. The
@@ -195,7 +195,7 @@ class _StageSearch:
 
 
 def _layer(model: Integrator) -> LearnedSplitting:
-    """The splitting of a model, or InputError."""
+    """Return the splitting of a model, or InputError."""
     if not isinstance(model.core, LearnedSplitting):
         raise InputError(f"{model.name} is no splitting; take the model split")
     return model.core

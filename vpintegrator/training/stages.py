@@ -104,7 +104,7 @@ class Stages:
         training.run(replace(self.budget, epochs=epochs), after_epoch, self.start)
 
     def checkpoint(self, identity: dict[str, Any]) -> Checkpoint:
-        """All of this, to be written down, as of the end of the last epoch."""
+        """Return all of this, to be written down, as of the end of the last epoch."""
         assert self.training is not None
         training = self.training
         return Checkpoint(
@@ -141,7 +141,7 @@ class Stages:
         return replace(history, stopped_by=ending or history.stopped_by)
 
     def _begin(self) -> Training:
-        """The training of the stage at hand, as it begins or as it was left."""
+        """Return the training of the stage at hand, as it begins or as it was left."""
         with held_back():
             best_start = self.kept and not self.in_trial
             if best_start:
@@ -170,7 +170,7 @@ class Stages:
         )
 
     def _candidate(self, number: int) -> Integrator:
-        """The model of a start."""
+        """Return the model of a start."""
         model = self.model
         if number == 0:
             return model

@@ -79,25 +79,25 @@ class State:
         return tensor.to(like.device)
 
     def tensors_of(self, name: str, like: torch.Tensor, length: int) -> list[torch.Tensor]:
-        """A list of tensors."""
+        """Return a list of tensors."""
         self.whole(name, length, length)
         return [self.tensor(f"{name}.{i}", like) for i in range(length)]
 
     def scalar(self, name: str, like: torch.Tensor) -> torch.Tensor | float:
-        """A tensor or a number, whichever it was, finite or not."""
+        """Return a tensor or a number, whichever it was, finite or not."""
         if self.within + name in self.tensors:
             return self.tensor(name, like)
         return self.number(name, finite=False)
 
     def number(self, name: str, least: float = -math.inf, *, finite: bool = True) -> float:
-        """A number of at least ``least``."""
+        """Return a number of at least ``least``."""
         value = self._take(self.numbers, name)
         if (finite and not math.isfinite(value)) or value < least:
             raise self.damaged(f"{self.within}{name} = {value} is out of range")
         return value
 
     def whole(self, name: str, least: int, most: int) -> int:
-        """A whole number."""
+        """Return a whole number."""
         value = self.number(name, least)
         if value > most or value != int(value):
             raise self.damaged(f"{self.within}{name} = {value} is out of range")
@@ -110,7 +110,7 @@ class State:
             raise self.damaged(f"{min(unknown)} has no meaning")
 
     def damaged(self, what: str) -> InputError:
-        """The error to raise."""
+        """Return the error to raise."""
         return InputError(f"{self.source} is damaged: {what}; start afresh without resuming")
 
     def _take(self, found: dict[str, Any], name: str) -> Any:
@@ -124,7 +124,7 @@ class State:
 def check_tensor(
     what: str, tensor: torch.Tensor, dtype: torch.dtype, shape: Iterable[int]
 ) -> torch.Tensor:
-    """The tensor, if it is of a dtype and shape.
+    """Return the tensor, if it is of a dtype and shape.
 
     Raises
     ------

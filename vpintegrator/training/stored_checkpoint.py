@@ -68,7 +68,7 @@ def load_checkpoint(
 
 
 def stored_identity(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The identity in a checkpoint, as it stands there.
+    """Return the identity in a checkpoint, as it stands there.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def _understood(
     model: Integrator,
     version: int,
 ) -> Checkpoint:
-    """The parts of a file, each checked."""
+    """Return the parts of a file, each checked."""
     wrong = f"{path} is damaged"
     like = model.state_dict()
     for name in ("model", "best", *(("kept",) if groups["kept"] else ())):
@@ -142,7 +142,7 @@ def _understood(
 
 
 def _checked(wrong: str, kind: Any, **values: Any) -> Any:
-    """An object that checks its values itself."""
+    """Return an object that checks its values itself."""
     try:
         return kind(**values)
     except InputError as error:
@@ -150,7 +150,7 @@ def _checked(wrong: str, kind: Any, **values: Any) -> Any:
 
 
 def _renamed(groups: dict[str, Tensors], numbers: dict[str, float]) -> dict[str, float]:
-    """The numbers, and the tensors in place, of a state whose names began with kinds."""
+    """Return the numbers, and the tensors in place, of a state whose names began with kinds."""
 
     def name(old: str) -> str:
         kind, _, rest = old.partition(".")
@@ -199,7 +199,7 @@ def _check_weights(what: str, found: Tensors, like: Tensors) -> None:
 
 
 def _history(wrong: str, values: dict[str, Any], curves: Tensors) -> History:
-    """The history, whose curves version 1 had in the header."""
+    """Return the history, whose curves version 1 had in the header."""
     epochs = values.pop("epoch", None)
     for name in CURVES:
         if name in values:
@@ -252,7 +252,7 @@ def _check_identity(
 
 
 def _difference(name: str, was: Any, now: Any) -> tuple[str, str, str] | None:
-    """The first place where two values differ, in words."""
+    """Return the first place where two values differ, in words."""
     if was == now:
         return None
     if isinstance(was, dict) and isinstance(now, dict):

@@ -109,7 +109,7 @@ def by_stretches(
 
 
 def _made(make: Make, sizes: dict[str, Any], stretches: int) -> Integrator | None:
-    """The untrained model, of as high a degree as is small."""
+    """Return the untrained model, of as high a degree as is small."""
     depth = {"depth": sizes.get("depth", _UNITS * stretches)}
     highest = sizes.get("degree", _DEGREES[0])
     for degree in sorted({min(degree, highest) for degree in _DEGREES}, reverse=True):
@@ -155,7 +155,7 @@ def _stretches_of(model: Integrator, data: TrainingData, most: int) -> int:
 
 
 def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarray:
-    """Some training states (state, dim)."""
+    """Return some training states (state, dim)."""
     generator = torch.Generator().manual_seed(_SEED)
     alone = one_step(model, fixed=True) or model
     inputs, _ = data.pairs(alone).sample(count, generator)

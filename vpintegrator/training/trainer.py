@@ -181,7 +181,7 @@ class Trainer:
         raise NothingLearned(self.model.name, history)
 
     def _begun(self, candidate: Integrator) -> Training:
-        """The training of one of the starts, whatever the time."""
+        """Return the training of one of the starts, whatever the time."""
         with until(math.inf, anew=True):
             return self._prepared(candidate)
 

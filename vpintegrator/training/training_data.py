@@ -88,7 +88,7 @@ class TrainingData:
         return self._pairs("train", model, horizon)
 
     def held_out(self, model: Integrator) -> Pair:
-        """Pairs of windows by which the best weights are chosen: some, evenly from all.
+        """Return pairs of windows by which the best weights are chosen: some, evenly from all.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class TrainingData:
         }
 
     def _varied(self) -> dict[str, str]:
-        """The step, or all that varies."""
+        """Return the metadata of the step, or of all conditions of a family."""
         dataset, family = self.dataset, self.dataset.system.family
         if family is None:
             return {"step": repr(dataset.step)}
@@ -145,7 +145,7 @@ class TrainingData:
         return math.inf if math.isnan(error) else error
 
     def test_pairs(self, model: Integrator, count: int) -> Pair:
-        """Windows evenly from the test group, and what follows them."""
+        """Return windows evenly from the test group, and what follows them."""
         pairs = self._pairs("test", model)
         inputs, targets = pairs[pairs.places(count)]
         return inputs.to(model.scale), targets.to(model.scale)
@@ -194,7 +194,7 @@ class TrainingData:
         return self._made[key]
 
     def _states(self) -> Iterator[np.ndarray]:
-        """The training states, part by part."""
+        """Yield the training states, part by part."""
         yield from [self._held("train")] if self._fits("train") else self._sampled("train").parts
 
     def some_states(self) -> np.ndarray:
@@ -259,7 +259,7 @@ class _Moments:
         return 2.0 ** np.round(np.log2(deviation))
 
     def noted(self, states: np.ndarray) -> np.ndarray:
-        """The states (trajectory, time, dim), which count from now on."""
+        """Return the states (trajectory, time, dim), which count from now on."""
         missing = np.isnan(states)
         average, variance = (np.nanmean, np.nanvar) if missing.any() else (np.mean, np.var)
         count = (~missing).sum((0, 1))

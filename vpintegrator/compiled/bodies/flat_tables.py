@@ -22,7 +22,7 @@ def flat_tables(
     rows: np.ndarray,
     normalisation: tuple[np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The tables of a model, laid out as ``gpu/bodies.h`` has them.
+    """Return the tables of a model, laid out as ``gpu/bodies.h`` has them.
 
     Parameters
     ----------
@@ -95,5 +95,5 @@ class _Array:
         return self._places[key]
 
     def whole(self) -> np.ndarray:
-        """All of them."""
+        """Return all arrays as one."""
         return np.concatenate(self._parts)

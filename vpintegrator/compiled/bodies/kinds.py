@@ -124,7 +124,7 @@ def write_kind(
 
 
 def choice(count: int) -> str:
-    """The function that calls some work with one of so many kinds."""
+    """Return the function that calls some work with one of so many kinds."""
     cases = [f"        case {i}: work(Kind{i}()); break;" for i in range(count)]
     head = "template <class Work> static inline void of_kind(long kind, Work work) {"
     return "\n".join([head, "    switch (kind) {", *cases, "    }", "}"])

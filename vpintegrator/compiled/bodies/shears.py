@@ -49,7 +49,7 @@ class Permutation:
     sign: np.ndarray
 
     def after(self, other: Permutation) -> Permutation:
-        """The other one first."""
+        """Return the composition with another permutation, which is applied first."""
         return Permutation(other.source[self.source], self.sign * other.sign[self.source])
 
     @property
@@ -107,7 +107,7 @@ def parts_of(layer: nn.Module, inverse: bool) -> list[tuple[nn.Module, bool]] | 
 
 
 def _steps(layer: nn.Module, inverse: bool) -> Iterator[Reflection | tuple[nn.Module, bool, float]]:
-    """Reflections, and potentials: whether of momenta, and the factor of the gradient."""
+    """Yield reflections, and potentials: whether of momenta, and the factor of the gradient."""
     if (parts := parts_of(layer, inverse)) is not None:
         for part, turned in parts:
             yield from _steps(part, turned)
@@ -145,7 +145,7 @@ def permutation(reflection: Reflection, dim: int) -> Permutation:
 
 
 def _shear(potential: nn.Module, of_momenta: bool, sign: float, now: Permutation) -> Shear:
-    """A shear of states that are permuted, as one of states as they were."""
+    """Return a shear of states that are permuted, as one of states as they were."""
     half = len(now.source) // 2
     index, signs, weights = np.arange(half)[None], np.ones((1, half)), np.ones((1, 1))
     if type(potential) is ClusterPotential:

@@ -113,7 +113,7 @@ class Loops:
 
 
 def _dimension(potential: nn.Module) -> int:
-    """Components of a body, 0 for functions of windows."""
+    """Return components of a body, 0 for functions of windows."""
     if isinstance(potential, WindowFunction):
         return 0
     return getattr(getattr(potential, "features", None), "dimension", 1)

@@ -169,14 +169,14 @@ class Tables:
         return (clusters - 1) % self._lanes + 1
 
     def _by_lanes(self, table: np.ndarray) -> np.ndarray:
-        """(cluster, component) as (group, component, lane)."""
+        """Return (cluster, component) as (group, component, lane)."""
         groups = -(-len(table) // self._lanes)
         last = table[-1:].repeat(groups * self._lanes - len(table), 0)
         full = np.concatenate([table, last]).reshape(groups, self._lanes, -1)
         return np.ascontiguousarray(full.swapaxes(1, 2))
 
     def _begins(self, indices: np.ndarray) -> np.ndarray:
-        """The first component of those that lanes have side by side, or -1."""
+        """Return the first component of those that lanes have side by side, or -1."""
         first = indices[..., :1]
         aside = (indices == first + np.arange(self._lanes)).all(-1)
         return np.where(aside, first[..., 0], -1)

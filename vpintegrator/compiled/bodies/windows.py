@@ -155,7 +155,7 @@ class _Taken:
         moved: np.ndarray,
         factor: np.ndarray,
     ) -> Shear:
-        """A shear of windows that are permuted, as one of windows as they were."""
+        """Return a shear of windows that are permuted, as one of windows as they were."""
         source, signs = self.now.source, self.now.sign
         return Shear(
             function, source[read], sign * signs[read], source[moved], factor * signs[moved]
@@ -163,7 +163,7 @@ class _Taken:
 
 
 def _steps(layer: nn.Module, inverse: bool) -> Iterator[tuple[nn.Module, bool]]:
-    """Reflections and layers in order, each with whether its inverse is taken."""
+    """Yield reflections and layers in order, each with whether its inverse is taken."""
     parts = parts_of(layer, inverse)
     if parts is None:
         yield layer, inverse

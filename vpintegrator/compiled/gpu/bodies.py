@@ -36,7 +36,7 @@ class _Small(Program):
 
 
 def bodies_of(model: Integrator, derivatives: bool) -> tuple[GpuSource, LoopsSource] | None:
-    """The CUDA of a model's loops over clusters, see ``bodies.h``, and their tables.
+    """Return the CUDA of a model's loops over clusters, see ``bodies.h``, and their tables.
 
     None if it has no clusters, or so few that straight code is faster.
 
@@ -81,7 +81,7 @@ def _units(kinds: Sequence[Kind], real: str, derivatives: bool) -> list[str]:
 
 
 def _choice(count: int) -> str:
-    """The function that does some work with one of so many kinds."""
+    """Return the function that does some work with one of so many kinds."""
     cases = [f"        case {i}: Work<Kind{i}>::run(given...); break;" for i in range(count)]
     head = "template <template <class> class Work, class... T>"
     function = "INLINED void of_kind(int kind, T &&...given) {"
@@ -174,7 +174,7 @@ class BodyKernels:
     def jacobian(
         self, states: torch.Tensor, weights: torch.Tensor, constants: torch.Tensor, rows: slice
     ) -> torch.Tensor:
-        """Derivatives of some rows of states (call, dim, trajectory) by the trained weights.
+        """Return derivatives of some rows of states (call, dim, trajectory) by the trained weights.
 
         Times ``weights`` (dim,); transposed, (weight, row, trajectory).
         """
@@ -186,7 +186,7 @@ class BodyKernels:
         return found
 
     def sums(self, given: Given, constants: torch.Tensor) -> torch.Tensor:
-        """The sums of squares of residuals, weighted and plain, (2,) in double precision."""
+        """Return the sums of squares of residuals, weighted and plain, (2,) in double precision."""
         return self._residuals(given, constants)[0]
 
     def descent(self, given: Given, constants: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -198,7 +198,7 @@ class BodyKernels:
     def block(
         self, given: Given, constants: torch.Tensor, rows: slice
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """J^T (weight, row, pair) and r (row, pair) of some rows."""
+        """Return J^T (weight, row, pair) and r (row, pair) of some rows."""
         _, residuals, states = self._residuals(given, constants)
         found = self.jacobian(states, given.arrays[2], constants, rows)
         return found, residuals.flatten(0, 1)[rows]
@@ -206,7 +206,7 @@ class BodyKernels:
     def _residuals(
         self, given: Given, constants: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Sums of squares, and residuals and states (call, dim, pair)."""
+        """Return sums of squares, and residuals and states (call, dim, pair)."""
         windows, targets, weights = given.arrays
         states = self.rollout(windows.clone(), constants, given.calls)
         difference = states - targets.view(states.shape)

@@ -161,7 +161,7 @@ class HostKernels(Kernels):
 
 
 def host_text(source: GpuSource) -> str:
-    """The source as plain C++, with a function ``launch_NAME`` for each kernel."""
+    """Return the source as plain C++, with a function ``launch_NAME`` for each kernel."""
     launchers = [_LAUNCHER.format(name) for name in source.kernels]
     return "\n".join([header("gpu/host.h"), source.text, *launchers])
 
@@ -169,7 +169,7 @@ def host_text(source: GpuSource) -> str:
 def kernels_for(
     device: torch.device, source: GpuSource, worth: Worth = lambda seconds, cached: True
 ) -> Kernels:
-    """The kernels of a source for a device.
+    """Return the kernels of a source for a device.
 
     Raises
     ------

@@ -111,7 +111,7 @@ class GpuResidual(Awaited[Kernels]):
             raise NotCompilable(str(error)) from error
 
     def sums(self, vector: Any, windows: Any, targets: Any) -> Any:
-        """The sums of squares of r and of predicted - true states.
+        """Return the sums of squares of r and of predicted - true states.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class GpuResidual(Awaited[Kernels]):
     def normal_equations(
         self, vector: Any, windows: Any, targets: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """J^T J (parameter, parameter) and J^T r, as tensors."""
+        """Return J^T J (parameter, parameter) and J^T r, as tensors."""
         vector, windows, targets = self._tensors(vector, windows, targets)
         matrix = vector.new_zeros(len(vector), len(vector))
         gradient = vector.new_zeros(len(vector))
@@ -195,7 +195,7 @@ class GpuResidual(Awaited[Kernels]):
                 yield jacobian.reshape(count, -1).mT, residual.reshape(-1)
 
     def _block(self, given: Given, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """J^T (parameter, row, pair) and r (row, pair) of some rows."""
+        """Return J^T (parameter, row, pair) and r (row, pair) of some rows."""
         if self._bodies is not None:
             return self._bodies.block(given, self._constants, rows)
         number, count = rows.stop - rows.start, given.count
@@ -236,7 +236,7 @@ class GpuResidual(Awaited[Kernels]):
         return Given(arrays[0], arrays[1], self._weights)
 
     def _tensors(self, *arrays: Any) -> tuple[torch.Tensor, ...]:
-        """Arrays as tensors on the device; tensors as they are."""
+        """Return arrays as tensors on the device; tensors as they are."""
         return tuple(
             torch.from_numpy(np.asarray(array, self.dtype)).to(self.device)
             if isinstance(array, np.ndarray)
@@ -254,7 +254,7 @@ class Given:
         self.calls = len(targets) // len(weights)
 
     def path(self, threads: int) -> torch.Tensor:
-        """Room for what threads predict from what they predicted, (component, thread)."""
+        """Return room for what threads predict from what they predicted, (component, thread)."""
         targets = self.arrays[1]
         return targets.new_empty(len(targets) if self.calls > 1 else 0, threads)
 

@@ -200,12 +200,12 @@ def _has_bank(real: str, constants: int) -> bool:
 
 
 def enumeration(**numbers: int) -> str:
-    """Numbers that kernels know when they are compiled."""
+    """Return numbers that kernels know when they are compiled."""
     return f"enum : int {{{', '.join(f'{name} = {n}' for name, n in numbers.items())}}};"
 
 
 def constants_kernel(graph: ScalarGraph, constants: Mapping[int, int]) -> str:
-    """The kernel ``constants``, which computes constants from the weights."""
+    """Return the kernel ``constants``, which computes constants from the weights."""
     copied = {n: i for n, i in constants.items() if graph.nodes[n][0] == "parameter"}
     computed = {n: i for n, i in constants.items() if n not in copied}
     return "\n".join(
@@ -237,7 +237,7 @@ def _counted(text: str) -> tuple[str, list[int]]:
 
 
 def _step(program: Program, outputs: Sequence[int]) -> str:
-    """The function that calls the parts of a program, and gives the new states."""
+    """Return the function that calls the parts of a program, and gives the new states."""
     lines = ["INLINED void step(real *v, const real *c, real *y) {"]
     lines += [f"    {call}" for call in program.calls]
     lines += [f"    y[{i}] = {program.reference(n)};" for i, n in enumerate(outputs)]

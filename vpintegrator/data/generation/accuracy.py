@@ -83,7 +83,7 @@ def measure_accuracy(recipe: Recipe, states: np.ndarray, conditions: np.ndarray)
 
 
 def combine(parts: Iterable[Accuracy]) -> Accuracy:
-    """The accuracy of all parts together."""
+    """Return the accuracy of all parts together."""
     parts = list(parts)
     return Accuracy(
         {name: max(part.change[name] for part in parts) for name in parts[0].change},

@@ -152,7 +152,7 @@ def generate(
 
 
 def _opened(path: Path, recipe: Recipe) -> Dataset:
-    """The dataset, with a system that no file holds beside it."""
+    """Return the dataset, with a system that no file holds beside it."""
     dataset = Dataset(path)
     return dataset if recipe.system.has_formulas else dataset.attached(recipe.system)
 
@@ -190,7 +190,7 @@ def _tasks(shards: Shards, noise: np.ndarray, reuse: bool) -> Iterator[Task]:
 
 
 def _layout(path: Path, recipe: Recipe) -> str | None:
-    """``file`` or ``view`` if the file is a dataset of this recipe, else None."""
+    """Return ``file`` or ``view`` if the file is a dataset of this recipe, else None."""
     with contextlib.suppress(InputError), open_any(path) as file:
         f = StoredGroup(file, path)
         if (f.text("recipe"), f.text("system")) == (recipe.text, recipe.system.text):

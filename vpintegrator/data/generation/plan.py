@@ -53,7 +53,7 @@ class Plan:
         return -(-len(self.initial) // self.rows)
 
     def __iter__(self) -> Iterator[tuple[int, slice]]:
-        """Number and trajectories of each shard."""
+        """Yield the number and trajectories of each shard."""
         total = len(self.initial)
         for number, first in enumerate(range(0, total, self.rows)):
             yield number, slice(first, min(first + self.rows, total))

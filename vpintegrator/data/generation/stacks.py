@@ -47,7 +47,7 @@ def integrate(
     uneven: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
-    """States (trajectory, time, dim) from initial states (trajectory, dim).
+    """Return states (trajectory, time, dim) from initial states (trajectory, dim).
 
     Parameters
     ----------

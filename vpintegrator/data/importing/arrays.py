@@ -136,7 +136,7 @@ def choose(
 
 
 def _named(arrays: Mapping[str, Any], name: str, where: str) -> np.ndarray:
-    """The numbers of the array of this name."""
+    """Return the numbers of the array of this name."""
     if name not in arrays:
         hint = nearest(name, arrays) or f" (it has: {', '.join(arrays) or 'none'})"
         raise InputError(f"{where} has no variable '{name}'{hint}")
@@ -146,7 +146,7 @@ def _named(arrays: Mapping[str, Any], name: str, where: str) -> np.ndarray:
 def each_state(
     parameters: Mapping[str, np.ndarray], count: int, length: int, where: str
 ) -> np.ndarray:
-    """Parameters (trajectory, time, name) of arrays that hold a number for all, each or any.
+    """Return parameters (trajectory, time, name) of arrays that hold a number for all, each or any.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def with_step(found: Arrays, attributes: Mapping[str, Any]) -> Arrays:
 
 
 def numbers(values: Any, where: str) -> np.ndarray:
-    """The values as float64, or InputError if they are no real numbers."""
+    """Return the values as float64, or InputError if they are no real numbers."""
     try:
         found = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -199,12 +199,12 @@ def numbers(values: Any, where: str) -> np.ndarray:
 
 
 def _without_unit_axis(values: np.ndarray) -> np.ndarray:
-    """A vector where it is stored as a matrix of one row or column, as MATLAB does it."""
+    """Return a vector where it is stored as a matrix of one row or column, as MATLAB does it."""
     return values.ravel() if values.ndim == 2 and 1 in values.shape else values
 
 
 def _only_state(shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
-    """The one array that can be states."""
+    """Return the one array that can be states."""
     possible = [name for name, shape in shapes.items() if len(shape) in (2, 3)]
     usual = [name for name in possible if name.rpartition("/")[2].lower() in _STATES]
     if len(possible) == 1 or len(usual) == 1:
@@ -223,7 +223,7 @@ def _only_state(shapes: Mapping[str, tuple[int, ...]], where: str) -> str:
 def _sibling(
     arrays: Mapping[str, Any], folder: str, names: tuple[str, ...], chosen: list[str]
 ) -> tuple[str, Any] | None:
-    """An array of a usual name, in the folder of the states or above."""
+    """Return an array of a usual name, in the folder of the states or above."""
     for place in dict.fromkeys((folder, "")):
         for name in arrays:
             parent, _, last = name.rpartition("/")

@@ -55,7 +55,7 @@ class Numbers:
         self.decimal = decimal
 
     def read(self, text: str, where: str) -> float:
-        """A number, NaN where none stands.
+        """Return a number, NaN where none stands.
 
         Raises
         ------
@@ -149,6 +149,6 @@ def split_unit(name: str) -> tuple[str, str]:
 
 
 def plain_name(name: str) -> str:
-    """A column's name without its unit, and with letters, digits and _ only."""
+    """Return a column's name without its unit, and with letters, digits and _ only."""
     name = re.sub(r"[\[(].*", "", split_unit(name)[0])
     return re.sub(r"\W+", "_", name.strip()).strip("_")

@@ -47,7 +47,7 @@ def read_hdf5(path: Path, variable: str | None, parameters: Sequence[str] = ()) 
 
 
 def _names_of(arrays: Mapping[str, _Lazy]) -> Callable[[str], tuple[str, ...] | None]:
-    """A function that tells the names of an array's dimensions."""
+    """Return a function that tells the names of an array's dimensions."""
 
     def names(variable: str) -> tuple[str, ...]:
         array = arrays[variable]
@@ -132,7 +132,7 @@ class _Axis:
 
 
 def _axes(dataset: h5py.Dataset) -> list[_Axis]:
-    """The dimensions of a dataset as they are described.
+    """Return the dimensions of a dataset as they are described.
 
     The library's own functions end the process where the attributes that describe them are not
     what they should be.
@@ -162,7 +162,7 @@ def _word(text: Any) -> str:
 
 
 def _time_scale(axes: list[_Axis], where: str) -> np.ndarray | None:
-    """The values along the dimension that is named for the time."""
+    """Return the values along the dimension that is named for the time."""
     for axis in axes:
         scale = axis.scale
         if axis.name.lower() in TIMES and scale is not None and scale.dtype.kind in "fiu":
@@ -172,7 +172,7 @@ def _time_scale(axes: list[_Axis], where: str) -> np.ndarray | None:
 
 
 def _component_names(axes: list[_Axis], count: int, where: str) -> tuple[str, ...] | None:
-    """Words that are attached to one of the dimensions."""
+    """Return words that are attached to one of the dimensions."""
     for axis in axes:
         scale = axis.scale
         if scale is None or scale.shape != (count,):

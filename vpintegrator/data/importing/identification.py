@@ -70,7 +70,7 @@ class Misfit:
 
 
 def estimate_noise(states: np.ndarray) -> np.ndarray:
-    """Standard deviation of the noise on states at equal steps.
+    """Return the standard deviation of the noise on states at equal steps.
 
     High differences take away what is smooth and leave noise, of known variance; the order that
     leaves least is taken. Noise is overestimated where the steps are too long to be smooth.
@@ -352,7 +352,7 @@ class _Shooting:
         return np.where(self._observed, difference / self._noise, 0.0)
 
     def residual(self, unknowns: np.ndarray) -> np.ndarray:
-        """Differences of all states in units of the noise."""
+        """Return differences of all states in units of the noise."""
         values, first = self._split(unknowns)
         try:
             return self._weighted(self._simulate(values, first) - self._data).ravel()

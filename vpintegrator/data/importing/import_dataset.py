@@ -150,7 +150,7 @@ def import_dataset(
 
 
 def _file_of(source: Any) -> str:
-    """The name of the file that is read, empty for arrays."""
+    """Return the name of the file that is read, empty for arrays."""
     path = source.source if isinstance(source, Arrays) else source
     return str(path) if isinstance(path, str | os.PathLike) else ""
 
@@ -168,7 +168,7 @@ def _record(source: Any, arrays: Arrays, parameter_columns: list[str]) -> dict[s
 
 
 def _with_constants(system: System, samples: Samples, told: list[str]) -> System:
-    """The system with parameters that were read, and are the same everywhere."""
+    """Return the system with parameters that were read, and are the same everywhere."""
     for name, value in samples.constant.items():
         told.append(f"{name} is {value:g} everywhere, so it is nothing that varies")
     own = {name: v for name, v in samples.constant.items() if name in system.parameters}
@@ -184,7 +184,7 @@ def _judged(
     train: np.ndarray,
     step: float,
 ) -> tuple[System, dict[str, Any]]:
-    """The system with what was fitted, and how well it describes the states."""
+    """Return the system with what was fitted, and how well it describes the states."""
     if system.is_measured:
         for name in ("fit", "noise"):
             if getattr(given, name) is not None:
@@ -195,7 +195,7 @@ def _judged(
 
 
 def _noise(noise: Any, dim: int) -> np.ndarray:
-    """The noise given, (dim,)."""
+    """Return the noise given, (dim,)."""
     found = numbers(noise, "noise").ravel()
     if len(found) not in (1, dim) or not (np.isfinite(found) & (found > 0)).all():
         raise InputError(
@@ -206,7 +206,7 @@ def _noise(noise: Any, dim: int) -> np.ndarray:
 
 
 def _arrays(source: Any, given: Reading) -> Arrays:
-    """The arrays given, in one form."""
+    """Return the arrays given, in one form."""
     if isinstance(source, Arrays):
         return source
     if isinstance(source, str | os.PathLike):
@@ -244,7 +244,7 @@ def _arrays(source: Any, given: Reading) -> Arrays:
 
 
 def _shaped(arrays: Arrays, missing: bool, where: str) -> Arrays:
-    """The arrays with states (trajectory, time, dim), whose values are checked."""
+    """Return the arrays with states (trajectory, time, dim), whose values are checked."""
     states = arrays.states
     if states.ndim == 2:
         states = states[None]
@@ -272,7 +272,7 @@ def _parameter_names(columns: Sequence[str], where: str) -> list[str]:
 
 
 def _parameters(given: Any, lengths: np.ndarray, shape: tuple[int, ...], where: str) -> np.ndarray:
-    """Parameters (trajectory, time, name), whose values are checked."""
+    """Return parameters (trajectory, time, name), whose values are checked."""
     count, length, _ = shape
     if given is None:
         return np.empty((count, length, 0))
@@ -342,7 +342,7 @@ def _system(
 def _ordered(
     arrays: Arrays, system: System, order: list[int], given: Reading, where: str
 ) -> Arrays:
-    """The arrays with components in the order of the system's, and the time if it is one."""
+    """Return the arrays with components in the order of the system's, and the time if it is one."""
     states = arrays.states[..., order]
     names = arrays.names and tuple(arrays.names[k] for k in order)
     units = tuple(arrays.units[k] for k in order) if arrays.units else ()
@@ -359,7 +359,7 @@ def _ordered(
 
 
 def _valid(names: Sequence[str] | None, dim: int) -> list[str]:
-    """Names of components that a system file may use."""
+    """Return names of components that a system file may use."""
     found: list[str] = []
     for k in range(dim):
         name = "" if names is None or k >= len(names) else plain_name(names[k])

@@ -98,7 +98,7 @@ def find_layout(
 
 
 def _renamed(names: list[str], columns: Mapping[str, str], where: str) -> list[str]:
-    """The names of the header with new ones for some."""
+    """Return the names of the header with new ones for some."""
     for old in columns:
         if old not in names:
             hint = nearest(old, names) or f" (it has: {', '.join(names)})"
@@ -120,7 +120,7 @@ class _Lines:
         self._kept: list[tuple[int, str]] = []
 
     def peek(self, count: int) -> list[str]:
-        """The next lines, which stay to be read."""
+        """Return the next lines, which stay to be read."""
         self._kept = [(self.number, line) for line in islice(self._read(), count)]
         return [line for _, line in self._kept]
 
@@ -164,7 +164,7 @@ def _rows(lines: _Lines, separator: str) -> Iterator[tuple[int, list[str]]]:
 def _header(
     head: list[tuple[int, list[str]]], comments: list[str], separator: str
 ) -> tuple[list[str], list[str], bool]:
-    """Names and units of the columns; rows that hold them are taken away from the head."""
+    """Return names and units of the columns; rows that hold them are taken away from the head."""
     first = head[0][1]
     rest = [row for _, row in head[1:]]
     numbers = [is_number(cell) or is_date(cell) for cell in first]

@@ -73,7 +73,7 @@ class Neighbours:
         return step_between(self.steps) if np.ptp(self.steps) <= _EQUAL * median else None
 
     def deal(self, sharing: Sharing) -> tuple[Split, dict[str, np.ndarray]]:
-        """The split, and the numbers of the pairs of each group.
+        """Return the split, and the numbers of the pairs of each group.
 
         All pairs of a trajectory are in one group; or, where it is cut in time, those of which both
         states are in the same part.

@@ -125,7 +125,7 @@ def import_pairs(
 def _read(
     before: Any, after: Any, source: str | os.PathLike[str] | None, variable: str | None
 ) -> tuple[tuple[Arrays, Arrays], str]:
-    """States before and after, (pair, component) each, and the name of the source."""
+    """Return states before and after, (pair, component) each, and the name of the source."""
     if source is not None:
         for name, value in (("before", before), ("after", after)):
             if not isinstance(value, str):
@@ -160,7 +160,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _plain(arrays: Arrays, where: str, name: str) -> Arrays:
-    """Arrays whose states are (pair, component)."""
+    """Return arrays whose states are (pair, component)."""
     states, what = arrays.states, f"{where}, {name}" if name else where
     if states.ndim == 3 and arrays.lengths is not None:  # a table: a row for each state
         held = "times" if arrays.times is not None else "a column of trajectories"
@@ -203,7 +203,7 @@ def _columns(table: Arrays, before: str, after: str, where: str) -> tuple[Arrays
 
 
 def _base(name: str, mark: str) -> str:
-    """The name of a component in that of a column, empty if the mark is not there."""
+    """Return the name of a component in that of a column, empty if the mark is not there."""
     mark = mark.strip("_")
     for found in (name.removesuffix(f"_{mark}"), name.removeprefix(f"{mark}_")):
         if mark and found != name:
@@ -212,7 +212,7 @@ def _base(name: str, mark: str) -> str:
 
 
 def _order(first: Sequence[str], second: Sequence[str], where: str) -> list[int]:
-    """The columns of the second table in the order of the first."""
+    """Return the columns of the second table in the order of the first."""
     if sorted(first) == sorted(second):
         return [list(second).index(name) for name in first]
     if len(first) != len(second):
@@ -225,7 +225,7 @@ def _order(first: Sequence[str], second: Sequence[str], where: str) -> list[int]
 def _without_lost(
     before: np.ndarray, after: np.ndarray, where: str
 ) -> tuple[np.ndarray, list[str]]:
-    """Pairs (pair, 2, component) without those of lost particles, and how many these are."""
+    """Return pairs (pair, 2, component) without those of lost particles, and how many these are."""
     if before.shape != after.shape:
         raise InputError(
             f"{where}: states before have shape {before.shape}, after {after.shape}; lost "

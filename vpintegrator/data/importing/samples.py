@@ -175,7 +175,7 @@ def _as_pairs(times: np.ndarray | None, lengths: np.ndarray, given: Reading) -> 
 
 
 def step_of(arrays: Arrays, given: Reading, where: str) -> float:
-    """The step, where no times are known."""
+    """Return the step, where no times are known."""
     step = arrays.step if given.step is None else given.step
     if step is None:
         raise InputError(
@@ -188,7 +188,7 @@ def step_of(arrays: Arrays, given: Reading, where: str) -> float:
 
 
 def times_of(arrays: Arrays, given: Reading, where: str) -> np.ndarray | None:
-    """Times (trajectory, time), where they are known."""
+    """Return times (trajectory, time), where they are known."""
     times, (count, length, _) = arrays.times, arrays.states.shape
     if times is None:
         for option, asked in (("resample", given.interpolated), ("pairs", given.irregular)):

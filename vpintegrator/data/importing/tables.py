@@ -108,7 +108,7 @@ class _Roles:
 
     @staticmethod
     def _find(layout: Layout, name: str, where: str) -> int:
-        """The column of a name."""
+        """Return the column of a name."""
         named = any(layout.names)
         known = layout.names if named else [f"z{k + 1}" for k in range(len(layout.names))]
         found = [k for k, other in enumerate(known) if name in (other, plain_name(other))]
@@ -156,7 +156,7 @@ class _Roles:
 
 
 def _read_rows(layout: Layout, roles: _Roles, numbers: Numbers, where: str) -> np.ndarray:
-    """The cells of the columns used, (row, column) in their order."""
+    """Return the cells of the columns used, (row, column) in their order."""
     names = [name or f"number {k + 1}" for k, name in enumerate(layout.names)]
     labels: dict[str, int] = {}
     values = array("d")
@@ -191,7 +191,7 @@ def _read_rows(layout: Layout, roles: _Roles, numbers: Numbers, where: str) -> n
 def _arrange(
     table: np.ndarray, layout: Layout, roles: _Roles, where: str, guessed: list[str]
 ) -> Arrays:
-    """Rows as trajectories, each in the order of its times."""
+    """Return rows as trajectories, each in the order of its times."""
     place = {column: k for k, column in enumerate(roles.used)}
     chosen, held = ([place[k] for k in part] for part in (roles.columns, roles.parameters))
     names = tuple(layout.names[k] or f"z{number + 1}" for number, k in enumerate(roles.columns))
@@ -231,7 +231,7 @@ def _arrange(
 def _in_order(
     found: Sequence[np.ndarray], time: np.ndarray, guessed: list[str]
 ) -> list[np.ndarray]:
-    """The rows of each trajectory by their times, which may stand anywhere."""
+    """Return the rows of each trajectory by their times, which may stand anywhere."""
     back = sum(int((np.diff(time[rows]) < 0).sum()) for rows in found)
     if back:
         many = "once" if back == 1 else f"{back:,} times"
@@ -240,7 +240,7 @@ def _in_order(
 
 
 def _by_trajectory(identity: np.ndarray) -> list[np.ndarray]:
-    """Rows of each trajectory, in the order in which they come first."""
+    """Return rows of each trajectory, in the order in which they come first."""
     _, first, which = np.unique(identity, return_index=True, return_inverse=True)
     order = np.argsort(which, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(which))[:-1])

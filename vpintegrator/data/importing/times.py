@@ -101,7 +101,7 @@ def place_on_grid(
 
 
 def step_between(steps: np.ndarray) -> float:
-    """The step that equal ones have but for rounding: 0.05, not 0.04999999999999999."""
+    """Return the step that equal ones have but for rounding: 0.05, not 0.04999999999999999."""
     return float(f"{steps.mean():.12g}")
 
 

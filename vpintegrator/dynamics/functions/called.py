@@ -24,7 +24,7 @@ _TIME_SPAN = 10.0  # range of times for checks of systems without a period
 def called_system(
     given: GivenFunction, remade: Callable[[Mapping[str, Any]], System], reason: str
 ) -> FunctionSystem:
-    """The system of a function that is called, its claims checked.
+    """Return the system of a function that is called, its claims checked.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def called_system(
 
 
 def sampled(given: GivenFunction) -> tuple[np.ndarray, np.ndarray]:
-    """States of the sampling domain, and times, at which claims are checked."""
+    """Return states of the sampling domain, and times, at which claims are checked."""
     text = given.text({"measured": True}, timed=False)
     domain = System(text, given.name, source=given.source)
     generator = np.random.default_rng(20231219)
@@ -104,7 +104,7 @@ def _depends_on_time(field: Values, states: np.ndarray) -> bool:
 
 
 def _field_of(given: GivenFunction, energy: Values, reason: str) -> FunctionCall:
-    """The vector field of a Hamiltonian in PyTorch, by autograd."""
+    """Return the vector field of a Hamiltonian in PyTorch, by autograd."""
     if energy.library != "torch":
         raise InputError(
             f"{given.source} was not recorded as formulas ({reason}), and needs derivatives: write "
@@ -131,7 +131,7 @@ class HamiltonianField(FunctionCall):
 
 
 def reference_of(given: GivenFunction) -> str | None:
-    """``module:name`` of the function, where it has one."""
+    """Return ``module:name`` of the function, where it has one."""
     function: Any = given.call.function if given.call is not None else given.hamiltonian.function  # type: ignore[union-attr]
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<>")
     if not isinstance(module, str) or "<" in name or "." in name:

@@ -45,7 +45,7 @@ class FunctionCall:
     name: str
 
     def __call__(self, t: Any, y: Any, parameters: Mapping[str, Any], axis: int = 0) -> Any:
-        """The function of a time, and of states with their components along an axis."""
+        """Return the function of a time, and of states with their components along an axis."""
         given = {"t": t, "y": y}
         if "q" in self.arguments:
             half = y.shape[axis] // 2
@@ -116,7 +116,7 @@ def read_call(
 
 
 def _positional(signature: Iterable[inspect.Parameter], parameters: Mapping[str, Any]) -> list[str]:
-    """Names of the arguments that are no parameters."""
+    """Return names of the arguments that are no parameters."""
     found = [
         p.name
         for p in signature
@@ -154,7 +154,7 @@ def _of_positional(
 def recorded(
     call: FunctionCall, symbols: list[Any], time: Any, parameters: Mapping[str, Any], count: int
 ) -> list[Any]:
-    """The values, numbers or recorded operations, of a function of symbols.
+    """Return the values, numbers or recorded operations, of a function of symbols.
 
     A state may be given to the function as (dim,), or in a batch of one as (1, dim) or (dim, 1).
 
@@ -292,7 +292,7 @@ class Values:
         }
 
     def tensors(self, states: Any, times: Any) -> Any:
-        """Values (state, count) of tensors, with a graph for autograd."""
+        """Return values (state, count) of tensors, with a graph for autograd."""
         import torch
 
         if self.axis is None:

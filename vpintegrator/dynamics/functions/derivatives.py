@@ -27,7 +27,7 @@ class BatchFunction(Protocol):
 def derivatives(
     function: BatchFunction, states: np.ndarray, times: np.ndarray, size: float = _STEP
 ) -> np.ndarray:
-    """Derivatives (state, count, dim + 1) of a function by the components, and by the time.
+    """Return derivatives (state, count, dim + 1) of a function by the components, and by the time.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class ScalarOfStates:
         return f"<{self._name}: a function of states (..., {self._dim + self._timed})>"
 
     def __call__(self, state: Any) -> Any:
-        """Values (...), an array of an array and a tensor of a tensor."""
+        """Return values (...), an array of an array and a tensor of a tensor."""
         tensor = hasattr(state, "detach")
         array = np.asarray(state.detach().cpu() if tensor else state, dtype=np.float64)
         rows = array.reshape(-1, array.shape[-1])

@@ -55,7 +55,7 @@ def component_names(dim: int | None, components: Any, hamiltonian: bool) -> list
 
 
 def parameter_values(parameters: Any, components: Sequence[str]) -> dict[str, Any]:
-    """Values of parameters as numbers and lists of numbers of Python.
+    """Return values of parameters as numbers and lists of numbers of Python.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def parameter_values(parameters: Any, components: Sequence[str]) -> dict[str, An
 
 
 def initial_table(sample: Any, components: Sequence[str]) -> dict[str, Any]:
-    """The table ``[initial_conditions]`` that ``sample`` means.
+    """Return the table ``[initial_conditions]`` that ``sample`` means.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def initial_table(sample: Any, components: Sequence[str]) -> dict[str, Any]:
 
 
 def symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str, str]]:
-    """Reversing symmetries as tables of expressions.
+    """Return reversing symmetries as tables of expressions.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def symmetry_tables(symmetries: Any, components: Sequence[str]) -> list[dict[str
 
 
 def period_table(periodic: Any, components: Sequence[str]) -> dict[str, str]:
-    """Periods of angles as expressions, by the name of the component.
+    """Return periods of angles as expressions, by the name of the component.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def period_table(periodic: Any, components: Sequence[str]) -> dict[str, str]:
 
 
 def period_text(value: Any) -> str:
-    """A period as an expression."""
+    """Return a period as an expression."""
     if isinstance(value, str):
         return value
     if not isinstance(value, int | float | np.number) or not np.isfinite(value):
@@ -179,7 +179,7 @@ def period_text(value: Any) -> str:
 
 
 def heading(function: Callable[..., Any], name: str | None) -> tuple[str, dict[str, str]]:
-    """The short name of a function's system, and its title and description."""
+    """Return the short name of a function's system, and its title and description."""
     own = getattr(function, "__name__", type(function).__name__)
     name = str(name) if name is not None else own.replace("_", "-").strip("-<>")
     words = {"title": printable(name)}
@@ -190,7 +190,7 @@ def heading(function: Callable[..., Any], name: str | None) -> tuple[str, dict[s
 
 
 def claimed(claims: Claims, components: Sequence[str]) -> dict[str, Any]:
-    """The keys of a system file for what is claimed, but for formulas."""
+    """Return the keys of a system file for what is claimed, but for formulas."""
     found: dict[str, Any] = {}
     if not isinstance(claims.divergence_free, bool | None):
         raise InputError(f"divergence_free is True, False or None, not {claims.divergence_free!r}")

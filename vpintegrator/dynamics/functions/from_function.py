@@ -40,7 +40,7 @@ class Request:
     name: str | None
 
     def made(self, changes: Mapping[str, Any]) -> System:
-        """The system, with other values of some parameters."""
+        """Return the system, with other values of some parameters."""
         own = parameter_values(self.parameters, self.components)
         for name in changes:
             if name not in own:
@@ -109,7 +109,7 @@ def _made(given: GivenFunction, request: Request) -> System:
 
 
 def _of_formulas(given: GivenFunction, text: str) -> System:
-    """The system of recorded formulas, its claims checked, compared with the function."""
+    """Return the system of recorded formulas, its claims checked, compared with the function."""
     require_readable(given, text)
     system, exact = None, None
     try:

@@ -119,7 +119,7 @@ class FunctionClaims:
 def sound_derivatives(
     function: BatchFunction, states: np.ndarray, times: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Derivatives, NaN beside kinks of a function, and how far they may be wrong."""
+    """Return derivatives, NaN beside kinks of a function, and how far they may be wrong."""
     found = derivatives(function, states, times)
     if function.library == "torch":
         return found, _EXACT
@@ -129,6 +129,6 @@ def sound_derivatives(
 
 
 def place(components: Sequence[str], state: np.ndarray) -> str:
-    """A state as messages write it."""
+    """Return a state as messages write it."""
     named = [f"{name} = {x:.6g}" for name, x in zip(components[:4], state, strict=False)]
     return ", ".join(named) + (", ..." if len(components) > 4 else "")

@@ -81,7 +81,7 @@ class GivenFunction:
         return f"function {self.name}"
 
     def text(self, formulas: Mapping[str, Any], timed: bool, fixed: Sequence[str] = ()) -> str:
-        """A system file with formulas, or keys in their place."""
+        """Return a system file with formulas, or keys in their place."""
         values, tables = dict(self.values), dict(self.tables)
         if timed:
             values["time"] = TIME
@@ -95,7 +95,7 @@ class GivenFunction:
         return toml_text(values, dict(sorted(tables.items(), key=lambda entry: _place(entry[0]))))
 
     def recorded_scalar(self, call: FunctionCall) -> str | None:
-        """The expression of a function of the state; None where none says what it does."""
+        """Return the expression of a function of the state; None where none says what it does."""
         tape = Tape()
         symbols = [tape.symbol(name) for name in self.components]
         parameters = {n: _symbolic(tape, n, value) for n, value in self.parameters.items()}
@@ -107,7 +107,7 @@ class GivenFunction:
         return None if auxiliary else text
 
     def recorded_text(self, fixed: Sequence[str] = ()) -> str:
-        """The system file of the formulas that the functions are.
+        """Return the system file of the formulas that the functions are.
 
         Parameters
         ----------

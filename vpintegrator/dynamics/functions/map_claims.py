@@ -14,7 +14,7 @@ _INVERSE = 1e-9  # relative: inverses may be found by iterations
 
 
 class MapClaims:
-    """States at which a map is looked at, with their images and derivatives.
+    """States at which a map is checked, with their images and derivatives.
 
     Parameters
     ----------

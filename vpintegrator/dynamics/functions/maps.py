@@ -123,7 +123,7 @@ class Map(System):
         return request.made({})
 
     def inverse(self, state: Any) -> Any:
-        """The state whose image is given, shape (..., dim).
+        """Return the state whose image is given, shape (..., dim).
 
         Raises
         ------
@@ -220,7 +220,7 @@ class MapRequest:
     structure: str | None
 
     def made(self, changes: Mapping[str, Any]) -> Map:
-        """The map, with other values of some parameters."""
+        """Return the map, with other values of some parameters."""
         own = parameter_values(self.parameters, self.components)
         for name in changes:
             if name not in own:
@@ -290,7 +290,7 @@ def _made(given: GivenMap, request: MapRequest) -> Map:
 
 
 def _recorded(given: GivenMap, values: Values, states: np.ndarray) -> tuple[str | None, str]:
-    """The text of the formulas of a map, or None and why there are none."""
+    """Return the text of the formulas of a map, or None and why there are none."""
     whole = [name for name, value in given.parameters.items() if isinstance(value, int)]
     reason = ""
     for fixed in [(), whole] if whole else [()]:
@@ -310,7 +310,7 @@ def _recorded(given: GivenMap, values: Values, states: np.ndarray) -> tuple[str 
 
 
 def _without_claims(given: GivenMap, text: str) -> Map:
-    """The map of a text without what is claimed of it, which nothing has checked yet."""
+    """Return the map of a text without what is claimed of it, which nothing has checked yet."""
     table = {key: entry for key, entry in tomllib.loads(text).items() if key not in CLAIMS}
     tables = {key: entry for key, entry in table.items() if isinstance(entry, Mapping)}
     values = {key: entry for key, entry in table.items() if key not in tables}

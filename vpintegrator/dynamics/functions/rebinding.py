@@ -144,7 +144,7 @@ def _replacements() -> dict[int, Any]:
 
 
 def rebound(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of a function that can be called with symbolic arguments.
+    """Return a copy of a function that can be called with symbolic arguments.
 
     Functions that Python did not compile are given back as they are.
     """
@@ -173,7 +173,7 @@ class _Copies:
         return value
 
     def _instance(self, value: Any) -> Any:
-        """An object of the same attributes, with copies of the methods of its class."""
+        """Return an object of the same attributes, with copies of the methods of its class."""
         kind = type(value)
         methods = {
             name: member
@@ -221,7 +221,7 @@ def _is_own(function: types.FunctionType) -> bool:
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
-    """Names that code, and the functions defined in it, look up in their module."""
+    """Yield names that code, and the functions defined in it, look up in their module."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -47,7 +47,7 @@ _REVERSED |= {"rtruediv": "divide", "rpow": "power"}
 
 
 def apply_torch(function: Any, args: Any, options: dict[str, Any]) -> Any:
-    """A function of PyTorch of arguments some of which are traced."""
+    """Return a function of PyTorch of arguments some of which are traced."""
     name = getattr(function, "__name__", str(function)).strip("_").removeprefix("special_")
     if name in _REVERSED and len(args) == 2:
         args = args if function.__name__ == "rsub" and options else args[::-1]
@@ -63,7 +63,7 @@ def apply_torch(function: Any, args: Any, options: dict[str, Any]) -> Any:
 
 
 def tensor_method(array: TracedArray, name: str) -> Callable[..., Any]:
-    """A method of tensors that NumPy's arrays do not have."""
+    """Return a method of tensors that NumPy's arrays do not have."""
     if name in _METHODS:
         method = _METHODS[name]
         return lambda *args, **options: method(array, *args, **options)

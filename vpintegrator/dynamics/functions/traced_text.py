@@ -30,7 +30,7 @@ _Text = tuple[str, int, int]  # the text, how tightly it is bound, how deep its 
 def texts(
     values: Sequence[Any], tape: Tape, taken: Sequence[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """The expressions of values, and the auxiliary ones that they name.
+    """Return the expressions of values, and the auxiliary ones that they name.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class _ExpressionWriter:
         return self.known[value.number] if isinstance(value, Traced) else _number(value)
 
     def within(self, value: Any, bound: int) -> tuple[str, int]:
-        """A text that holds together at least so tightly, and its depth."""
+        """Return a text that holds together at least so tightly, and its depth."""
         text, own, depth = self.text(value)
         return (text, depth) if own >= bound else (f"({text})", depth + 1)
 
@@ -133,12 +133,12 @@ class _ExpressionWriter:
 
 
 def number_text(value: float) -> str:
-    """A number as an expression."""
+    """Return a number as an expression."""
     return _number(value)[0]
 
 
 def _number(value: float) -> _Text:
-    """A number; multiples of pi by its name."""
+    """Return a number; multiples of pi by its name."""
     if value == int(value) and abs(value) < 2**53:
         text = str(int(value))
     else:
@@ -149,7 +149,7 @@ def _number(value: float) -> _Text:
 
 
 def _multiple_of_pi(value: float) -> str | None:
-    """A double that is a small fraction of pi to rounding, as ``2*pi/3``."""
+    """Return a double that is a small fraction of pi to rounding, as ``2*pi/3``."""
     ratio = Fraction(value / math.pi).limit_denominator(_LARGEST_DENOMINATOR)
     top, beneath = ratio.numerator, ratio.denominator
     if not top or abs(top) > _LARGEST_DENOMINATOR:

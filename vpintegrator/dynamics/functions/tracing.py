@@ -36,11 +36,11 @@ class Tape:
         self._known: dict[Any, Traced] = {}
 
     def symbol(self, name: str) -> Traced:
-        """A variable, as formulas name it."""
+        """Return a variable, as formulas name it."""
         return self.record("symbol", (name,))
 
     def record(self, operation: str, operands: tuple[Any, ...]) -> Traced:
-        """An operation; the same object for the same operation."""
+        """Return an operation; the same object for the same operation."""
         # True, 1 and 1.0 are equal as keys, and no difference to a formula
         key = operation, *(o.number if isinstance(o, Traced) else ("c", o) for o in operands)
         found = self._known.get(key)
@@ -159,7 +159,7 @@ class Traced(Recorded):
 
 
 def plain_value(value: Any) -> Any:
-    """A number of Python, or a traced one; NotTraceable for everything else."""
+    """Return a number of Python, or a traced one; NotTraceable for everything else."""
     if isinstance(value, Traced):
         return value
     if isinstance(value, Condition):
@@ -299,7 +299,7 @@ def _is_infinite(value: Any) -> bool:
 
 
 def _composed() -> dict[str, Callable[..., Any]]:
-    """Functions by NumPy's names, of what expressions of a system file have."""
+    """Return functions by NumPy's names, of what expressions of a system file have."""
     op = operation
 
     def exponential(sign: int) -> Callable[[Any], Any]:
@@ -381,7 +381,7 @@ _ALIASES = {"true_divide": "divide", "abs": "absolute", "pow": "power", "neg": "
 
 
 def elementwise(name: str, *operands: Any) -> Any:
-    """A function by NumPy's name, of numbers or arrays."""
+    """Return a function by NumPy's name, of numbers or arrays."""
     function = ELEMENTWISE.get(_ALIASES.get(name, name))
     if function is None:
         raise NotTraceable(f"the function {name}")
@@ -390,7 +390,7 @@ def elementwise(name: str, *operands: Any) -> Any:
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
-    """A function of NumPy of arguments some of which are traced."""
+    """Return a function of NumPy of arguments some of which are traced."""
     out = options.pop("out", None)
     if method == "reduce" and ufunc in (np.add, np.multiply):
         (array,) = inputs
@@ -443,7 +443,7 @@ class TracedArray(np.ndarray):
         return _TENSORS["method"](self, name)
 
     def sum(self, axis: Any = None, dim: Any = None, keepdims: bool = False, **_: Any) -> Any:  # type: ignore[override]
-        """The sum over axes, as NumPy or PyTorch name them."""
+        """Return the sum over axes, as NumPy or PyTorch name them."""
         return wrapped(_base(self).sum(axis=axis if dim is None else dim, keepdims=keepdims))
 
     def astype(self, *_: Any, **__: Any) -> Any:
@@ -452,7 +452,7 @@ class TracedArray(np.ndarray):
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Euclidean norm."""
+    """Return the Euclidean norm."""
     if ord not in (None, 2, "fro") or (axis is None and np.ndim(x) > 1 and ord == 2):
         raise NotTraceable(f"a norm of order {ord}")
     squares = elementwise("square", x)
@@ -467,12 +467,12 @@ def bounded(
 
 
 def filled(shape: Any, value: float) -> TracedArray:
-    """An array of one number, into which traced numbers can be written."""
+    """Return an array of one number, into which traced numbers can be written."""
     return np.full(shape, value, dtype=object).view(TracedArray)
 
 
 def as_traced_array(value: Any) -> TracedArray:
-    """An array of what is given: a number, an array, a tensor or a list of them."""
+    """Return an array of what is given: a number, an array, a tensor or a list of them."""
     if isinstance(value, TracedArray):
         return value
     if isinstance(value, Recorded):
@@ -483,7 +483,7 @@ def as_traced_array(value: Any) -> TracedArray:
 
 
 def wrapped(value: Any) -> Any:
-    """Arrays of traced numbers as traced arrays; everything else as it is."""
+    """Return arrays of traced numbers as traced arrays; everything else as it is."""
     if isinstance(value, list | tuple):
         return type(value)(map(wrapped, value))
     if isinstance(value, np.ndarray) and value.dtype == object:
@@ -492,7 +492,7 @@ def wrapped(value: Any) -> Any:
 
 
 def _base(value: Any) -> Any:
-    """NumPy's array of what is given, without the protocols of this module."""
+    """Return NumPy's array of what is given, without the protocols of this module."""
     if isinstance(value, TracedArray):
         return value.view(np.ndarray)
     if isinstance(value, Recorded):
