@@ -18,14 +18,14 @@ class AdjointSource:
     Attributes
     ----------
     units
-        Parts of it, see ``source.translation_units``. They define ``lanes``, ``constants``,
+        Translation units, see ``source.translation_units``. They define ``lanes``, ``constants``,
         ``sums``, ``gradient`` and ``jacobian``, see ``adjoint.h``.
     constants
         Number of constants that ``constants`` computes from the weights.
     forward, backward
-        Number of operations for a window: to new states, and from derivatives by these back.
+        Numbers of operations for a window in the forward and in the backward pass.
     functions
-        Number of functions, such as tanh, on the way there.
+        Number of functions, such as tanh, in the forward pass.
     """
 
     units: list[str]

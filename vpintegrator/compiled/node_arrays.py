@@ -68,7 +68,7 @@ class NodeArrays:
         return self.plus(self.greater(a, b), self.equal(a, b))
 
     def guarded(self, a: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return a function such as the square root, 0 with derivative 0 where a is 0."""
+        """Apply a function such as the square root, with value and derivative 0 at a = 0."""
         zero = self.equal(a, self.number(0.0))
         return self.where(zero, self.number(0.0), function(self.where(zero, self.number(1.0), a)))
 

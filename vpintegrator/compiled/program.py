@@ -279,7 +279,7 @@ class Program:
         return f"{self._head} {name}{arguments}", f"{name}(v, c{passed});"
 
     def _applied(self, function: str, first: int, count: int) -> str:
-        """A statement that replaces numbers, one slot after another, by a function of them."""
+        """Return a statement that applies a function to numbers, one slot after another."""
         return f"apply<{_NAMES[function]}>(v + {first}, {count});"
 
     def _expression(self, operation: str, terms: Sequence[str]) -> str:
@@ -297,7 +297,7 @@ class Program:
 
 
 class InlineProgram(Program):
-    """A program whose functions become part of what calls them."""
+    """Program whose functions are inlined into their callers."""
 
     _head = _INLINE
 

@@ -83,7 +83,7 @@ class _Rewriter:
         return [self._number[n] for n in self._outputs]
 
     def _copy(self, n: int, parts: set[int]) -> int:
-        """A node of the old graph in the new one, with parts of a sum that stays as it is."""
+        """Copy a node of the old graph to the new one, with unchanged parts of a sum."""
         waiting = [n]
         while waiting:
             m = waiting[-1]

@@ -91,7 +91,7 @@ def kernel(real: str, narrow: bool, abreast: int = 0) -> str:
 
 
 def header(name: str) -> str:
-    """A part of sources that is the same for all models, ``compiled/NAME`` or in a folder there."""
+    """Return a common part of the sources, ``compiled/NAME`` or in a folder there."""
     return files("vpintegrator.compiled").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -171,7 +171,7 @@ def verify_residual(machine: CompiledResidual | GpuResidual, model: Integrator) 
 def _windows_near(
     model: Integrator, trained: _Numbers, vector: np.ndarray, windows: np.ndarray, rows: int
 ) -> np.ndarray | None:
-    """Windows from which the model stays near its data, these or others nearer to its mean."""
+    """Return windows from which the model stays near its data, or nearer to its mean."""
     mean, none = model.shift.numpy(), np.zeros((len(windows), rows * model.dim), vector.dtype)
     for size in _NEARER:
         nearer = windows if size == 1 else (mean + size * (windows - mean)).astype(windows.dtype)

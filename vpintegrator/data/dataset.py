@@ -191,7 +191,7 @@ class Dataset(RichDisplay, by="dataset"):
 
     @property
     def is_observed(self) -> bool:
-        """Whether states are what was seen of a flow: measured, with noise, or with gaps."""
+        """Whether states are observations of a flow: measured, with noise, or with gaps."""
         noisy = self.noise is not None and bool(np.any(self.noise))
         return noisy or not self.is_complete or self.system.is_measured
 

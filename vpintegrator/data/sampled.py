@@ -65,14 +65,14 @@ class SampledStates:
 
 
 class SampledPairs(Pairs):
-    """Pairs of windows of a large group: those drawn lie in parts of it that are held in memory.
+    """Pairs of windows of a large group, drawn from parts that are held in memory.
 
-    These are at least twice as many as are drawn, until that is all of the group.
+    The parts hold at least twice as many pairs as are drawn, unless the group has fewer.
 
     Parameters
     ----------
     states
-        The parts.
+        Parts of the group that are read.
     pairs
         All pairs of the group.
     like

@@ -55,7 +55,7 @@ class Range:
 
     @property
     def middle(self) -> float:
-        """The median."""
+        """Median of the range."""
         return float(self.at(0.5))
 
     def at(self, part: Any) -> Any:

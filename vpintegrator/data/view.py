@@ -1,8 +1,8 @@
-"""The states of a large dataset, which lie in shards beside the file.
+"""States of a large dataset, stored in shards beside the file.
 
-HDF5 could read them through the file (it is a virtual dataset), but gives NaN where a shard is
-gone, and follows whatever names of files stand there. So they are read from the shards, one by one:
-only from the folder beside the file, only from files that are shards.
+HDF5 could read the states through the file, a virtual dataset. But HDF5 gives NaN if a shard is
+missing, and follows any file names in the dataset. States are therefore read from the shards
+directly: only from the folder beside the file, and only from files that are shards.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ShardLayout:
 
 
 def find_shards(path: Path, root: StoredGroup) -> Path | None:
-    """The folder of shards beside a dataset, all of them there; None if it holds its states itself.
+    """Return the folder of a dataset's shards, or None if the file holds its states itself.
 
     Raises
     ------

@@ -237,7 +237,7 @@ def _check_structure(trial: _MapTrial, source: str) -> MapStructure:
 
 
 def _propose(worst: Mapping[str, Any], source: str) -> None:
-    """Warn that a map keeps something to rounding, which its file does not say."""
+    """Warn of structure that a map keeps to rounding and its file does not declare."""
     words = {"symplectic": "the symplectic form", "divergence_free": "volume"}
     for key, what in words.items():
         if worst[key] <= OF_ROUNDED:

@@ -56,7 +56,7 @@ class ReturnMap:
     def lifted(self, states: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Return states of the flow (component, n) at those of the map (n, dim).
 
-        NaN where the energy is too small for them.
+        States are NaN if the energy is too small for them.
         """
         s, count = self.section, len(states)
         full = np.empty((len(s.flow.symbols), count))

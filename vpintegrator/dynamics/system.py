@@ -460,7 +460,7 @@ class System(RichDisplay, by="system"):
 
     @property
     def is_exact(self) -> bool:
-        """Whether states are computed without a solver: those of a map that is only iterated."""
+        """Whether no solver computes states: a map by formula is only iterated."""
         return bool(self.equations.stages)
 
     def require_equations(self, what: str) -> None:

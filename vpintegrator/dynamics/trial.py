@@ -189,7 +189,7 @@ def shown(value: Any) -> str:
 
 
 def place(equations: Equations, point: Point) -> str:
-    """Return a point as messages write it."""
+    """Return the text of a point for messages."""
     named = [
         f"{name} = {HIGH.nstr(value, 3)}"
         for name, value in zip(equations.components[:4], point, strict=False)

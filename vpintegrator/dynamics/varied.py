@@ -170,17 +170,17 @@ class VariedEquations:
     def scaled_field(
         self, steps: np.ndarray, parameters: np.ndarray
     ) -> Callable[[np.ndarray], np.ndarray]:
-        """h f(z; parameters) of components (dim, trajectory), each trajectory with its own h.
+        """Return h f(z; parameters) as a function of states (dim, trajectory), h per trajectory.
 
-        What does not depend on the state is computed here, once: the function takes as long as that
-        of the system with numbers.
+        Subexpressions that do not depend on the state are computed once, so that the function is as
+        fast as that of a system with numbers.
 
         Parameters
         ----------
         steps
-            h, (trajectory,).
+            Steps h, (trajectory,).
         parameters
-            (trajectory, name).
+            Parameters, (trajectory, name).
         """
         function, constants_of, factors_of = self._scaled
         constants = constants_of(steps, *parameters.T)

@@ -383,7 +383,7 @@ GROUPS = (
 
 
 def flagged() -> dict[str, tuple[Any, str]]:
-    """The kind and the words of the arguments that have a flag of their own on the command line."""
+    """Return kind and text of the arguments that have a flag of their own."""
     return {
         each.name: (kinds_of(group)[each.name][0], each.metadata["flag"])
         for group in GROUPS
@@ -413,7 +413,7 @@ def last_components(name: str, numbers: list[int], dim: int) -> int:
 
 
 def as_periods(periodic: Any, dim: int) -> dict[int, float]:
-    """Periods of the components that are angles, by number, from pairs (component, period)."""
+    """Return the periods of angles by number, from pairs (component, period)."""
     pairs = periodic.items() if isinstance(periodic, Mapping) else periodic
     periods: dict[int, float] = {}
     for pair in pairs if isinstance(pairs, Iterable) else [pairs]:

@@ -176,7 +176,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         self.to(dtype)
 
     def network(self, a: Any) -> nn.Module:
-        """The network on normalised windows, in float64, from the checked arguments of this class.
+        """Build the network on normalised windows, in float64, from the checked arguments.
 
         It may set ``description`` and other attributes, and put what it chose into ``arguments``.
         """
@@ -242,14 +242,14 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return torch.cat([images[..., : len(moving)], window[..., len(moving) :]], -1)
 
     def _at(self, states: torch.Tensor, window: torch.Tensor, part: float) -> torch.Tensor:
-        """States with the times of a window, later by a part of what a call moves them on."""
+        """Return states with the times of a window, advanced by a part of a step."""
         if not self.clock:
             return states
         times = window[..., -1:] + part * self.get_buffer("advance")
         return torch.cat([states[..., :-1], times], -1)
 
     def in_the_middle(self, window: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """States with the time in the middle of the step from a window, where time is explicit."""
+        """Return states with the time in the middle of the step, if time is explicit."""
         return self._at(states, window, 0.5)
 
     def set_advance(self, time: float) -> None:
@@ -415,7 +415,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
         return infer_conditions(self, states, times, noise, undetermined, known)
 
     def normalised(self, states: torch.Tensor, near: torch.Tensor | None = None) -> torch.Tensor:
-        """States (..., dim) as they enter the network: in the coordinates of a chart, normalised.
+        """Return states (..., dim) in the coordinates of a chart, normalised.
 
         Angles of the chart are within a turn, or at most half a turn from normalised states
         ``near``.

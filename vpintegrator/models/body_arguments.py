@@ -15,7 +15,7 @@ from vpintegrator.nn.clusters import LAYOUTS
 
 @dataclass(frozen=True, kw_only=True)
 class SymmetriesOfBodies(ReversibleArguments):
-    """Arguments of models of bodies whose functions are sums over clusters of them."""
+    """Arguments of models whose functions are sums over clusters of bodies."""
 
     bodies: int = argument(
         0,

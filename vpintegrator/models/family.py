@@ -191,7 +191,7 @@ def member(model: Integrator, values: Mapping[str, Any]) -> Integrator:
 
 
 def folded(model: Integrator, k: torch.Tensor) -> Integrator:
-    """The map of states z that a model of states (z, k) is at values k (m,), in physical units."""
+    """Return a model of states (z, k) as a map of z, at physical values k (m,)."""
     shift, scale = model.shift[-len(k) :], model.scale[-len(k) :]
     fixed = model.core.at((k - shift) / scale)  # type: ignore[operator]
     plain = _plain(model, k, fixed)

@@ -68,7 +68,7 @@ def infer_conditions(
 
 
 def prior_of(conditions: FamilyConditions, names: list[str]) -> Prior:
-    """The normal distribution of the mean and the variance that the ranges of training have."""
+    """Return the normal distribution with mean and variance of the training ranges."""
     bounds = torch.tensor([conditions.ranges[name] for name in names], dtype=torch.float64)
     width = (bounds[:, 1] - bounds[:, 0]).clamp(min=1e-300)
     return Prior(bounds.mean(1), torch.diag(width / math.sqrt(12)))

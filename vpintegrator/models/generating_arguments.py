@@ -97,7 +97,7 @@ def signs_of_symplectic(a: GeneratingArguments) -> SignedGroup:
 
 
 def signs_of_time(reversing_symmetries: Any, dim: int) -> SignedGroup:
-    """The group that reversing symmetries generate, and -1 of each element that reverses time."""
+    """Return the group of the reversing symmetries, with sign -1 for time reversal."""
     both, even = (
         generated_group(reversing_symmetries, dim),
         symmetry_group(reversing_symmetries, dim),

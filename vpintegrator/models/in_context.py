@@ -119,7 +119,7 @@ class InContextIntegrator(Integrator):
 
     @classmethod
     def around(cls, stepper: Integrator, dim: int, window: int = 4) -> InContextIntegrator:
-        """The model of a trained stepper of states with constants after the first ``dim``."""
+        """Return the model of a trained stepper, whose constants follow ``dim`` components."""
         made = cls(
             dim=dim,
             window=window,

@@ -187,7 +187,7 @@ class Motion:
         self.stepper, self.constants, self.counts = stepper, constants, list(counts)
 
     def pairs(self, z: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Images (trajectory, span, dim) of the states before spans, and derivatives by u."""
+        """Return images (trajectory, span, dim) of states before spans, and slopes by u."""
         k, slopes = self.constants(u, range(len(self.counts)))
         images, found = torch.zeros_like(z), z.new_zeros(*z.shape, u.shape[1])
         for count in sorted({*self.counts}):
@@ -228,7 +228,7 @@ class Motion:
 
 @torch.no_grad()
 def step_and_derivative(model: Integrator, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (state, dim) of states under a model of one step, and Jacobians (state, dim, dim)."""
+    """Return images (state, dim) under a model of one step, and their Jacobians."""
     core = model.core
     layer = core.psi if isinstance(core, Reversible) else core
     if isinstance(layer, ImplicitMap) and model.chart is None and not model.clock:
@@ -349,7 +349,7 @@ def _nearest_orbit(
     residual: torch.Tensor,
     noise: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Last states and variables of the orbits of least squares, and the factor of the latter."""
+    """Return last states and variables of least-squares orbits, and the latter's factor."""
     n = z.shape[-1]
     lengths = torch.arange(1, z.shape[1], dtype=z.dtype)[:, None]
     own = (noise.square() + lengths * residual.square()).sqrt()

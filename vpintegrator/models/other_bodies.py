@@ -15,7 +15,7 @@ Model = TypeVar("Model", bound=Integrator)
 
 
 def with_bodies(model: Model, bodies: int) -> Model:
-    """A model for another number of bodies, whose weights are those of a model that was trained.
+    """Return a model for another number of bodies with the weights of a trained model.
 
     Parameters
     ----------

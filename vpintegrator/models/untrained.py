@@ -29,7 +29,7 @@ _OF_ONE_STEP = ("vpff", "spff", "sgf", "vpgf", "split")
 def suited(
     system: System, arguments: Mapping[str, Any] | None = None, chart: bool | None = None
 ) -> str:
-    """The name of the architecture that "auto" stands for: what the system's structure admits.
+    """Return the name of the architecture that "auto" chooses by the system's structure.
 
     Symplectic models for Hamiltonian systems in states (q, p), volume-preserving ones where the
     flow only preserves volume, a network without structure where it changes it. Maps of one step,
@@ -137,7 +137,7 @@ def build(
     dtype: str = "float64",
     **arguments: Any,
 ) -> Integrator:
-    """An untrained model for a system, with its symmetries, its angles and a split that suits it.
+    """Build an untrained model for a system, with its symmetries, angles and a split.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def _words_of(chart: Chart) -> str:
 
 
 def _in_context(system: System, arguments: dict[str, Any], **options: Any) -> Integrator:
-    """A model that reads constants from a context; its stepper has the system's symmetries."""
+    """Build a model that reads constants from a context, with the system's symmetries."""
     from vpintegrator.models.in_context import InContextIntegrator
 
     _check_system(system)
@@ -376,7 +376,7 @@ def _bodies(
     symmetries: bool | None,
     arguments: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The arguments that say which bodies the states are of, and which symmetries they have."""
+    """Return the arguments of models that describe bodies and their symmetries."""
     if "bodies" in arguments:
         return {}
     solved = issubclass(architecture.Arguments, GeneratingArguments)

@@ -143,7 +143,7 @@ class VolumePreservingAttention(nn.Module):
         return self.weight(k).unflatten(-1, (self.mixed, self.mixed))
 
     def at(self, values: torch.Tensor) -> VolumePreservingAttention:
-        """The attention of the other components where the conserved ones have these values."""
+        """Return the attention of the other components at values of the conserved ones."""
         values = given(values, self.conserved)
         found = VolumePreservingAttention(
             self.mixed, self.weighting, scale=self.scale, symmetries=self.kept

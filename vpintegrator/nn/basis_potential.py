@@ -259,7 +259,7 @@ class BasisPotential(nn.Module):
         return torch.stack([found[j] for j in range(self.size)], -1)
 
     def at(self, values: torch.Tensor) -> BasisPotential:
-        """The potential of the other components where the conserved ones have these values."""
+        """Return the potential of the other components at values of the conserved ones."""
         return potential_at(self, values)
 
     def take(self, smaller: BasisPotential) -> None:

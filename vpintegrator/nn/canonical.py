@@ -83,7 +83,7 @@ _OTHER_FORM = (
 
 
 def form_signs(group: torch.Tensor) -> torch.Tensor:
-    """The sign of S^T J S = J or -J for each S (element, dim, dim), 0 where it is neither."""
+    """Return the sign in S^T J S = J or -J for each S (element, dim, dim), 0 for neither."""
     J = canonical_form(group.shape[-1])
     changed = group.mT @ J @ group
     keeps, turns = (((changed - form).abs() < TOLERANCE).all(-1).all(-1) for form in (J, -J))

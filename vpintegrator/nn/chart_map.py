@@ -81,7 +81,7 @@ class ChartMap:
 
     @cached_property
     def is_canonical(self) -> bool:
-        """Whether the form dQ dP is dq dp, up to a factor, of states (q, p)."""
+        """Whether the chart preserves the form dq dp of states (q, p), up to a factor."""
         if self.dim % 2:
             return False
         J = canonical_form(self.dim)

@@ -102,7 +102,7 @@ class ClusterTerm(nn.Module):
         return self.features.matrix @ (own * self.sign)
 
     def _placed(self, values: torch.Tensor, places: torch.Tensor, size: int) -> torch.Tensor:
-        """Sums (..., size) of the values (..., cluster, part) at their places (cluster, part)."""
+        """Sum values (..., cluster, part) by their places (cluster, part), to (..., size)."""
         empty = values.new_zeros(*values.shape[:-2], size)
         return empty.index_add(-1, places.flatten(), values.flatten(-2))
 

@@ -38,7 +38,7 @@ class Composition(nn.Sequential):
         return max((getattr(layer, "conserved", 0) for layer in self), default=0)
 
     def at(self, values: torch.Tensor) -> Composition:
-        """The composition of the layers of the other components, at values of the last ones."""
+        """Return the composition of the other components, at values of the last ones."""
         return Composition(*(at(layer, values) for layer in self))
 
     def inverse(self, y: torch.Tensor) -> torch.Tensor:

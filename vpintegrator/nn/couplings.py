@@ -315,7 +315,7 @@ class Coupling(nn.Module):
         return shift @ self.get_buffer(f"placement_{a}")
 
     def at(self, values: torch.Tensor) -> nn.Module:
-        """The coupling of the other components where the conserved ones have these values."""
+        """Return the coupling of the other components at values of the conserved ones."""
         return AtValues(self, given(values, self.conserved))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:

@@ -213,7 +213,7 @@ class _Hamiltonian:
         return ExactFlows(tuple(parts), True, arguments)
 
     def _with_time(self, shears: list[ExactShear]) -> list[ExactShear | LinearPart]:
-        """Shears of which one moves the time: the first that does not read it, or a further one."""
+        """Return shears, the first that does not read the time, or a further one, moving it."""
         if not self.clock:
             return [*shears]
         last = self.size

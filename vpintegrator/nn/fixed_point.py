@@ -68,7 +68,7 @@ def _combined(
     defect: torch.Tensor,
     size: torch.Tensor,
 ) -> torch.Tensor:
-    """Correction of an image, by the combination of changes that is nearest to its defect."""
+    """Return the correction of an image by the combination nearest to its defect."""
     tiny = torch.finfo(defect.dtype).tiny
     columns = torch.stack(changes, -1) / size[:, None]
     lengths = columns.norm(dim=-2, keepdim=True).clamp(min=tiny**0.5)

@@ -24,7 +24,7 @@ _FEWEST = 3
 
 
 def as_expressions(texts: Any, name: str = "expressions", most: int = MOST_FORMULAS) -> list[str]:
-    """Formulas as a list of texts, at most so many, or InputError; ``name`` is for messages."""
+    """Return formulas as a list of texts, or raise InputError; ``name`` is for messages."""
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise InputError(f"{name} must be a list of texts, not {texts!r}")
     if len(texts) > most:
@@ -109,7 +109,7 @@ class Formulas:
     def with_slopes(
         self, z: torch.Tensor
     ) -> tuple[list[torch.Tensor], list[dict[int, torch.Tensor | float]]]:
-        """The values, and of each formula its derivatives by the components that occur in it."""
+        """Return values, and the derivatives of each formula by its components."""
         function, places = self._slopes
         found = function(*z.unbind(-1))
         slopes: list[dict[int, torch.Tensor | float]] = [{} for _ in self.texts]
@@ -189,7 +189,7 @@ class Formulas:
 def _slopes(
     values: Sequence[Expression], symbols: Sequence[Symbol], algebra: Algebra
 ) -> tuple[ComponentFunction, list[tuple[int, int]]]:
-    """Formulas and their derivatives as a function, and which of what by what each of these is."""
+    """Return formulas and derivatives as a function, and the variables of each result."""
     algebra.allow_derivatives()
     slopes: list[Value] = []
     places = []

@@ -143,7 +143,7 @@ class GeneratingFunction(BasisPotential):
                 getattr(self, name).copy_(getattr(other, name))
 
     def at(self, values: torch.Tensor) -> GeneratingFunction:
-        """The function of the other components where the conserved ones have these values."""
+        """Return the function of the other components at values of the conserved ones."""
         n = self.size
         values = given(values, self.conserved)
         box = [buffer.detach().cpu() for buffer in (self.box_shift, self.box_scale)]

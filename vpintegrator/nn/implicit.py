@@ -229,7 +229,7 @@ class ImplicitMap(nn.Module):
     def _corrected(
         self, z: torch.Tensor, c: tuple[torch.Tensor, ...], backward: bool, order: int
     ) -> torch.Tensor:
-        """The solution, whose derivatives are those of Newton corrections at it, up to an order.
+        """Return the solution, with derivatives of Newton corrections up to an order.
 
         A correction doubles the order up to which derivatives are exact, and adds one.
         """

@@ -108,7 +108,7 @@ class PhaseFeatures(nn.Module):
         return found
 
     def group(self, moves: Iterable[Move]) -> SignedGroup:
-        """Matrices (element, size, size) of moves of a cluster, and the sign each gives a function.
+        """Return matrices (element, size, size) of moves of a cluster, and signs of functions.
 
         Raises
         ------

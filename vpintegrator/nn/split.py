@@ -84,7 +84,7 @@ def as_blocks_beside(split: Blocks, dim: int, conserved: Sequence[int]) -> list[
 
 
 def parse_split(text: str) -> Blocks:
-    """A split written as text: its name, or blocks of indices such as ``0,1|2`` or ``0-30|31-61``.
+    """Read a split from text: its name, or blocks such as ``0,1|2`` or ``0-30|31-61``.
 
     ``|`` stands between blocks, ``,`` between indices, and ``0-30`` is short for 0,1,...,30.
 
@@ -132,9 +132,9 @@ def others(block: list[int], dim: int) -> list[int]:
 
 
 def check_compatible(blocks: list[list[int]], group: torch.Tensor) -> None:
-    """InputError unless every symmetry maps every block into itself.
+    """Raise InputError unless every symmetry maps every block into itself.
 
-    Only then does the average over the group of a coupling function remain a coupling.
+    Otherwise the average of a coupling over the group is not a coupling.
     """
     if len(group) == 1:  # the identity
         return

@@ -338,7 +338,7 @@ def signed_permutations(group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 def _invariant_entries(
     kind: str, places: torch.Tensor, signs: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """The basis of ``invariant_basis`` for signed permutations, as parameter and sign of entries.
+    """Return the ``invariant_basis`` of signed permutations, as parameters and signs.
 
     A = S^T A S says A_ij = s_i s_j A_{p(i) p(j)}: entries are equal but for signs along orbits, and
     zero where an orbit asks an entry to be its own negative. The first entry of each orbit, row
@@ -417,5 +417,5 @@ def _row_echelon(rows: torch.Tensor) -> torch.Tensor:
 
 
 def fixed_point_projection(matrices: Sequence[Any] | torch.Tensor, dim: int) -> torch.Tensor:
-    """The projector (dim, dim) onto the states that every one of the matrices leaves in place."""
+    """Return the projector (dim, dim) onto the common fixed points of the matrices."""
     return generated_group(matrices, dim).mean(0)

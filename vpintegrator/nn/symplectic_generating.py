@@ -154,7 +154,7 @@ class SymplecticGeneratingFunction(ImplicitMap):
         return self._by_newton(z, c, backward)
 
     def _by_fixed_point(self, z: torch.Tensor, c: torch.Tensor, backward: bool) -> torch.Tensor:
-        """Images by accelerated iteration; by Newton's method where that does not converge."""
+        """Return images by accelerated iteration, or by Newton's method if that diverges."""
         S, turn = self.potential, (-self.form if backward else self.form).to(z.dtype)
         own, rest = z[..., : S.size], z[..., S.size :]
 

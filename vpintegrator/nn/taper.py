@@ -12,7 +12,7 @@ END = 1.5  # times where it begins
 def tapered(
     z: torch.Tensor, components: Sequence[int], start: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A weight that goes from 1 to 0, and the states at which a function is to be evaluated for it.
+    """Return a weight between 1 and 0, and states at which to evaluate a function.
 
     The weight is the product, over the components, of an even function of each: exactly 1 up to
     ``start``, exactly 0 from ``END`` times that on, twice continuously differentiable in between.

@@ -44,7 +44,7 @@ class Univariate(Enum):
         return chebyshev(x, degree)
 
     def derivatives(self, x: torch.Tensor, values: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Derivatives by x of the ``values``; of rates, which stay as they are, there are none."""
+        """Return derivatives by x of the ``values``; none of rates, which are constant."""
         if self is Univariate.HARMONICS:
             return harmonic_derivatives(x, values)
         if self is Univariate.SECULAR:

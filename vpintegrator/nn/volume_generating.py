@@ -216,7 +216,7 @@ class VolumePreservingGeneratingFunction(ImplicitMap):
         return matrix, right
 
     def at(self, values: torch.Tensor) -> VolumePreservingGeneratingFunction:
-        """The map of the other components where the constants of motion have these values."""
+        """Return the map of the other components at values of the constants of motion."""
         functions = [G.at(values) for G in self._functions]
         found = VolumePreservingGeneratingFunction(functions, self.repeats, pairs=self.pairs)
         found.set_linear(self.get_buffer("linear"))

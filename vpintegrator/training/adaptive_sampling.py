@@ -99,7 +99,7 @@ class AdaptiveData(TrainingData):
         return float(errors.max())
 
     def _known(self, model: Integrator) -> tuple[np.ndarray, np.ndarray]:
-        """States (state, dim) and their images: of training, of validation, and what was added."""
+        """Return states (state, dim) and images: training, validation and added states."""
         found = [(self.inputs, self.targets)]
         for group in ("train", "validation"):
             pairs = super()._pairs(group, model)

@@ -20,7 +20,7 @@ _ORBITS, _STEPS = 50, 100
 def awakened(
     model: Integrator, dataset: Dataset, train: Callable[[Integrator], object]
 ) -> Integrator | None:
-    """The model with attention trained, too, where that brings its orbits nearer to the data's.
+    """Return the model with trained attention, if it brings orbits nearer to the data.
 
     States that are complete determine the next one, and attention finds nothing that they do not
     say; but where something is hidden, windows know more than their last states.
@@ -57,7 +57,7 @@ def awakened(
 
 @torch.no_grad()
 def orbit_error(model: Integrator, dataset: Dataset) -> float:
-    """Root mean square error of orbits of the validation group, in units of the normalisation.
+    """Return the root mean square error of validation orbits, in normalised units.
 
     Of those that are whole, for as many steps as they have, a hundred at most; the median orbit's.
     """

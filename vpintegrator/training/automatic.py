@@ -172,7 +172,7 @@ def _known_equations(
     tell: Callable[[str], None],
     options: dict[str, Any],
 ) -> Found | None:
-    """The better of a generating function, its rival a splitting, and this; None without both."""
+    """Return the better of generating function and splitting, the other as rival, or None."""
     start, data = time.perf_counter(), TrainingData(dataset)
     seed, progress = options.get("seed", 0), options.get("progress")
     solver = None if solved is None else _Solver(solved, data, budget, seed, tell, progress)
@@ -318,7 +318,7 @@ class _Solver:
         return self({}, self.sizes, most=most)
 
     def further(self, best: Found, reached: float = math.inf) -> Found:
-        """The best with what is known of the equations, where another model has not reached it."""
+        """Return the best model with functions of the equations, unless ``reached`` is better."""
         for attempt in _ATTEMPTS:
             if min(best.error, reached) <= attempt.enough or best.ended or self.late:
                 continue
@@ -378,7 +378,7 @@ def _find_fastest(
     tell: Callable[[str], None],
     options: dict[str, Any],
 ) -> Found:
-    """The model of the cheapest step among those whose error is the budget's target or less."""
+    """Return the model with the cheapest step among models below the target error."""
     assert budget.target is not None
     start, data, closed = time.perf_counter(), TrainingData(dataset), list[Found]()
     if solved is not None:

@@ -51,7 +51,7 @@ def by_time(
     budget: Budget,
     batch: int | None = None,
 ) -> str:
-    """``name``, or a cheaper one if that is Levenberg-Marquardt and has no time for enough epochs.
+    """Return ``name``, or a cheaper optimizer if Levenberg-Marquardt lacks time.
 
     That is Gauss-Newton if its epochs take less time, and Adam if neither has the time for one.
 

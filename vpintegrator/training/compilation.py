@@ -55,7 +55,7 @@ def compile_for_training(
     steps: float,
     repeatable: bool,
 ) -> MachineCode | None:
-    """The residuals of a model as machine code, where that is wanted, or by default where it pays.
+    """Compile the residuals of a model if wanted, or by default if it saves time.
 
     Training that has seconds need not wait for the compiler: they may not be ``ready`` yet. With a
     budget in epochs the choice depends on nothing but the arguments, so that training can be

@@ -161,7 +161,7 @@ class _Selection:
         )
 
     def _refined(self, place: int) -> tuple[LinearFit, Integrator, int]:
-        """The model of a degree, or of a higher one, refined by orbits where states have noise."""
+        """Return the model of a degree or higher, refined by orbits if states have noise."""
         fit, model = self.fits[place]
         highest = self.fits[-1][0]
         falling = highest.error < fit.error / 2 or (fit is highest and len(self.fits) > 1)

@@ -67,7 +67,7 @@ class FirstOrder(TorchOptimizer):
         return min(pairs, _EPOCH) / batch
 
     def made(self) -> torch.optim.Optimizer:
-        """The step counter is a tensor like the rest, so that a checkpoint holds all of it."""
+        """Return the optimizer, whose step counter is a tensor for checkpoints."""
         return self.kind([self.parameters], lr=self.learning_rate)
 
     def epoch(self, progress: float) -> float:

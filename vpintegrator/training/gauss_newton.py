@@ -71,7 +71,7 @@ def conjugate_gradients(
     iterations: int,
     tolerance: float,
 ) -> torch.Tensor:
-    """Solution of a symmetric positive definite system, to a relative residual of ``tolerance``."""
+    """Solve a symmetric positive definite system to a relative residual ``tolerance``."""
     solution = torch.zeros_like(right)
     residual = right.clone()
     direction = residual.clone()

@@ -16,7 +16,7 @@ _FAR, _ROUNDING = 100.0, 1e-10
 
 
 def doubt(model: Integrator, held_out: Pair, scale: ErrorScale, history: History) -> str:
-    """A warning if a model errs more than no change, or far more on the test group; else empty.
+    """Return a warning if errors exceed those of no change, or are far larger on the test group.
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ class DampedLeastSquares(Optimizer):
         self.choose_windows()
 
     def _sums(self, vector: torch.Tensor) -> list[float]:
-        """Sums of squares over the windows in use, of all processes: weighted, and as they are."""
+        """Return weighted and plain sums of squares over the windows of all processes."""
         sums = self.residuals.sums(vector, self.inputs, self.targets)
         return processes.total(sums).tolist()
 

@@ -92,7 +92,7 @@ class LevenbergMarquardt(DampedLeastSquares):
         return Linearisation(gradient, step, matrix.largest())
 
     def normal_equations(self) -> tuple[NormalMatrix, torch.Tensor]:
-        """J^T J, overwritten by the next one, and J^T r of the windows in use, of all processes."""
+        """Return J^T J, overwritten by the next call, and J^T r of the windows of all processes."""
         machine = self.residuals.compiled  # asked once, as it may be ready at any moment
         compiled = machine is not None and self.parameters.device.type == "cpu"
         if self._matrix is None or (compiled and not isinstance(self._matrix, InMachineCode)):

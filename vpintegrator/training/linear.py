@@ -164,7 +164,7 @@ def normalised_pairs(
 
 
 def weights(images: torch.Tensor) -> torch.Tensor:
-    """The reciprocal spread of each component of images (pair, component), 1 where it is zero."""
+    """Return the reciprocal spread of components of images (pair, component); 1 if zero."""
     spread = images.std(0)
     return 1 / torch.where(spread > 0, spread, torch.ones(()).double())
 
@@ -217,7 +217,7 @@ def _linear_part(model: Integrator, before: torch.Tensor, after: torch.Tensor) -
 
 
 def _distinct(before: torch.Tensor, after: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pairs without repetitions, in their order: leaving out one of two equal ones says nothing."""
+    """Return distinct pairs in order: leaving out one of two equal pairs tells nothing."""
     _, first = np.unique(torch.cat([before, after], 1).numpy(), axis=0, return_index=True)
     places = torch.from_numpy(np.sort(first))
     return before[places], after[places]
@@ -274,7 +274,7 @@ def _expected_errors(layer: ImplicitMap, matrix: np.ndarray) -> np.ndarray:
 
 
 def roughness(layer: ImplicitMap) -> np.ndarray:
-    """Weight of each coefficient in the ridge penalty: the fourth power of its degree, rooted."""
+    """Return the ridge weight of each coefficient: the square of its degree."""
     return layer.degrees.numpy() ** 2.0
 
 
@@ -353,7 +353,7 @@ def layer_pairs(model: Integrator, data: TrainingData, count: int, seed: int = 0
 
 
 def _reversed(model: Integrator, states: torch.Tensor) -> torch.Tensor:
-    """R of states (..., dim), which acts in the coordinates of a chart where there is one."""
+    """Apply R to states (..., dim), in the coordinates of a chart if there is one."""
     chart, rho = model.chart, model.reversing_symmetries[0]
     return states @ rho.mT if chart is None else chart.inverse(chart(states) @ rho.mT)
 
@@ -361,7 +361,7 @@ def _reversed(model: Integrator, states: torch.Tensor) -> torch.Tensor:
 def _way(
     data: TrainingData, before: torch.Tensor, after: torch.Tensor, parts: int
 ) -> torch.Tensor | None:
-    """States (part + 1, state, dim) at equal parts of the step, None where they are not known."""
+    """Return states (part + 1, state, dim) at equal parts of the step, None if unknown."""
     dataset = data.dataset
     if dataset.is_observed:
         return None

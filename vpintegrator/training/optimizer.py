@@ -121,7 +121,7 @@ class Optimizer(ABC):
         return 0
 
     def ready(self, pair: Pair) -> Pair:
-        """Inputs as they are learned from, with noise, and the states to be predicted from them."""
+        """Return inputs with noise, and the states to be predicted from them."""
         inputs, targets = (tensor.to(self.model.scale) for tensor in pair)
         targets = self.objective.new_states(self.model, targets).contiguous()
         return self.objective.noisy(self.model, inputs, self.generator), targets

@@ -165,7 +165,7 @@ def fit_orbits(
 def orbit_distance(
     model: Integrator, data: TrainingData, length: int, group: str = "validation"
 ) -> tuple[float, float]:
-    """Root mean square distance of observed orbits from those of the model, see ``OrbitFit``.
+    """Return the distance of observed orbits from the model's, see ``OrbitFit``.
 
     The second number is its relative standard error, of independent normal noise.
 

@@ -83,7 +83,7 @@ def save_somewhere(model: Integrator, path: str | os.PathLike[str], overwrite: b
 
 
 def _other_places(path: Path) -> Iterator[Path]:
-    """Files that do not exist: beside the first choice, here, and where the system puts such."""
+    """Yield new files: beside the first choice, in this folder, and in a temporary one."""
     for folder in (path.parent, Path.cwd()):
         yield next(
             other

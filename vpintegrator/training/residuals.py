@@ -82,7 +82,7 @@ class Residuals(ParameterVector):
     def gradient(
         self, vector: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sums of squares, weighted and as they are, (2,), and the gradient of the first."""
+        """Return weighted and plain sums of squares, (2,), and the gradient of the first."""
         check_time()
         if self.compiled is not None:
             squares, half = self.compiled.gradient(vector, inputs, targets)

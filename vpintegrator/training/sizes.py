@@ -81,7 +81,7 @@ def splitting_of(
     kernel: str,
     over: Callable[[], bool] = lambda: False,
 ) -> Integrator | None:
-    """A model that begins as a splitting method, of as low a degree as follows the vector field.
+    """Return a model initialised by a splitting, of the lowest degree that fits the field.
 
     Where a component of the field depends on itself, shears along the coordinates are not enough:
     then those of more bases are tried. None where nothing comes near the field, or all is large.
@@ -153,7 +153,7 @@ def _richer(
 
 
 def _of_stages(make: Make, own: dict[str, Any]) -> Integrator | None:
-    """The model with layers for several steps of a method, or if that is too large for fewer.
+    """Return the model with layers for several steps of a method, or fewer if too large.
 
     None if this is too large as well, or cannot be made.
     """
@@ -196,7 +196,7 @@ def _structures(make: Make, sizes: dict[str, Any], data: TrainingData) -> Iterat
 def larger_ones(
     model: Integrator, make: Make, sizes: dict[str, Any]
 ) -> Iterator[tuple[str, Integrator]]:
-    """Models a step larger, by the way in which they are; ``sizes`` are those to leave as is."""
+    """Yield larger models with the size that grows; those in ``sizes`` are fixed."""
     degree, depth = (model.arguments[name] for name in ("degree", "depth"))
     deeper, higher = depth + max(1, depth // 2), degree + 2
     ways: dict[str, tuple[set[str], Callable[[], Integrator]]] = {
@@ -227,7 +227,7 @@ def larger_ones(
 
 
 def affordable(seconds: float, iterations: int) -> float:
-    """Number of parameters for which there is time for so many iterations of least squares."""
+    """Return the largest number of parameters with time for ``iterations`` iterations."""
     return (seconds / iterations / _SECONDS) ** (1 / 3)
 
 

@@ -160,7 +160,7 @@ def fit(
     velocity: torch.Tensor,
     reflection: Reflection | None,
 ) -> tuple[dict[int, torch.Tensor], float]:
-    """The parameters of each part whose sum is a vector field, and how far that is off, relatively.
+    """Return the parameters of parts that sum to a vector field, and the relative residual.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def _fitted_alone(
 
 
 def _least_squares(matrix: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """The solution of least norm, in columns of length one, and the length of what is left."""
+    """Return the solution of least norm, in columns of length one, and the residual's length."""
     lengths = matrix.norm(dim=0)
     idle = lengths < _NEGLIGIBLE
     lengths = lengths.masked_fill(idle, math.inf)

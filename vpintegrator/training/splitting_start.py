@@ -194,7 +194,7 @@ def _by_differences(data: TrainingData) -> bool:
 def _velocities(
     model: Integrator, data: TrainingData, before: torch.Tensor, after: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Normalised states, and how far the vector field there moves them in a call of the model."""
+    """Return normalised states, and the vector field there in units of a model's call."""
     system = data.dataset.system
     before, after = before.cpu().double(), after.cpu().double()
     if _by_differences(data):

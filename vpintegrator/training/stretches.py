@@ -44,7 +44,7 @@ TrainOne = Callable[[Integrator, TrainingData], History]
 def by_stretches(
     make: Make, sizes: dict[str, Any], data: TrainingData, train: TrainOne
 ) -> Integrator | None:
-    """A model that is near the map of the data, from stretches of the way that were learned alone.
+    """Return a model near the map of the data, from segments that were learned alone.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _some_states(model: Integrator, data: TrainingData, count: int) -> np.ndarra
 
 
 def _alone(model: Integrator, own: list[torch.nn.Module]) -> Integrator:
-    """The map of states that some of the layers are without attention; they are held in common."""
+    """Return the map of states of some layers without attention; layers are shared."""
     frozen = {id(layer) for layer in attention(model)}
     core = Composition(*(layer for layer in own if id(layer) not in frozen))
     part = with_parts(one_step(model, fixed=True) or model, core=core)

@@ -146,7 +146,7 @@ def train(
 
 
 def _as_model(model: Any, data: TrainingData) -> Integrator:
-    """The model, or one that shares the parameters of a torch module; it has some to train."""
+    """Return the model, or one that shares the parameters of a torch module."""
     check_model(model, "model")
     if is_own(model):
         model = wrap(model, data.dataset.dim, data.dataset.step)

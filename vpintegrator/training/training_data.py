@@ -84,7 +84,7 @@ class TrainingData:
             )
 
     def pairs(self, model: Integrator, horizon: int = 1) -> Pairs:
-        """Windows to train on: in memory, on the model's device; of large groups some are."""
+        """Return training windows in memory, on the model's device; some of large groups."""
         return self._pairs("train", model, horizon)
 
     def held_out(self, model: Integrator) -> Pair:
@@ -133,7 +133,7 @@ class TrainingData:
         return {KEY: conditions.text}
 
     def test_error(self, model: Integrator) -> float:
-        """Relative error on windows evenly from the test group; nan where models are not tested.
+        """Return the relative error on test windows; nan without a test group.
 
         It is infinite where the model overflows.
         """

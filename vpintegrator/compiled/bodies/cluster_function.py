@@ -41,7 +41,7 @@ class ClusterFunction:
 
     @property
     def kind(self) -> Any:
-        """Equal for functions that differ in their weights alone."""
+        """Key that is equal for functions that differ only in their weights."""
         nodes = tuple(self.trace.graph.nodes)
         return nodes, tuple(self.trace.outputs), self.size, self.trained
 

@@ -153,7 +153,7 @@ class _Writer:
         slots: str,
         seeds: Mapping[int, int] | None = None,
     ) -> Program:
-        """A function that delivers nodes by statements, to arrays with the names ``results``."""
+        """Return a function that stores nodes in arrays with the names ``results``."""
         given = {**self._given, **(seeds or {})}
         by_node: dict[int, list[str]] = {}
         for statement, n in sinks.items():

@@ -64,7 +64,7 @@ class NoShears(Exception):
 
 
 def shears_of(model: Integrator) -> list[Shear] | None:
-    """The shears that a model's core is made of, in order; None if it is made of anything else.
+    """Return the shears of a model's core in order, or None if it has other layers.
 
     Reflections, signed permutations of components, are in the tables of the shears between them.
     Only models with clusters are taken apart.
@@ -96,7 +96,7 @@ def shears_of(model: Integrator) -> list[Shear] | None:
 
 
 def parts_of(layer: nn.Module, inverse: bool) -> list[tuple[nn.Module, bool]] | None:
-    """The parts of a composition, each with whether its inverse is taken; None of other layers."""
+    """Return the parts of a composition, with their direction; None for other layers."""
     if type(layer) is Composition:
         return [(part, inverse) for part in (reversed(layer) if inverse else layer)]
     if type(layer) is Reversible:

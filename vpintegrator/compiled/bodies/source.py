@@ -122,7 +122,7 @@ def _dimension(potential: nn.Module) -> int:
 def loops_of(
     model: Integrator, derivatives: bool, loops: Loops | None = None, *, windows: bool = False
 ) -> LoopsSource | None:
-    """The loops of a model; None if it has no clusters, or so few that straight code is faster.
+    """Return the loops of a model, or None without clusters, or if straight code is faster.
 
     Parameters
     ----------

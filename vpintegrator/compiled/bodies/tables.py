@@ -169,7 +169,7 @@ class Tables:
         return (clusters - 1) % self._lanes + 1
 
     def _by_lanes(self, table: np.ndarray) -> np.ndarray:
-        """Return (cluster, component) as (group, component, lane)."""
+        """Reshape (cluster, component) to (group, component, lane)."""
         groups = -(-len(table) // self._lanes)
         last = table[-1:].repeat(groups * self._lanes - len(table), 0)
         full = np.concatenate([table, last]).reshape(groups, self._lanes, -1)

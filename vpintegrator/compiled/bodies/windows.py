@@ -58,7 +58,7 @@ class WindowFunction(nn.Module):
 
 
 def shears_of_windows(model: Integrator) -> list[Shear] | None:
-    """The shears of windows that a model's core is made of; None if it is made of anything else.
+    """Return the shears of windows of a model's core, or None if it has other layers.
 
     Only models of attention and of layers of single states are taken apart.
     """

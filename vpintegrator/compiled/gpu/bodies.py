@@ -129,13 +129,14 @@ class BodyKernels:
         Parameters
         ----------
         windows
-            (dim, trajectory); they become the last states.
+            Windows (dim, trajectory), which become the last states.
         constants
             See ``compute_constants``.
         calls
             Number of calls of the model.
         by_blocks
-            Whether a block of threads has a trajectory, or a thread; by their number if None.
+            Whether a block of threads has a trajectory, or a single thread; None to decide by their
+            number.
 
         Returns
         -------

@@ -214,7 +214,7 @@ class GpuResidual(Awaited[Kernels]):
         return jacobian, residuals
 
     def _squares(self, given: Given, threads: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sums of squares, and what the threads predicted, if others are made from it."""
+        """Return the sums of squares, and the chained predictions of the threads."""
         threads = _whole_blocks(threads)
         squares = self._constants.new_zeros(2, threads, dtype=torch.float64)
         path = given.path(threads)
@@ -254,7 +254,7 @@ class Given:
         self.calls = len(targets) // len(weights)
 
     def path(self, threads: int) -> torch.Tensor:
-        """Return room for what threads predict from what they predicted, (component, thread)."""
+        """Return workspace for chained predictions of threads, (component, thread)."""
         targets = self.arrays[1]
         return targets.new_empty(len(targets) if self.calls > 1 else 0, threads)
 

@@ -70,16 +70,16 @@ def read_call(
     halves: bool = False,
     components: int = 0,
 ) -> FunctionCall:
-    """Find out how a function takes its arguments.
+    """Return the call of a function, by the names of its parameters.
 
     Parameters
     ----------
     function
         ``f(t, y)``, ``f(y, t)`` or ``f(y)``; with ``halves`` also ``H(q, p)`` and ``H(t, q, p)``.
     what
-        The argument that it was given as, for messages.
+        Argument by which the function was given, for messages.
     parameters
-        Names that it takes as keywords.
+        Names of parameters that the function takes as keywords.
     halves
         Whether it is a function of the state, which may take positions and momenta.
     components

@@ -47,7 +47,7 @@ _REVERSED |= {"rtruediv": "divide", "rpow": "power"}
 
 
 def apply_torch(function: Any, args: Any, options: dict[str, Any]) -> Any:
-    """Return a function of PyTorch of arguments some of which are traced."""
+    """Return the result of a PyTorch function whose arguments include traced ones."""
     name = getattr(function, "__name__", str(function)).strip("_").removeprefix("special_")
     if name in _REVERSED and len(args) == 2:
         args = args if function.__name__ == "rsub" and options else args[::-1]
