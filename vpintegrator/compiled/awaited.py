@@ -16,7 +16,7 @@ class Compiler(Protocol):
         """Whether there is nothing to wait for."""
 
     def stop(self) -> None:
-        """End it, or do without what it makes."""
+        """End the compiler, or ignore its result."""
 
 
 C = TypeVar("C", bound=Compiler)
@@ -47,7 +47,7 @@ class Awaited(ABC, Generic[C]):
         return self._loaded
 
     def stop(self) -> None:
-        """Do without a compiler that is at work still."""
+        """Abandon a compiler that is still running."""
         if self._waiting is not None:
             self._waiting.stop()
             self._waiting = None

@@ -19,8 +19,8 @@ _SUMS = ("add", "sub")
 def regrouped(trace: Trace) -> Trace:
     """Return the same map, up to rounding, with sums of weighted products in nested form.
 
-    Other sums keep their order, which may be there for the sake of rounding. The trace itself is
-    given back where nothing is gained.
+    Other sums keep their order, on which rounding may depend. Without a gain the result is the
+    trace itself.
     """
     rewriter = _Rewriter(trace.graph, trace.outputs)
     outputs = rewriter.rewrite()

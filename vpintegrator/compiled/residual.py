@@ -35,13 +35,14 @@ class CompiledResidual(Awaited[Compilation]):
     model
         Model on the CPU, in float32 or float64.
     weights
-        (dim,), of the components of a state.
+        Weights (dim,) of the components of a state.
     chained
         Whether predictions are also made from predictions.
     threads
-        Among which windows are divided; results depend on it to rounding.
+        Number of threads that share the windows; results depend on it to rounding.
     worth
-        Says whether compiling is worth some seconds, or whether to use a library in the cache.
+        Function of the seconds of a compilation, and of whether the library is cached, that decides
+        whether to use machine code.
     wait
         Whether to wait for the compiler. If not, nothing can be computed until it is ``ready``.
 
@@ -53,8 +54,8 @@ class CompiledResidual(Awaited[Compilation]):
     Raises
     ------
     NotCompilable
-        If there is no C++ compiler, the model uses operations that are not known, it is too
-        large, compiling it is not worth the time, or what was made does not do what PyTorch does.
+        If there is no C++ compiler, the model uses unknown operations or is too large, compilation
+        is not worth the time, or results differ from PyTorch's.
 
     Examples
     --------
@@ -285,7 +286,7 @@ def compile_residual(
     Raises
     ------
     NotCompilable
-        As of :class:`CompiledResidual`.
+        See :class:`CompiledResidual`.
 
     Examples
     --------

@@ -96,7 +96,7 @@ class ScalarGraph:
         return sorted(found)  # the order of making
 
     def constant(self, value: float) -> int:
-        """Return a number known now."""
+        """Return the node of a constant."""
         return self._number("constant", float(value))
 
     def input(self, index: int) -> int:

@@ -188,7 +188,7 @@ def _longer(equations: Equations) -> Equations | None:
 
 
 def _check_shift(trial: Trial, bodies: Bodies, far: int, where: str) -> None:
-    """A pattern moved on by a place moves those who do not see an end as before."""
+    """Check that inner bodies move alike if a pattern of states is shifted by a place."""
     count = bodies.count
 
     def image(point: Point) -> Point:

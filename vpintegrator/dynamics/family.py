@@ -209,7 +209,7 @@ def _unused(names: Sequence[str], equations: Equations) -> list[str]:
 def _summed(
     found: Separation, symbols: Sequence[Symbol], step: Value, algebra: Algebra
 ) -> list[Value]:
-    """Return the formulas in symbols of the coefficients; what has none goes with the step."""
+    """Return the formulas in symbols of the coefficients; terms without one contain the step."""
 
     def factor(combination: Combination) -> Value:
         return algebra.add(

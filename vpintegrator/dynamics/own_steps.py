@@ -51,7 +51,7 @@ class OwnSteps:
     def step(
         self, state: np.ndarray, rate: np.ndarray, step: np.ndarray, parameters: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """States after a step, f there, and errors (trajectory,) that should not exceed 1."""
+        """Return states after a step, f there, and errors (trajectory,), accepted up to 1."""
         stages, new = self._stages(state, rate, step, parameters)
         stages[-1] = self.field(new, parameters)
         scale = self._atol + self._rtol * np.maximum(np.abs(state), np.abs(new))

@@ -302,7 +302,7 @@ class VariedScalar:
     Parameters
     ----------
     varied
-        The equations.
+        Equations with open parameters.
     expression
         Expression to compute.
     """

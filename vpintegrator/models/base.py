@@ -189,7 +189,7 @@ class Integrator(RichDisplay, nn.Module, by="model"):
 
     @property
     def measure_preserving(self) -> bool:
-        """Whether it preserves the volume of windows in the coordinates of its chart exactly."""
+        """Whether the map exactly preserves the volume of windows in the chart's coordinates."""
         return bool(getattr(self.core, "volume_preserving", False))
 
     @property

@@ -97,7 +97,7 @@ class FirstOrder(TorchOptimizer):
         return relative(squares, int(states))
 
     def roll_back(self) -> None:
-        """Forget what was learned, and take shorter steps."""
+        """Reset the optimizer's moments, and reduce the learning rate."""
         self.learning_rate *= 0.3
         self.optimizer.state.clear()
 

@@ -250,7 +250,7 @@ class JointFit:
         return False
 
     def _linearised(self) -> tuple[SequentialQR, list[tuple[torch.Tensor, torch.Tensor]]]:
-        """Equations for the change of coefficients; changes of constants, and by coefficients."""
+        """Return equations for the change of coefficients, and the change of constants."""
         model, m, k = self.model, self.latent, self.constants
         x, n, qr = self._extended(k), model.dim, SequentialQR(self.count)
         solved: list[tuple[torch.Tensor, torch.Tensor]] = []

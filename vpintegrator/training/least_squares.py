@@ -43,23 +43,23 @@ class Linearisation:
 
 
 class DampedLeastSquares(Optimizer):
-    """Minimises |r + J delta|^2 + damping |delta|^2 over steps delta, again and again.
+    """Repeated minimisation of |r + J delta|^2 + damping |delta|^2 over steps delta.
 
-    The damping follows Nielsen's rule: it falls, at most to a third, the better the linear model
-    foretold the gain of a step, and grows faster and faster while steps fail (Madsen, Nielsen,
+    The damping follows Nielsen's rule. It falls, at most to a third, if the linear model predicts
+    the gain of a step well. It grows at an increasing rate while steps fail (Madsen, Nielsen,
     Tingleff, Methods for non-linear least squares problems, 2nd ed., 2004, section 2.2 and 3.2).
 
-    The windows in use are a random subset, drawn anew when no step lowers its cost: then it is
-    fitted to rounding, or a minimum is reached. It is doubled when it is fitted better than the
-    validation windows and these have not got better for some iterations; before that a larger
-    subset would only make iterations dearer.
+    The windows in use are a random subset. A new subset is drawn when no step lowers the cost: the
+    subset is fitted to rounding, or a minimum is reached. The subset is doubled when its error is
+    below the validation error, and the latter has not improved for some iterations. A larger subset
+    before that would only slow iterations down.
 
     Parameters
     ----------
     model, pairs, objective, generator, compiled
         See :class:`vpintegrator.training.optimizer.Optimizer`.
     batch
-        Windows in use to begin with.
+        Initial number of windows in use.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

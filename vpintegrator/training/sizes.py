@@ -237,16 +237,16 @@ def widest(make: Make, dim: int, seconds: float) -> int | None:
     Parameters
     ----------
     make
-        The untrained model of a ``width``.
+        Function that builds the untrained model of a ``width``.
     dim
-        Components of a state, which are the least width.
+        Number of components of a state, the smallest width.
     seconds
         Seconds of the training.
 
     Returns
     -------
     int or None
-        None where none can be made.
+        Width, or None if there is no time for any network.
     """
     most, found = affordable(seconds, _ITERATIONS), None
     for width in range(dim, _WIDEST + 1):

@@ -42,7 +42,7 @@ def check_kernel(kernel: str) -> str:
 
 @dataclass(frozen=True)
 class Beginning:
-    """Initial state of training of a model.
+    """Initialisation of a model, and the errors of its fit.
 
     Attributes
     ----------

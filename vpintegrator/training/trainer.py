@@ -220,7 +220,7 @@ class Trainer:
                 tell(training.history)
 
     def _record(self) -> None:
-        """Write a checkpoint, or warn: that it fails is no reason to lose the training."""
+        """Write a checkpoint, or warn if that fails; the training continues."""
         checkpoint = self.files.checkpoint
         if checkpoint is not None and self.stages.training is not None and self.first:
             with held_back():

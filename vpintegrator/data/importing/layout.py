@@ -49,7 +49,7 @@ class Layout:
 def find_layout(
     file: IO[str], where: str, columns: Sequence[str] | Mapping[str, str] | None = None
 ) -> Layout:
-    """Look at the first lines of a table.
+    """Find the layout of a table from its first lines.
 
     Parameters
     ----------
