@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from vpintegrator.compiled.scalar_graph import ScalarGraph
+from vpintegrator.dynamics.bessel import HIGHEST, ORDERS
 
 
 def adjoints(
@@ -85,6 +86,15 @@ def _of_erf(g: ScalarGraph, a: int) -> int:
     return g.mul(g.constant(2 / math.sqrt(math.pi)), gauss)
 
 
+def _of_bessel(g: ScalarGraph, n: int, a: int, order: int) -> int:
+    if order == 0:
+        return g.negative(g.apply("j1", a))
+    lower = g.apply(f"j{order - 1}", a)
+    if order == HIGHEST:
+        return g.sub(lower, g.mul(g.constant(order), g.div(n, a)))
+    return g.mul(g.constant(0.5), g.sub(lower, g.apply(f"j{order + 1}", a)))
+
+
 # derivatives of a node n with the argument a
 _OF_ONE: dict[str, Callable[[ScalarGraph, int, int], int]] = {
     "neg": lambda g, n, a: g.constant(-1.0),
@@ -104,6 +114,10 @@ _OF_ONE: dict[str, Callable[[ScalarGraph, int, int], int]] = {
     "sinh": lambda g, n, a: g.apply("cosh", a),
     "cosh": lambda g, n, a: g.apply("sinh", a),
     "erf": lambda g, n, a: _of_erf(g, a),
+    **{
+        name: lambda g, n, a, order=order: _of_bessel(g, n, a, order)  # type: ignore[misc]
+        for name, order in ORDERS.items()
+    },
 }
 
 

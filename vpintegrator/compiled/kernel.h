@@ -96,6 +96,14 @@ static inline vector hyperbolic_tangent(vector x) {
         for (int i = 0; i < LANES; i++) x[i] = name(x[i]);                        \
         return x;                                                                 \
     }
+// in doubles, as some libraries have no others
+#define BESSEL(order)                                                                          \
+    static inline double bessel_##order(double x) { return __builtin_jn(order, x); }           \
+    static inline float bessel_##order(float x) { return (float)__builtin_jn(order, x); }      \
+    static inline vector bessel_##order(vector x) {                                            \
+        for (int i = 0; i < LANES; i++) x[i] = bessel_##order(x[i]);                           \
+        return x;                                                                              \
+    }
 #define OF_TWO(name, function)                                                                 \
     static inline double name(double x, double y) { return __builtin_##function(x, y); }       \
     static inline float name(float x, float y) { return __builtin_##function##f(x, y); }       \
@@ -114,6 +122,16 @@ BY_LANES(arc_tangent, atan)
 BY_LANES(hyperbolic_sine, sinh)
 BY_LANES(hyperbolic_cosine, cosh)
 BY_LANES(error_function, erf)
+BESSEL(0)
+BESSEL(1)
+BESSEL(2)
+BESSEL(3)
+BESSEL(4)
+BESSEL(5)
+BESSEL(6)
+BESSEL(7)
+BESSEL(8)
+BESSEL(9)
 OF_TWO(power, pow)
 OF_TWO(angle, atan2)
 

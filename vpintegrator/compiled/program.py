@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from vpintegrator.compiled.scalar_graph import BINARY, FUNCTIONS, ScalarGraph
+from vpintegrator.dynamics.bessel import ORDERS
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones
 _ABREAST = (".first", ".second", ".third", ".fourth")  # vectors of a value
@@ -32,6 +33,7 @@ _NAMES = {
     "sinh": "hyperbolic_sine",
     "cosh": "hyperbolic_cosine",
     "erf": "error_function",
+    **{name: f"bessel_{order}" for name, order in ORDERS.items()},
 }
 # operations that are neither arithmetic nor functions of one number
 _CALLED = {

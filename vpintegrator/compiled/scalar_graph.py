@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.dynamics import bessel
 from vpintegrator.native import NotCompilable
 
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index
@@ -30,8 +31,10 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sinh": np.sinh,
     "cosh": np.cosh,
     "erf": math.erf,
+    **bessel.numpy_functions(),
 }
 _ODD = {"tanh", "sin", "tan", "asin", "atan", "sinh", "erf"}
+_ODD |= {name for name, order in bessel.ORDERS.items() if order % 2}
 _SQUARED = 32  # the largest exponent for which a power is a product
 # take as long as functions of one number do, or nearly
 COSTLY = {"div", "pow", "atan2", *FUNCTIONS}

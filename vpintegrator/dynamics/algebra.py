@@ -26,7 +26,7 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from vpintegrator.dynamics import constants
+from vpintegrator.dynamics import bessel, constants
 from vpintegrator.dynamics.constants import NotFinite, Number, tidy
 
 MAXIMUM_OPERATIONS = 300_000  # in the formulas of a file, and in checking them
@@ -134,6 +134,8 @@ class Angle(Expression):
 
 _ODD = {"sin", "tan", "tanh", "sinh", "asinh", "atan", "erf", "sign"}
 _EVEN = {"cos", "cosh", "abs"}
+for _name, _order in bessel.ORDERS.items():
+    (_ODD if _order % 2 else _EVEN).add(_name)
 
 
 class Algebra:
@@ -494,7 +496,17 @@ class Algebra:
             case "erf":
                 factor = self.divide(2, self.call("sqrt", self.pi))
                 return self.multiply(factor, self.call("exp", self.scale(-1, self.power(x, 2))))
+        if function in bessel.ORDERS:
+            return self._bessel_slope(bessel.ORDERS[function], x, value)
         raise NotImplementedError(function)
+
+    def _bessel_slope(self, order: int, x: Expression, value: Expression) -> Value:
+        if order == 0:
+            return self.scale(-1, self.call("j1", x))
+        lower = self.call(f"j{order - 1}", x)
+        if order == bessel.HIGHEST:
+            return self.subtract(lower, self.scale(order, self.divide(value, x)))
+        return self.scale(Fraction(1, 2), self.subtract(lower, self.call(f"j{order + 1}", x)))
 
     def substitute(self, values: Sequence[Value], changes: Mapping[Symbol, Value]) -> list[Value]:
         """Return the formulas with values in place of variables."""

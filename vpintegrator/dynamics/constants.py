@@ -8,11 +8,13 @@ takes long, whatever a file asks for: one that a double could not hold is refuse
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isqrt
 from typing import Any
 
 import mpmath
+
+from vpintegrator.dynamics import bessel
 
 # precision of constants and of checks: a context of our own, as that of mpmath is shared by all
 # threads and anyone may change it
@@ -92,6 +94,7 @@ HIGH_FUNCTIONS: dict[str, Any] = {
         name: getattr(HIGH, name)
         for name in ("sin", "cos", "tan", "exp", "log", "tanh", "sinh", "cosh", "asinh", "erf")
     },
+    **{name: partial(HIGH.besselj, order) for name, order in bessel.ORDERS.items()},
     "atan": HIGH.atan,
     "abs": lambda x: -x if HIGH.re(x) < 0 else x,
     "sign": lambda x: HIGH.sign(HIGH.re(x)),

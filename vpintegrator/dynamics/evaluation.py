@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.special when it is used
 
+from vpintegrator.dynamics import bessel
 from vpintegrator.dynamics.algebra import (
     Angle,
     Call,
@@ -62,7 +63,8 @@ def _numpy_functions() -> dict[str, Any]:
     return {
         **{name: getattr(np, name) for name in names},
         **further,
-        "erf": lambda x: scipy.special.erf(x),
+        **bessel.numpy_functions(),
+        "erf": lambda x: scipy.special.erf(bessel.in_doubles(x)),
         "sigmoid": _sigmoid,
         "abs": _absolute,
         "sign": lambda x: np.sign(np.real(x)),
@@ -74,12 +76,15 @@ def torch_functions() -> dict[str, Any]:
     """Return the torch function for each function name of the expression language."""
     import torch
 
+    from vpintegrator.dynamics.bessel_tensors import tensor_functions
+
     def angle(y: Any, x: Any) -> torch.Tensor:
         like = y if isinstance(y, torch.Tensor) else x  # the other may be a constant
         return torch.atan2(*(torch.as_tensor(v, dtype=like.dtype).to(like) for v in (y, x)))
 
     names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid", "abs", "sign", "erf")
-    return {**{name: getattr(torch, name) for name in names}, "atan2": angle}
+    named = {name: getattr(torch, name) for name in names}
+    return {**named, **tensor_functions(), "atan2": angle}
 
 
 def vectorised(

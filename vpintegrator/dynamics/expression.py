@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from vpintegrator.dynamics import constants
 from vpintegrator.dynamics.algebra import Algebra, Expression, TooLong, Value
+from vpintegrator.dynamics.bessel import ORDERS
 from vpintegrator.dynamics.constants import NotFinite
 from vpintegrator.errors import InputError, nearest, printable
 
@@ -36,6 +37,8 @@ _JOINERS = "\u00ad\u200b\u200c\u200d"  # characters that some scripts need, and 
 
 FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid", "abs", "sign", "erf")
 _FURTHER = ("atan2", "min", "max", "where")  # functions of several arguments
+# Bessel functions are no reserved names: actions are often called j1, j2
+_OF_ONE = (*FUNCTIONS, *ORDERS)
 RESERVED = frozenset(FUNCTIONS) | {*_FURTHER, "pi", "sum", "range", "len", "t"}
 
 _PARSING = threading.Lock()
@@ -220,7 +223,7 @@ class _Parser:
         self.fail(
             node,
             f"{what} is not allowed in an expression; allowed are + - * / **, numbers, names, "
-            f"indices, sum(... for i in range(n)), pi, {', '.join([*FUNCTIONS, *_FURTHER])}",
+            f"indices, sum(... for i in range(n)), pi, {', '.join([*_OF_ONE, *_FURTHER])}",
         )
 
     def constant(self, node: ast.Constant) -> Value:
@@ -244,7 +247,7 @@ class _Parser:
                 return self.integers[name]
             if name == "pi":
                 return self.algebra.pi
-            if name in FUNCTIONS or name in (*_FURTHER, "sum", "range", "len"):
+            if name in _OF_ONE or name in (*_FURTHER, "sum", "range", "len"):
                 self.fail(node, f"the function '{name}' needs its argument in parentheses")
             known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
             hint = '; for the time write time = "t" in the file' if name == "t" else None
@@ -339,10 +342,10 @@ class _Parser:
             return self.algebra.extreme(name, [self.value(part) for part in node.args])
         if name == "where":
             return self.selection(node)
-        if name not in FUNCTIONS:
+        if name not in _OF_ONE or name in self.values:
             self.fail(
                 node,
-                f"unknown function '{name}'{nearest(name, [*FUNCTIONS, *_FURTHER])}"
+                f"unknown function '{name}'{nearest(name, [*_OF_ONE, *_FURTHER])}"
                 if name not in self.values
                 else f"'{name}' is not a function; write * to multiply",
             )

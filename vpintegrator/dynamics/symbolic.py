@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import sympy
@@ -20,6 +21,7 @@ from vpintegrator.dynamics.algebra import (
     Value,
     below,
 )
+from vpintegrator.dynamics.bessel import ORDERS
 from vpintegrator.dynamics.constants import size, tidy
 
 LARGEST_SIMPLE = 400  # formulas within one that SymPy may simplify as it likes
@@ -62,6 +64,8 @@ FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
 _FURTHER: dict[str, Callable[..., sympy.Expr]] = {
     name: getattr(sympy, name) for name in ("sinh", "cosh", "asinh", "atan")
 }
+# the order is an argument of SymPy's function
+FUNCTIONS |= {name: partial(sympy.besselj, order) for name, order in ORDERS.items()}
 _NAMES = {function: name for name, function in (FUNCTIONS | _FURTHER).items() if name != "sqrt"}
 
 
@@ -154,6 +158,8 @@ def from_sympy(
             return algebra.pi
         if part == sympy.E:
             return algebra.call("exp", 1)
+        if part.func == sympy.besselj and (name := f"j{part.args[0]}") in ORDERS:
+            return algebra.call(name, new(part.args[1]))
         arguments = [new(argument) for argument in part.args]
         if part.is_Add:
             return algebra.add(*arguments)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from string import Template
 
 from vpintegrator.compiled.scalar_graph import FUNCTIONS
+from vpintegrator.dynamics.bessel import ORDERS
 from vpintegrator.export.c_program import literal
 
 # formats of floating-point numbers: an unsigned whole number of as many bits, its sign bit, bits of
@@ -245,6 +246,9 @@ def write_functions(used: Iterable[str], real: str, prefix: str, widest: bool = 
 
 def _library(name: str, real: str) -> str:
     """Return a loop over the function of the C library."""
+    if name in ORDERS:  # POSIX, which <math.h> declares only where it is asked for
+        loop = _LIBRARY.replace("$called(", f"({real})jn({ORDERS[name]}, ").replace("$name", name)
+        return f"extern double jn(int n, double x);\n\n{loop}"
     return _LIBRARY.replace("$called", name + "f" * (real == "float")).replace("$name", name)
 
 

@@ -48,6 +48,9 @@ __constant__ real bank[BANK];
 #define FUNCTION(name, function)                                                     \
     OF_DOUBLES double name(double x) { return C_LIBRARY(function)(x); }              \
     INLINED float name(float x) { return C_LIBRARY(function##f)(x); }
+#define BESSEL(order)                                                                \
+    OF_DOUBLES double bessel_##order(double x) { return C_LIBRARY(jn)(order, x); }   \
+    INLINED float bessel_##order(float x) { return C_LIBRARY(jnf)(order, x); }
 #define OF_TWO(name, function)                                                       \
     OF_DOUBLES double name(double x, double y) { return C_LIBRARY(function)(x, y); } \
     INLINED float name(float x, float y) { return C_LIBRARY(function##f)(x, y); }
@@ -65,6 +68,16 @@ FUNCTION(arc_tangent, atan)
 FUNCTION(hyperbolic_sine, sinh)
 FUNCTION(hyperbolic_cosine, cosh)
 FUNCTION(error_function, erf)
+BESSEL(0)
+BESSEL(1)
+BESSEL(2)
+BESSEL(3)
+BESSEL(4)
+BESSEL(5)
+BESSEL(6)
+BESSEL(7)
+BESSEL(8)
+BESSEL(9)
 OF_TWO(power, pow)
 OF_TWO(angle, atan2)
 #undef OF_DOUBLES

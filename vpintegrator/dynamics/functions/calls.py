@@ -10,7 +10,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from vpintegrator.dynamics.functions import traced_tensor  # noqa: F401  records torch functions
+from vpintegrator.dynamics.functions import (  # noqa: F401  record functions of libraries
+    traced_functions,
+    traced_tensor,
+)
 from vpintegrator.dynamics.functions.rebinding import rebound
 from vpintegrator.dynamics.functions.tracing import (
     NotTraceable,

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.dynamics import bessel
+
 _MOST_OPERATIONS = 100_000
 # how functions and methods of PyTorch are recorded, which traced_tensor says
 _TENSORS: dict[str, Callable[..., Any]] = {}
@@ -190,6 +192,7 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "sign": lambda x: (x > 0) - (x < 0),
     "erf": math.erf,
+    **bessel.numpy_functions(),
     "min": min,
     "max": max,
     "sigmoid": lambda x: 0.5 * (1 + math.tanh(0.5 * x)),
@@ -286,97 +289,8 @@ def selection(condition: Any, first: Any, other: Any) -> Any:
     return tape.record(f"where {condition.kind}", (*condition.parts, *values))
 
 
-def _bounded(x: Any, least: Any = None, largest: Any = None) -> Any:
-    if least is not None and not _is_infinite(least):
-        x = operation("max", x, least)
-    if largest is not None and not _is_infinite(largest):
-        x = operation("min", x, largest)
-    return x
-
-
-def _is_infinite(value: Any) -> bool:
-    return not isinstance(value, Recorded) and bool(np.isinf(value))
-
-
-def _composed() -> dict[str, Callable[..., Any]]:
-    """Return functions by NumPy's names, of what expressions of a system file have."""
-    op = operation
-
-    def exponential(sign: int) -> Callable[[Any], Any]:
-        def half(x: Any) -> Any:
-            joined = "+" if sign > 0 else "-"
-            return op("/", op(joined, op("exp", x), op("exp", op("neg", x))), 2)
-
-        return half
-
-    def root(x: Any) -> Any:
-        return op("sqrt", op("-", 1, op("**", x, 2)))
-
-    return {
-        "add": lambda x, y: op("+", x, y),
-        "subtract": lambda x, y: op("-", x, y),
-        "multiply": lambda x, y: op("*", x, y),
-        "divide": lambda x, y: op("/", x, y),
-        "power": lambda x, y: op("**", x, y),
-        "float_power": lambda x, y: op("**", x, y),
-        "negative": lambda x: op("neg", x),
-        "positive": lambda x: x,
-        "conjugate": lambda x: x,
-        "absolute": lambda x: op("abs", x),
-        "fabs": lambda x: op("abs", x),
-        "square": lambda x: op("**", x, 2),
-        "reciprocal": lambda x: op("/", 1, x),
-        "sinh": exponential(-1),
-        "cosh": exponential(1),
-        "arctan": lambda x: op("atan2", x, 1),
-        "arcsin": lambda x: op("atan2", x, root(x)),
-        "arccos": lambda x: op("atan2", root(x), x),
-        "arctan2": lambda y, x: op("atan2", y, x),
-        "expit": lambda x: op("sigmoid", x),
-        "hypot": lambda x, y: op("sqrt", op("+", op("**", x, 2), op("**", y, 2))),
-        "log1p": lambda x: op("log", op("+", 1, x)),
-        "expm1": lambda x: op("-", op("exp", x), 1),
-        "log10": lambda x: op("/", op("log", x), math.log(10)),
-        "log2": lambda x: op("/", op("log", x), math.log(2)),
-        "exp2": lambda x: op("**", 2, x),
-        "deg2rad": lambda x: op("*", x, math.pi / 180),
-        "radians": lambda x: op("*", x, math.pi / 180),
-        **{
-            name: (lambda x, name=name: op(name, x))
-            for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
-        },
-        **_piecewise(),
-    }
-
-
-def _piecewise() -> dict[str, Callable[..., Any]]:
-    """Return comparisons and functions with corners, by NumPy's names."""
-    op = operation
-    signs = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
-    extremes = {"minimum": "min", "fmin": "min", "maximum": "max", "fmax": "max"}
-    return {
-        "sign": lambda x: op("sign", x),
-        "erf": lambda x: op("erf", x),
-        "erfc": lambda x: op("-", 1, op("erf", x)),
-        "relu": lambda x: op("max", x, 0),
-        "clip": _bounded,
-        "where": selection,
-        "heaviside": lambda x, c: selection(
-            comparison(">", x, 0), 1, selection(comparison("<", x, 0), 0, c)
-        ),
-        "invert": lambda c: combined("not", c),
-        "logical_not": lambda c: combined("not", c),
-        **{
-            f"{kind}_{name}": (lambda a, b, name=name: combined(name, a, b))
-            for kind in ("logical", "bitwise")
-            for name in ("and", "or")
-        },
-        **{name: (lambda x, y, sign=sign: comparison(sign, x, y)) for name, sign in signs.items()},
-        **{name: (lambda x, y, own=own: op(own, x, y)) for name, own in extremes.items()},
-    }
-
-
-ELEMENTWISE = _composed()
+# functions of scalars by NumPy's names, which traced_functions fills in
+ELEMENTWISE: dict[str, Callable[..., Any]] = {}
 _ALIASES = {"true_divide": "divide", "abs": "absolute", "pow": "power", "neg": "negative"}
 
 
