@@ -102,6 +102,16 @@ def test_functions_in_python_are_recorded(force):
     np.testing.assert_allclose(system.vector_field(states)[:, 1], found, rtol=1e-11)
 
 
+def test_the_errors_of_pytorch_are_no_reason_to_call_a_function():
+    def field(t, y):
+        return torch.stack([y[..., 1], -torch.special.bessel_j1(y[..., 0])], -1)
+
+    system = vp.System.from_function(field, dim=2, sample=(-9.0, 9.0))
+    assert system.has_formulas
+    slope = system.jacobian(np.array([3.0, 1.0]))[1, 0]
+    assert slope == pytest.approx(-expected("j1", 3.0, 1), rel=1e-13)
+
+
 def test_they_are_typeset():
     assert r"J_{0}\left(2 q\right)" in "".join(equations_latex(WAVE))
     assert "besselj" in equations_unicode(WAVE, 100)
