@@ -309,8 +309,9 @@ class _Solver:
     @cached_property
     def sizes(self) -> dict[str, Any] | None:
         """Degrees to try; for clusters of bodies only the lowest if exact terms are better."""
-        of_bodies = is_made(self.make, _LOWEST) and bool(self.make(_LOWEST).bodies)
-        return _LOWEST if of_bodies and _can(self.make, _EXACT_TERMS) else None
+        if not (_can(self.make, {}) and _can(self.make, _EXACT_TERMS)):
+            return None
+        return _LOWEST if self.make(_LOWEST).bodies else None
 
     def first(self) -> Found:
         """Fit polynomials without further functions."""
@@ -426,7 +427,7 @@ def _find_fastest(
 
 def _can(make: Make, functions: dict[str, Any]) -> bool:
     """Whether there are such functions: whether what they are made of is known."""
-    return is_made(make, {"degree": FIRST} | functions)  # a higher one may have too many terms
+    return is_made(make, _LOWEST | functions)  # a higher one may have too many terms
 
 
 def _interrupted(found: Found) -> Found:

@@ -125,7 +125,9 @@ def fit_linear(
     unit = math.sqrt(float((sizes**2).mean()))
     for rows, values in _equations(layer, before, after, weight, count):
         own = np.maximum(_expected_errors(layer, rows) / unit, _LEAST)
-        qr.add((rows / own[:, None, None]).reshape(-1, count), (values / own[:, None]).reshape(-1))
+        rows /= own[:, None, None]
+        values /= own[:, None]
+        qr.add(rows.reshape(-1, count), values.reshape(-1))
     scarce = qr.rows < ROWS * count
     with one_blas_thread():
         best = _best(qr, matrix, right, np.maximum(sizes / unit, _LEAST), layer, scarce)

@@ -79,6 +79,24 @@ def parameter_values(parameters: Any, components: Sequence[str]) -> dict[str, An
     return found
 
 
+def changed_parameters(
+    parameters: Any, components: Sequence[str], changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the parameters of a function, with other values of some.
+
+    Raises
+    ------
+    InputError
+        If the function has no such parameter, or as for ``parameter_values``.
+    """
+    own = parameter_values(parameters, components)
+    for name in changes:
+        if name not in own:
+            known = ", ".join(own) or "none"
+            raise InputError(f"the function has no parameter '{name}' (it has: {known})")
+    return {**own, **changes}
+
+
 def initial_table(sample: Any, components: Sequence[str]) -> dict[str, Any]:
     """Return the table ``[initial_conditions]`` that ``sample`` means.
 

@@ -16,7 +16,7 @@ from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.equations import read_equations
 from vpintegrator.dynamics.functions.called import called_system
 from vpintegrator.dynamics.functions.calls import Values
-from vpintegrator.dynamics.functions.description import component_names, parameter_values
+from vpintegrator.dynamics.functions.description import changed_parameters, component_names
 from vpintegrator.dynamics.functions.function_claims import place
 from vpintegrator.dynamics.functions.given import GivenFunction
 from vpintegrator.dynamics.functions.tracing import NotTraceable
@@ -43,12 +43,8 @@ class Request:
 
     def made(self, changes: Mapping[str, Any]) -> System:
         """Return the system, with other values of some parameters."""
-        own = parameter_values(self.parameters, self.components)
-        for name in changes:
-            if name not in own:
-                known = ", ".join(own) or "none"
-                raise InputError(f"the function has no parameter '{name}' (it has: {known})")
-        request = dataclasses.replace(self, parameters={**own, **changes})
+        values = changed_parameters(self.parameters, self.components, changes)
+        request = dataclasses.replace(self, parameters=values)
         given = GivenFunction(
             request.function,
             request.components,

@@ -15,6 +15,24 @@ from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError
 
 
+def reduced(name: str, remade: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return how pickle makes a system of a Python function again in another process.
+
+    Raises
+    ------
+    InputError
+        If the function cannot be pickled, as it is no function of a module.
+    """
+    try:
+        pickle.dumps(remade)
+    except Exception:
+        raise InputError(
+            f"{name} cannot be sent to other processes, as its function is no function of a "
+            "module; define it at the top of a file, or take one worker"
+        ) from None
+    return remade, ({},)
+
+
 class FunctionSystem(System):
     """A system of a function that is called; made by :meth:`vpintegrator.System.from_function`.
 
@@ -124,11 +142,4 @@ class FunctionSystem(System):
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        try:
-            pickle.dumps(self._remade)
-        except Exception:
-            raise InputError(
-                f"{self.name} cannot be sent to other processes, as its function is no function of "
-                "a module; define it at the top of a file, or take one worker"
-            ) from None
-        return self._remade, ({},)
+        return reduced(self.name, self._remade)

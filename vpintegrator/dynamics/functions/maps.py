@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +20,10 @@ from vpintegrator.dynamics.functions.derivatives import (
     ScalarOfStates,
     derivatives,
 )
-from vpintegrator.dynamics.functions.description import component_names, parameter_values
+from vpintegrator.dynamics.functions.description import changed_parameters, component_names
 from vpintegrator.dynamics.functions.from_function import CLAIMS, require_readable
 from vpintegrator.dynamics.functions.function_claims import sound_derivatives
+from vpintegrator.dynamics.functions.function_system import reduced
 from vpintegrator.dynamics.functions.given import GivenFunction
 from vpintegrator.dynamics.functions.map_claims import MapClaims
 from vpintegrator.dynamics.functions.tracing import NotTraceable
@@ -142,14 +142,7 @@ class Map(System):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._remade is None or (self.has_formulas and self._inverse is None):
             return super().__reduce__()
-        try:
-            pickle.dumps(self._remade)
-        except Exception:
-            raise InputError(
-                f"{self.name} cannot be sent to other processes, as its function is no function of "
-                "a module; define it at the top of a file, or take one worker"
-            ) from None
-        return self._remade, ({},)
+        return reduced(self.name, self._remade)
 
 
 class FunctionMap(Map):
@@ -221,12 +214,8 @@ class MapRequest:
 
     def made(self, changes: Mapping[str, Any]) -> Map:
         """Return the map, with other values of some parameters."""
-        own = parameter_values(self.parameters, self.components)
-        for name in changes:
-            if name not in own:
-                known = ", ".join(own) or "none"
-                raise InputError(f"the function has no parameter '{name}' (it has: {known})")
-        request = replace(self, parameters={**own, **changes})
+        values = changed_parameters(self.parameters, self.components, changes)
+        request = replace(self, parameters=values)
         given = GivenMap(
             request.turn,
             request.components,
