@@ -121,7 +121,7 @@ def test_columns_are_renamed(run, tmp_path):
         assert refused(refusal, message)
 
 
-def test_pairs_of_a_ring_become_a_map_in_closed_form(run, tmp_path):
+def test_pairs_of_a_ring_become_a_symplectic_map(run, tmp_path):
     rng = np.random.default_rng(0)
     before = rng.uniform(-0.5, 0.5, (400, 2))
     kicked = before[:, 1] - 0.1 * before[:, 0] ** 2
@@ -129,11 +129,11 @@ def test_pairs_of_a_ring_become_a_map_in_closed_form(run, tmp_path):
     np.savez("ring.npz", a=before, b=np.stack([before[:, 0], kicked], axis=1) @ turn.T)
     result = run(main, "--from", "ring.npz", "--pairs", "a,b", "--columns", "x,px")
     assert result.exit_code == 0, result.output
-    result = run(train, "ring.h5", "--seconds", "8")
+    # couplings and a generating function both reach rounding: which is taken is left to the search
+    result = run(train, "ring.h5", "-o", "turn.safetensors")
     assert result.exit_code == 0, result.output
-    model = vp.load(tmp_path / "ring-sgf.safetensors")
+    model = vp.load(tmp_path / "turn.safetensors")
     assert model.symplectic
-    assert "sgf: symplectic" in result.output
     pairs = vp.open_dataset("ring.h5").states("test")
     states = vp.rollout(model, pairs[:, :1], 1)
-    assert np.abs(np.asarray(states)[:, -1] - pairs[:, 1]).max() < 1e-7
+    assert np.abs(np.asarray(states)[:, -1] - pairs[:, 1]).max() < 1e-12
