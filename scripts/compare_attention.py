@@ -17,10 +17,10 @@ from vpintegrator import nn
 from vpintegrator.cli.common import SETTINGS, console, overwrite_option, plain_errors, progress_bar
 from vpintegrator.data import windows
 from vpintegrator.data.pairs import HeldPairs
-from vpintegrator.files import check_output, replacing
 from vpintegrator.models import Integrator
 from vpintegrator.rollout import rollout, root_mean_square_error, window_log_determinant
-from vpintegrator.threads import torch_threads
+from vpintegrator.runtime.threads import torch_threads
+from vpintegrator.storage.files import check_output, replacing
 from vpintegrator.training.levenberg_marquardt import LevenbergMarquardt
 
 STEP, WINDOW = 0.1, 3

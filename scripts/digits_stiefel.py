@@ -17,9 +17,9 @@ from torch.func import functional_call, stack_module_state, vmap
 from vpintegrator import nn
 from vpintegrator.cli.common import SETTINGS, console, overwrite_option, plain_errors, progress_bar
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, replacing
 from vpintegrator.models import ClassificationTransformer
-from vpintegrator.threads import torch_threads
+from vpintegrator.runtime.threads import torch_threads
+from vpintegrator.storage.files import check_output, replacing
 
 WEIGHTS = {"Glorot": "#0072b2", "orthonormal": "#e69f00", "Stiefel": "#009e73"}
 RECIPES = {

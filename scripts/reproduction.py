@@ -23,10 +23,10 @@ from vpintegrator.cli.common import console, overwrite_option, progress_bar
 from vpintegrator.data import Dataset
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, replacing
 from vpintegrator.models import Integrator
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.rollout import Report
+from vpintegrator.storage.files import check_output, replacing
 
 SECONDS, QUICK_SECONDS = 120.0, 2.0
 FIGURE = ("png", "pdf")

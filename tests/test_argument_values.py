@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.arguments import whole_number
 from vpintegrator.errors import InputError
 
 

@@ -4,8 +4,8 @@ import multiprocessing
 
 import pytest
 
-from vpintegrator.claim import claim, claim_folder
 from vpintegrator.errors import InputError
+from vpintegrator.storage.lock_file import claim, claim_folder
 
 pytest.importorskip("fcntl")
 

@@ -5,9 +5,9 @@ import time
 import pytest
 
 import vpintegrator as vp
-from vpintegrator import devices
-from vpintegrator.devices import Choice, check_device, faster_device
 from vpintegrator.errors import InputError
+from vpintegrator.runtime import devices
+from vpintegrator.runtime.devices import Choice, check_device, faster_device
 
 
 def test_devices_that_are_not_there():

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from vpintegrator import files
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, filling, replacing, safe_name
+from vpintegrator.storage import files
+from vpintegrator.storage.files import check_output, filling, replacing, safe_name
 
 
 def _names(folder: Path) -> list[str]:
@@ -78,7 +78,7 @@ def test_a_folder_that_appears_meanwhile_does_not_lose_the_work(tmp_path):
 
 def test_what_a_killed_process_left_is_cleared_and_nothing_else(tmp_path):
     script = (
-        "import os, signal, sys\nfrom vpintegrator.files import replacing\n"
+        "import os, signal, sys\nfrom vpintegrator.storage.files import replacing\n"
         "with replacing(sys.argv[1]) as temporary:\n"
         "    temporary.write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -202,7 +202,7 @@ def test_a_folder_is_filled_with_whole_files_or_left_as_it_was(tmp_path):
 
 def test_what_a_killed_process_left_in_a_folder_is_cleared(tmp_path):
     script = (
-        "import os, signal, sys\nfrom vpintegrator.files import filling\n"
+        "import os, signal, sys\nfrom vpintegrator.storage.files import filling\n"
         "with filling(sys.argv[1]) as place:\n"
         "    (place / 'a').write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

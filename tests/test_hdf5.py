@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vpintegrator as vp
-from vpintegrator.hdf5 import create_hdf5
+from vpintegrator.storage.hdf5 import create_hdf5
 
 STATES = np.random.default_rng(0).normal(size=(60, 400, 4))
 
@@ -76,7 +76,7 @@ def test_an_interruption_does_not_wait_for_all_of_a_long_copy(tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
             return np.zeros((len(range(*key[0].indices(10**6))), 100, 4))
 
-    from vpintegrator.hdf5 import fill
+    from vpintegrator.storage.hdf5 import fill
 
     values = Long()
     with pytest.raises(KeyboardInterrupt), create_hdf5(tmp_path / "a.h5") as file:

@@ -11,7 +11,7 @@ import pytest
 
 import vpintegrator as vp
 from vpintegrator.errors import InputError
-from vpintegrator.reading import StoredGroup, open_hdf5, read_json
+from vpintegrator.storage.reading import StoredGroup, open_hdf5, read_json
 
 
 @pytest.fixture(scope="module")

@@ -25,17 +25,15 @@ if TYPE_CHECKING:
     from vpintegrator import cli as cli
     from vpintegrator import compiled as compiled
     from vpintegrator import data as data
-    from vpintegrator import devices as devices
     from vpintegrator import dynamics as dynamics
     from vpintegrator import errors as errors
     from vpintegrator import export as export
-    from vpintegrator import files as files
-    from vpintegrator import hdf5 as hdf5
     from vpintegrator import models as models
     from vpintegrator import nn as nn
     from vpintegrator import notebook as notebook
     from vpintegrator import plotting as plotting
-    from vpintegrator import threads as threads
+    from vpintegrator import runtime as runtime
+    from vpintegrator import storage as storage
     from vpintegrator import training as training
     from vpintegrator.data import (
         generate,

@@ -1,6 +1,7 @@
-"""Groups of arguments, frozen dataclasses, for calls with many arguments.
+"""Arguments: checks of values with the same error messages everywhere, and groups of them.
 
-A function takes the groups, and its caller may name what is in them directly::
+Calls with many arguments have groups, which are frozen dataclasses. A function takes the groups,
+and its caller may name their fields directly::
 
     @dataclass(frozen=True)
     class Budget:
@@ -17,14 +18,184 @@ A function takes the groups, and its caller may name what is in them directly::
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import math
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, replace
 from inspect import Parameter, signature
+from numbers import Real
+from pathlib import Path
 from typing import Any, TypeVar
 
 from vpintegrator.errors import InputError, nearest
 
 Result = TypeVar("Result")
+
+_OF_A_MODEL = ("dim", "window", "prediction_window", "arguments", "metadata", "conditions")
+_LONGEST_SHOWN = 60  # characters of a value in a message
+_WORDS = {bool: "true or false", int: "an integer", float: "a finite number", str: "a text"}
+
+
+def plain(argument: str, value: Any, kinds: Collection[type]) -> Any:
+    """Return ``value`` as a plain type that JSON can store: bool, int, float, str or None.
+
+    NumPy's numbers are taken for Python's, and integers for numbers where ``kinds`` asks for these;
+    nothing else is converted: a text is never a truth value, and a truth value never a number.
+
+    Raises
+    ------
+    InputError
+        If it is of none of these kinds, or a number that is not finite.
+    """
+    value = _of_python(value)
+    kind = type(value)
+    if kind is int and int not in kinds and float in kinds and abs(value) < 2**1023:
+        return float(value)
+    if kind not in kinds or (kind is float and not math.isfinite(value)):
+        words = [word for type_, word in _WORDS.items() if type_ in kinds]
+        words += ["None"] if type(None) in kinds else []
+        raise InputError(f"{argument} must be {' or '.join(words)}, not {value!r}")
+    return value
+
+
+def whole(argument: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Return ``value`` if it is an integer in these bounds, else raise InputError."""
+    value = _of_python(value)
+    sound = isinstance(value, int) and not isinstance(value, bool)
+    if not sound or value < least or (most is not None and value > most):
+        bound = f"at least {least}" if most is None else f"{least} to {most}"
+        raise InputError(f"{argument} = {value!r} must be a whole number, {bound}")
+    return value
+
+
+def positive(argument: str, value: Any) -> float:
+    """Return ``value`` as a float if it is finite and greater than 0, else raise InputError."""
+    if not _is_finite(value) or value <= 0:
+        raise InputError(f"{argument} = {value!r} must be positive")
+    return float(value)
+
+
+def finite(argument: str, value: Any) -> float:
+    """Return ``value`` as a float if it is a finite number, else raise InputError."""
+    if not _is_finite(value):
+        raise InputError(f"{argument} must be a finite number, not {shown(value)}")
+    return float(value)
+
+
+def not_negative(argument: str, value: Any) -> float:
+    """Return ``value`` as a float if it is finite and 0 or more, else raise InputError."""
+    if not _is_finite(value) or value < 0:
+        raise InputError(f"{argument} = {value!r} must be 0 or more")
+    return float(value)
+
+
+def whole_number(argument: str, value: Any, least: int = 0) -> int:
+    """Return a number of things, ``least`` or more, also from 1e6; else raise InputError."""
+    value = _of_python(value)
+    sound = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not sound or value < least:
+        raise InputError(f"{argument} = {value!r} must be a whole number, {least} or more")
+    return int(value)
+
+
+def one_of(argument: str, value: str, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is among ``choices``, else raise InputError with their names."""
+    choices = list(choices)
+    if value not in choices:
+        raise InputError(f"{argument} must be one of {', '.join(choices)}, not {value!r}")
+    return value
+
+
+def divisible(argument: str, value: int, by: str, divisor: int) -> int:
+    """Return the quotient of two positive integers; raise InputError if there is a remainder."""
+    whole(argument, value)
+    whole(by, divisor)
+    if value % divisor:
+        raise InputError(f"{argument} = {value} must be divisible by {by} = {divisor}")
+    return value // divisor
+
+
+def check(group: Any, **checks: Callable[[str, Any], Any]) -> None:
+    """Let fields of a frozen dataclass be what their checks give; None where it is the default."""
+    for name, checked in checks.items():
+        value = getattr(group, name)
+        if value is not None or getattr(type(group), name) is not None:
+            object.__setattr__(group, name, checked(name, value))
+
+
+def _of_python(value: Any) -> Any:
+    import numpy as np  # not at the top: command lines are read without it
+
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_finite(value: Any) -> bool:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
+def of_kind(argument: str, value: Any, kinds: type | tuple[type, ...], words: str) -> Any:
+    """Return ``value`` if it has one of these classes, else raise InputError with ``words``."""
+    if not isinstance(value, kinds):
+        raise InputError(f"{argument} must be {words}, not {shown(value)}")
+    return value
+
+
+def called(argument: str, value: Any, words: str = "a function") -> Any:
+    """Return ``value`` if it can be called and is no class, else raise InputError."""
+    if not callable(value) or isinstance(value, type):
+        raise InputError(f"{argument} must be {words}, not {shown(value)}")
+    return value
+
+
+def check_integrator(model: Any) -> None:
+    """Raise InputError for what is no model of this package, known by what all of them have."""
+    if not all(hasattr(model, name) for name in _OF_A_MODEL):
+        words = "a model of this package; vp.wrap makes one of a module or function"
+        raise InputError(f"model must be {words}, not {shown(model)}")
+
+
+def as_path(argument: str, value: Any) -> Path:
+    """Return ``value`` as a path if it is a text or a path, else raise InputError."""
+    return Path(of_kind(argument, value, (str, os.PathLike), "the path of a file"))
+
+
+def real_array(argument: str, value: Any, axes: Collection[str] | None) -> Any:
+    """Return ``value`` as a nonempty float64 array with these axes, else raise InputError.
+
+    Without ``axes`` any number of axes is right.
+    """
+    import numpy as np
+
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind not in "fiu":
+            raise TypeError
+        found = found.astype(np.float64, copy=False)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{argument} must be an array of numbers, not {shown(value)}") from None
+    if axes is None:
+        return found
+    if found.ndim != len(axes) or 0 in found.shape:
+        wanted = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
+        raise InputError(f"{argument} has shape {found.shape}, but {wanted} is expected")
+    return found
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message: its repr where that is short, else its class."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = type(value).__name__
+    if not isinstance(value, bool | int | float | str | bytes | os.PathLike | None):
+        article = "an" if kind[0] in "aeiouAEIOU" else "a"
+        return f"{article} {kind}"
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def grouped(**groups: Any) -> Callable[[Callable[..., Result]], Callable[..., Result]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vpintegrator.errors import InputError
-from vpintegrator.toml import read_toml
+from vpintegrator.storage.toml import read_toml
 
 SYSTEMS, DATASETS = "vpintegrator.systems", "vpintegrator.datasets"
 

@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 import torch
 
-from vpintegrator.argument_values import check_integrator
+from vpintegrator.arguments import check_integrator
 from vpintegrator.data import Dataset
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
-from vpintegrator.reading import read_json
 from vpintegrator.rollout.classical import METHODS, compile_method, integrate
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.start import find_system
+from vpintegrator.storage.reading import read_json
 from vpintegrator.training.objective import Objective
 from vpintegrator.training.performance import (
     STEPS,

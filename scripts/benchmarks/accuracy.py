@@ -25,9 +25,9 @@ import vpintegrator as vp
 from vpintegrator.cli.common import SETTINGS, console, overwrite_option, plain_errors, progress_bar
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, replacing
 from vpintegrator.models import Integrator, VolumePreservingFeedForward, VolumePreservingTransformer
 from vpintegrator.rollout import invariant_errors, root_mean_square_error, solve_reference
+from vpintegrator.storage.files import check_output, replacing
 from vpintegrator.training import History
 
 TIME = 120.0

@@ -21,7 +21,7 @@ import click
 
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
+from vpintegrator.storage.files import replacing
 
 SPEED = (
     "cayley",

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
 from vpintegrator.plotting.curves import floored, readable_decades
 from vpintegrator.plotting.looks import Look, looks
 from vpintegrator.plotting.style import PAPER
 from vpintegrator.rollout import METHODS
+from vpintegrator.storage.files import replacing
 
 _ROW, _HEAD = 1.6, 9.0  # em: height of a system's row; of the axis and the legend
 _ORDER = ("stoermer-verlet", "strang-splitting", "rk4", "gauss-legendre-4", "blanes-moan-4")

@@ -39,8 +39,8 @@ from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.compiled import NotCompilable
 from vpintegrator.compiled.source import kernel
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
 from vpintegrator.native import load_library
+from vpintegrator.storage.files import replacing
 
 _SAMPLE = 2e-3  # seconds: shorter calls are repeated to last so long, far above a clock's error
 _FEWEST = 3  # rounds

@@ -11,10 +11,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
 from vpintegrator.plotting.curves import readable_decades
 from vpintegrator.plotting.looks import looks
 from vpintegrator.plotting.style import PAPER
+from vpintegrator.storage.files import replacing
 
 _COLUMNS = 4
 _SUFFIXES = (".png", ".pdf", ".svg")

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 
 from vpintegrator.cli.common import SETTINGS, plain_errors
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
 from vpintegrator.plotting.looks import CLASSICAL
 from vpintegrator.plotting.style import PAPER
+from vpintegrator.storage.files import replacing
 
 Row = Mapping[str, str]  # a cell by the heading of its column
 Tables = Mapping[str, Sequence[Row]]  # by the title of the table

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import TextColumn
 
 import vpintegrator as vp
-from vpintegrator import progress
 from vpintegrator.cli import gen, output, plot, rollout, train
+from vpintegrator.runtime import progress
 
 SHORT = ["--system", "pendulum", "--against", "rk4,explicit-euler", "--steps", "20"]
 

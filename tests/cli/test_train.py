@@ -19,12 +19,12 @@ from click.testing import CliRunner
 
 import vpintegrator.training
 from tests.cli.conftest import refused
-from vpintegrator.claim import claim
 from vpintegrator.cli.gen import main as inspect
 from vpintegrator.cli.train import main
 from vpintegrator.data import Dataset, generate, open_dataset
 from vpintegrator.models import ARCHITECTURES, load
 from vpintegrator.nn import Composition
+from vpintegrator.storage.lock_file import claim
 from vpintegrator.training import History, relative_error
 from vpintegrator.training.first_order import FirstOrder
 from vpintegrator.training.training_data import TrainingData

@@ -10,7 +10,7 @@ from vpintegrator import compiled, models, nn
 from vpintegrator.compiled import bodies
 from vpintegrator.compiled import model as compiled_model
 from vpintegrator.compiled.bodies.shears import shears_of
-from vpintegrator.threads import torch_threads
+from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training import Objective
 from vpintegrator.training.residuals import ParameterVector
 

@@ -7,7 +7,7 @@ import torch
 import vpintegrator as vp
 from vpintegrator.compiled import compile_model
 from vpintegrator.compiled import model as compiled_model
-from vpintegrator.threads import torch_threads
+from vpintegrator.runtime.threads import torch_threads
 
 # in calls of one state of two float64 the states of 65 calls are gathered
 CALLS = 150

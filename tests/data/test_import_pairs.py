@@ -12,7 +12,7 @@ from vpintegrator.data.importing.arrays import Arrays
 from vpintegrator.data.importing.questions import questions
 from vpintegrator.data.importing.structure import canonical_order
 from vpintegrator.errors import InputError
-from vpintegrator.toml import read_toml
+from vpintegrator.storage.toml import read_toml
 
 BEFORE = np.random.default_rng(0).normal(size=(40, 4))
 AFTER = BEFORE @ np.array([[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, -1, 0.0]])

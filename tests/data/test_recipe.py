@@ -7,7 +7,7 @@ import pytest
 
 from vpintegrator.data import generate, list_recipes, load_recipe
 from vpintegrator.errors import InputError
-from vpintegrator.toml import toml_text
+from vpintegrator.storage.toml import toml_text
 
 SYSTEM = """
 title = "Duffing oscillator"

@@ -24,7 +24,7 @@ from vpintegrator.data.generation.shards import Shards
 from vpintegrator.data.generation.stacks import integrate, rates, stack_size
 from vpintegrator.dynamics import solve
 from vpintegrator.errors import InputError
-from vpintegrator.workers import versions
+from vpintegrator.runtime.workers import versions
 
 # an implicit method has stacks of one, so that few trajectories make several shards
 SMALL = {"method": "LSODA", "count": 200, "steps": 5, "rtol": 1e-8, "atol": 1e-8}
@@ -126,7 +126,7 @@ def test_a_cluster_gives_the_same_bytes(whole, tmp_path):
 
 def test_a_cluster_out_of_reach(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("vpintegrator.workers._CONNECT", 0.5)
+    monkeypatch.setattr("vpintegrator.runtime.workers._CONNECT", 0.5)
     for address in ("tcp://127.0.0.1:9", "nonsense", "http://localhost:80"):
         with pytest.raises(InputError, match="no dask scheduler answers at"):
             generate("rigid-body", tmp_path / "a.h5", scheduler=address, **SMALL)

@@ -8,10 +8,10 @@ import torch
 from click.testing import CliRunner
 
 import vpintegrator as vp
-from vpintegrator import devices
 from vpintegrator.cli.rollout import main as rollout
 from vpintegrator.cli.train import main as train
 from vpintegrator.errors import InputError
+from vpintegrator.runtime import devices
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from vpintegrator.data import load_recipe
 from vpintegrator.dynamics import InitialConditions, load_system, solve
 from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 from vpintegrator.errors import InputError
-from vpintegrator.toml import MAXIMUM_SIZE, read_toml
+from vpintegrator.storage.toml import MAXIMUM_SIZE, read_toml
 
 
 def field(x, more=""):

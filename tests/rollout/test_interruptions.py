@@ -146,7 +146,7 @@ def test_whatever_goes_wrong_later_the_checkpoint_stays(tmp_path, monkeypatch):
         with pytest.raises(InputError, match=message):
             report.save(path)
     with monkeypatch.context() as context:  # the file is complete but for its name
-        context.setattr("vpintegrator.files._move", wrong)
+        context.setattr("vpintegrator.storage.files._move", wrong)
         with pytest.raises(InputError, match="wrong"):
             report.save(tmp_path / "other.h5")
     assert set(files(folder)) == set(kept)

@@ -293,7 +293,7 @@ def killed_at(monkeypatch):
     patch(Path, "unlink")
     patch(os, "link")
     patch(os, "fsync")
-    monkeypatch.setattr("vpintegrator.files._is_alive", lambda process: False)
+    monkeypatch.setattr("vpintegrator.storage.files._is_alive", lambda process: False)
 
     def run(number, function):
         nonlocal count, at

@@ -195,7 +195,7 @@ def console() -> Console:
     from rich.console import Console
     from rich.text import Text
 
-    from vpintegrator.progress import NOTEBOOK, in_notebook
+    from vpintegrator.runtime.progress import NOTEBOOK, in_notebook
 
     class PlainConsole(Console):
         def render_str(self, text: str, **options: Any) -> Text:
@@ -226,7 +226,7 @@ def say(heading: str, text: str, style: str | None = None) -> None:
 
 
 def progress_bar(*columns: Any) -> AbstractContextManager[Progress]:
-    """Show a progress bar on standard error, see :func:`vpintegrator.progress.progress_bar`."""
-    from vpintegrator.progress import progress_bar
+    """Show a progress bar on standard error, see :mod:`vpintegrator.runtime.progress`."""
+    from vpintegrator.runtime.progress import progress_bar
 
     return progress_bar(*columns, quiet=is_asked("quiet"))

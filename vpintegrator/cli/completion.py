@@ -26,7 +26,7 @@ from click.shell_completion import (
 from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue
 from vpintegrator.cli.known_names import MODEL_OPTIONS
 from vpintegrator.errors import InputError, printable
-from vpintegrator.toml import read_toml
+from vpintegrator.storage.toml import read_toml
 
 Offered = Mapping[str, str]  # candidates, each with a short description
 Source = Callable[[click.Context, str], Offered]

@@ -94,10 +94,10 @@ def run_ensemble(
     options: dict[str, Any],
 ) -> None:
     """Follow an ensemble, write its statistics, and say them."""
-    from vpintegrator.files import safe_name
-    from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.rollout import EnsembleMeasures, ensemble
-    from vpintegrator.shard_folder import folder_of
+    from vpintegrator.runtime.interrupts import terminate_as_interrupt
+    from vpintegrator.storage.files import safe_name
+    from vpintegrator.storage.shard_folder import folder_of
 
     left_out = [
         name

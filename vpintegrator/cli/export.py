@@ -110,7 +110,7 @@ def main(
       vp-export rigid-body-vpt.safetensors --to onnx
     """
     from vpintegrator.export.exporting import SUFFIXES, check_for_c, export
-    from vpintegrator.files import safe_name
+    from vpintegrator.storage.files import safe_name
 
     given = read_parameters(parameters)
     check_for_c(to, options["name"], any(options[name] for name in ("jacobian", "many", "header")))

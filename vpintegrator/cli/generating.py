@@ -22,7 +22,7 @@ from vpintegrator.cli.common import (
 from vpintegrator.cli.completion import equated, files, names, offer, parameters
 from vpintegrator.cli.known_names import SOLVERS
 from vpintegrator.errors import InputError, printable
-from vpintegrator.interrupts import terminate_as_interrupt
+from vpintegrator.runtime.interrupts import terminate_as_interrupt
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset, Recipe
@@ -153,7 +153,7 @@ def generate_dataset(
             "say what to generate: a dataset, a system or a file; vp-gen --list shows the catalogue"
         )
     from vpintegrator.cli.reporting import report_generated
-    from vpintegrator.files import check_output
+    from vpintegrator.storage.files import check_output
 
     as_text = not source.endswith(".toml") and ("\n" in source or "=" in source)
     returns = "section" in options or isinstance(options.get("step"), str)
@@ -287,7 +287,7 @@ def _generate_with_progress(recipe: Recipe, path: Path, **options: Any) -> Datas
 
 
 def _say_how_to_go_on(path: Path) -> None:
-    from vpintegrator.shard_folder import folder_of
+    from vpintegrator.storage.shard_folder import folder_of
 
     folder = folder_of(path)
     kept = len(list(folder.glob("*.h5")))

@@ -27,7 +27,7 @@ _COMPONENTS = 12  # listed one by one
 
 def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
     """Print what is in a file and, for a dataset, draw a preview beside it."""
-    from vpintegrator.reading import check_kind, kind_of
+    from vpintegrator.storage.reading import check_kind, kind_of
 
     check_kind(path, "dataset", "rollout", "model")
     kind = kind_of(path) or "model"
@@ -42,8 +42,8 @@ def inspect(path: Path, figure: Path | None, overwrite: bool) -> None:
 def _inspect_dataset(path: Path, figure: Path | None, overwrite: bool) -> None:
     from vpintegrator.data import open_dataset
     from vpintegrator.data.inspection import inspect_dataset
-    from vpintegrator.files import check_output
     from vpintegrator.plotting.preview import draw_preview
+    from vpintegrator.storage.files import check_output
 
     target, left_out = figure or path.with_suffix(".png"), None
     try:
@@ -104,7 +104,7 @@ def _system(system: Any) -> str:
 def _origin(dataset: Dataset) -> None:
     """Print the source of the states and their accuracy."""
     from vpintegrator.data.inspection import accuracy_text
-    from vpintegrator.toml import read_toml
+    from vpintegrator.storage.toml import read_toml
 
     attributes, accuracy = dataset.attributes, dataset.accuracy
     recipe = read_toml(dataset.recipe, f"recipe in {dataset.path}")
@@ -192,7 +192,7 @@ def _invariants(dataset: Dataset, groups: dict[str, Group]) -> None:
 
 
 def _versions(dataset: Dataset) -> None:
-    from vpintegrator.reading import read_json
+    from vpintegrator.storage.reading import read_json
 
     attributes = dataset.attributes
     where = f"{dataset.path}: the attribute 'versions'"
@@ -245,8 +245,8 @@ def _say_rows(heading: str, sentence: str, rows: Iterable[Performance]) -> None:
 def _inspect_model(path: Path) -> None:
     from vpintegrator.dynamics.region import Region
     from vpintegrator.models import load
-    from vpintegrator.reading import read_json
     from vpintegrator.rollout.start import find_system
+    from vpintegrator.storage.reading import read_json
 
     model = load(path)
     metadata = model.metadata

@@ -10,7 +10,7 @@ from vpintegrator.cli.common import say, say_title
 from vpintegrator.cli.output import write_json
 from vpintegrator.cli.results import dataset_results
 from vpintegrator.data.inspection import accuracy_text
-from vpintegrator.toml import read_toml
+from vpintegrator.storage.toml import read_toml
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset

@@ -55,7 +55,7 @@ def dataset_results(dataset: Dataset) -> dict[str, Any]:
 
 def model_results(model: Integrator) -> dict[str, Any]:
     """Return the properties of a model; values of its training are the strings of its metadata."""
-    from vpintegrator.reading import read_json
+    from vpintegrator.storage.reading import read_json
 
     return {
         "model": model.name,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.argument_values import not_negative, positive
+from vpintegrator.arguments import not_negative, positive
 from vpintegrator.cli.common import (
     SETTINGS,
     columns_option,
@@ -275,13 +275,13 @@ def _compare(
 ) -> None:
     """Let all run, write what was measured, and say it."""
     from vpintegrator.cli.results import rollout_results
-    from vpintegrator.files import check_output_last, safe_name
-    from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.plotting.tables import terminal_table
     from vpintegrator.rollout import compare
     from vpintegrator.rollout.compare import prepare_comparison
     from vpintegrator.rollout.recording import is_recorded
     from vpintegrator.rollout.start import check_agreement
+    from vpintegrator.runtime.interrupts import terminate_as_interrupt
+    from vpintegrator.storage.files import check_output_last, safe_name
 
     if given is not None:
         check_agreement(models, given)
@@ -364,9 +364,9 @@ def _load_models(paths: tuple[Path, ...], options: dict[str, Any]) -> dict[str, 
         if device != "cpu":
             raise InputError(f"--device {device}: models alone run on other devices than the CPU")
         return {}
-    from vpintegrator.devices import AUTO, check_device
     from vpintegrator.models import load
     from vpintegrator.rollout import device_for
+    from vpintegrator.runtime.devices import AUTO, check_device
 
     check_device(device, "--device")
     if len({path.stem for path in paths}) < len(paths):

@@ -14,7 +14,7 @@ from vpintegrator.cli import training_report
 from vpintegrator.cli.architecture import flag
 from vpintegrator.cli.common import console
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, safe_name
+from vpintegrator.storage.files import check_output, safe_name
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -352,7 +352,7 @@ def checked_fastest(fastest: float, given: Sequence[str], model: str) -> float:
     InputError
         If it is not positive, or something is.
     """
-    from vpintegrator.argument_values import positive
+    from vpintegrator.arguments import positive
 
     refused = [flag(name) for name in _NOT_BESIDE_FASTEST if name in given]
     refused += ["--model"] if model != "auto" else []

@@ -76,9 +76,9 @@ def run_survey(
     options: Mapping[str, Any],
 ) -> None:
     """Compare a family with classical methods at all combinations of conditions, and say it."""
-    from vpintegrator.files import check_output_last, safe_name
-    from vpintegrator.interrupts import terminate_as_interrupt
     from vpintegrator.rollout.survey import check_survey, survey
+    from vpintegrator.runtime.interrupts import terminate_as_interrupt
+    from vpintegrator.storage.files import check_output_last, safe_name
 
     if len(models) > 1:
         raise InputError("several values of a condition are for one family at a time")

@@ -37,9 +37,9 @@ from vpintegrator.cli.output import is_asked, output_options, write_json
 from vpintegrator.cli.searching import Candidate, checked_fastest
 from vpintegrator.compositions import FACTORS
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output
 from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.optimizer_names import CLASSES, OPTIMIZERS
+from vpintegrator.storage.files import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -312,7 +312,7 @@ def main(
     if dataset is None:
         raise InputError("name the dataset to train on; vp-gen makes one")
     from vpintegrator.cli.results import model_results
-    from vpintegrator.interrupts import terminate_as_interrupt
+    from vpintegrator.runtime.interrupts import terminate_as_interrupt
     from vpintegrator.training import processes
     from vpintegrator.training.progress import training_bar
 
@@ -563,7 +563,7 @@ def _fit_orbits(
 
 def _check_arguments(start: Path | None, given: list[str], options: dict[str, Any]) -> None:
     """Refuse what is wrong whatever the dataset is, before any file is opened."""
-    from vpintegrator.devices import check_device
+    from vpintegrator.runtime.devices import check_device
     from vpintegrator.training import Budget, Execution, Files, Method, Objective
 
     refused = [flag(name) for name in _ABOUT_MODEL if name in given]

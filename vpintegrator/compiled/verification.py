@@ -17,7 +17,7 @@ import torch
 from vpintegrator.compiled.tracing import first_line, watched
 from vpintegrator.native import NotCompilable
 from vpintegrator.nn.implicit import unrolled
-from vpintegrator.threads import torch_threads
+from vpintegrator.runtime.threads import torch_threads
 
 if TYPE_CHECKING:
     from vpintegrator.compiled.gpu import GpuResidual

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.data.dataset import Dataset
 
 _MOST_BYTES = 1 << 24  # bytes of states that are read

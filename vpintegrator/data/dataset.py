@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import as_path, whole_number
+from vpintegrator.arguments import as_path, whole_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
 from vpintegrator.data.reattached import check_reproduces
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.values import is_number
 from vpintegrator.data.variation import STEP
 from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
-from vpintegrator.devices import check_device
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError, printable
-from vpintegrator.reading import Guarded, StoredGroup, open_hdf5
 from vpintegrator.rich_display import RichDisplay
+from vpintegrator.runtime.devices import check_device
+from vpintegrator.storage.reading import Guarded, StoredGroup, open_hdf5
 
 if TYPE_CHECKING:
     import torch

@@ -23,7 +23,7 @@ from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.state_file import write_header, write_overview, write_states
 from vpintegrator.errors import printable
-from vpintegrator.hdf5 import create_hdf5
+from vpintegrator.storage.hdf5 import create_hdf5
 
 FORMAT = "vpintegrator-dataset"
 FORMAT_VERSION = 2

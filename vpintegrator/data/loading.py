@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.arguments import whole_number
 from vpintegrator.data.pairs import HeldPairs, Pair, Pairs, in_batches
 from vpintegrator.data.windows import count_starts, observed_starts
 from vpintegrator.errors import InputError

@@ -26,7 +26,7 @@ from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.dynamics.varied_solve import ScaledFlow, solve_varied
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.rich_display import RichDisplay
-from vpintegrator.toml import check_keys, read_toml, toml_text
+from vpintegrator.storage.toml import check_keys, read_toml, toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
 _SOLVER = ("method", "rtol", "atol")

@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.data.values import is_number
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.toml import check_keys
+from vpintegrator.storage.toml import check_keys
 
 GROUPS = ("train", "validation", "test")
 USUAL_FRACTIONS = (0.7, 0.15, 0.15)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.toml import check_keys
+from vpintegrator.storage.toml import check_keys
 
 Table = TypeVar("Table")
 

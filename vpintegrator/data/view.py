@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.reading import Guarded, StoredGroup, check_shape, open_any, reading
+from vpintegrator.storage.reading import Guarded, StoredGroup, check_shape, open_any, reading
 
 SHARD_FORMAT = "vpintegrator-shard-1"
 _OPEN = 32  # shards kept open at a time

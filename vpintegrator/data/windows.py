@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpintegrator.argument_values import real_array, whole_number
+from vpintegrator.arguments import real_array, whole_number
 from vpintegrator.errors import InputError
 
 

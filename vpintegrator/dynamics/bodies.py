@@ -28,7 +28,7 @@ from typing import Any
 
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.errors import InputError, nearest, printable
-from vpintegrator.toml import check_keys
+from vpintegrator.storage.toml import check_keys
 
 LAYOUTS = {
     "pairs": "like bodies exchanged",

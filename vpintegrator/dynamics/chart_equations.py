@@ -32,7 +32,7 @@ from vpintegrator.dynamics.equations import (
 from vpintegrator.dynamics.field_functions import is_short, written
 from vpintegrator.dynamics.trial import TOLERANCE, Formula, Point, Trial, place, shown
 from vpintegrator.errors import InputError
-from vpintegrator.toml import check_keys
+from vpintegrator.storage.toml import check_keys
 
 _KEYS = (
     "state",

@@ -19,7 +19,7 @@ from vpintegrator.dynamics.constants import Number, size, tidy
 from vpintegrator.dynamics.expression import Scope, check_name, parse, readable
 from vpintegrator.dynamics.map_equations import Stage, read_map
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.toml import check_keys
+from vpintegrator.storage.toml import check_keys
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics.section import ReturnSection

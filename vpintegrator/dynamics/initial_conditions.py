@@ -41,7 +41,7 @@ from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
 from vpintegrator.dynamics.expression import Scope, check_name, parse
 from vpintegrator.dynamics.varying_numbers import VaryingNumbers, halves
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.toml import check_keys
+from vpintegrator.storage.toml import check_keys
 
 _MOST_NUMBERS = 2**31  # in the initial states of one call
 _MOST_LISTED = 2e7  # in those of a list of curves

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from vpintegrator.catalogue import SYSTEMS, catalogue
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.reading import check_kind
-from vpintegrator.toml import MAXIMUM_SIZE, read_toml
+from vpintegrator.storage.reading import check_kind
+from vpintegrator.storage.toml import MAXIMUM_SIZE, read_toml
 
 
 def read_text(path: Path) -> str:

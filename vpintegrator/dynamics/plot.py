@@ -24,7 +24,7 @@ from vpintegrator.dynamics.algebra import Value
 from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expression import parse, readable
 from vpintegrator.errors import InputError, nearest, printable
-from vpintegrator.toml import check_keys
+from vpintegrator.storage.toml import check_keys
 
 _KEYS = ("planes", "equal", "sphere", "section", "coordinates")
 _MOST = 16  # planes, or coordinates

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.reading import read_json
+from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System

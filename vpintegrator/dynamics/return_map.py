@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics.load import load_system
 from vpintegrator.dynamics.system import ENERGY, System
 from vpintegrator.errors import InputError
-from vpintegrator.toml import toml_text
+from vpintegrator.storage.toml import toml_text
 
 
 def return_map(

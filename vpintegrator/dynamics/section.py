@@ -26,7 +26,7 @@ from vpintegrator.dynamics.equations import Equations
 from vpintegrator.dynamics.expression import Scope, parse
 from vpintegrator.dynamics.trial import TOLERANCE, Formula, random_points
 from vpintegrator.errors import InputError
-from vpintegrator.toml import check_keys
+from vpintegrator.storage.toml import check_keys
 
 KEYS = ("section", "direction", "crossings", "energy", "return_times", "initial_conditions")
 _MOST_CROSSINGS = 10_000

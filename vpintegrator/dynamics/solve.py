@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics.evaluation import as_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest

@@ -17,7 +17,7 @@ import numpy as np
 
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import printable
-from vpintegrator.hdf5 import TEXT, fill, write_words
+from vpintegrator.storage.hdf5 import TEXT, fill, write_words
 
 
 def write_header(

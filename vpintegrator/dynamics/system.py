@@ -46,7 +46,7 @@ from vpintegrator.dynamics.state_function import (
 from vpintegrator.dynamics.trial import Point, Trial
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import RichDisplay
-from vpintegrator.toml import check_keys, read_toml
+from vpintegrator.storage.toml import check_keys, read_toml
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics.family import Family

@@ -8,9 +8,9 @@ ONNX and programs of torch.export come from PyTorch's own exporters (``onnx_file
 ``torch_program``).
 """
 
-from vpintegrator.callable_module import make_callable
 from vpintegrator.export.exported import Exported
 from vpintegrator.export.exporting import export
+from vpintegrator.runtime.callable_module import make_callable
 
 __all__ = ["Exported", "export"]
 

@@ -11,7 +11,7 @@ import torch
 from vpintegrator.compiled.calling import pointer
 from vpintegrator.compiled.verification import verify_model
 from vpintegrator.native import Compilation, NotCompilable
-from vpintegrator.threads import torch_threads
+from vpintegrator.runtime.threads import torch_threads
 
 if TYPE_CHECKING:
     from vpintegrator.export.c_source import CSource

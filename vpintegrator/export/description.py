@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import vpintegrator
 from vpintegrator.errors import InputError, printable
 from vpintegrator.models.family import MEMBER
-from vpintegrator.reading import read_json
+from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vpintegrator.argument_values import check_integrator, one_of
+from vpintegrator.arguments import check_integrator, one_of
 from vpintegrator.errors import InputError
 from vpintegrator.export.exported import Exported
-from vpintegrator.files import check_output, replacing
 from vpintegrator.native import NotCompilable
+from vpintegrator.storage.files import check_output, replacing
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -16,8 +16,8 @@ from vpintegrator.errors import InputError
 from vpintegrator.export.description import facts_of
 from vpintegrator.export.exported import Exported
 from vpintegrator.export.torch_program import Iterated, example, exported, quietly
-from vpintegrator.files import replacing
 from vpintegrator.native import NotCompilable
+from vpintegrator.storage.files import replacing
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -18,8 +18,8 @@ from vpintegrator.compiled.tracing import first_line
 from vpintegrator.compiled.verification import verify_model
 from vpintegrator.export.description import facts_of
 from vpintegrator.export.exported import Exported
-from vpintegrator.files import replacing
 from vpintegrator.native import NotCompilable
+from vpintegrator.storage.files import replacing
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.argument_values import plain
+from vpintegrator.arguments import plain
 from vpintegrator.errors import InputError
 from vpintegrator.models.declaration import Arguments, Blocks, argument, kinds_of
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vpintegrator.argument_values import plain
+from vpintegrator.arguments import plain
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import FunctionArguments, ReversibleArguments
 from vpintegrator.models.declaration import argument

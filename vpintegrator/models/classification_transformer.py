@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import divisible, of_kind
+from vpintegrator.arguments import divisible, of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.models.declaration import Arguments as _Arguments
 from vpintegrator.models.declaration import argument, show_arguments

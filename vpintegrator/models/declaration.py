@@ -17,7 +17,7 @@ from inspect import Parameter
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from vpintegrator.argument_values import one_of, plain, whole
+from vpintegrator.arguments import one_of, plain, whole
 from vpintegrator.errors import InputError, nearest
 
 Declared = TypeVar("Declared", bound="Arguments")

@@ -19,7 +19,7 @@ from vpintegrator.nn.formulas import Formulas, with_values
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.potentials import NeuronPotential
 from vpintegrator.nn.reversible import Reversible
-from vpintegrator.reading import read_json
+from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models.base import Integrator

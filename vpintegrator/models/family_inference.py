@@ -12,7 +12,7 @@ from vpintegrator.errors import InputError
 from vpintegrator.models.family import STEP, FamilyConditions, conditions_of
 from vpintegrator.models.inference import Context, Inference, Motion, Prior, infer
 from vpintegrator.nn.implicit import tolerance
-from vpintegrator.reading import read_json
+from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models.base import Integrator

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import ReversibleArguments
 from vpintegrator.models.declaration import argument

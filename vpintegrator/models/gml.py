@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import as_path
+from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.errors import InputError
-from vpintegrator.reading import StoredGroup, open_any, reading
+from vpintegrator.storage.reading import StoredGroup, open_any, reading
 
 
 class UnknownNetwork(InputError):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import check_integrator
+from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.basis_coupling import BasisCoupling

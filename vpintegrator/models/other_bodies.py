@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from vpintegrator.argument_values import check_integrator, whole
+from vpintegrator.arguments import check_integrator, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.base import Integrator
 from vpintegrator.nn.clusters import moved_bodies

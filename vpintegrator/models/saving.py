@@ -16,12 +16,9 @@ from pathlib import Path
 import safetensors
 import torch
 
-from vpintegrator.argument_values import as_path
-from vpintegrator.devices import check_device
+from vpintegrator.arguments import as_path
 from vpintegrator.dynamics.region import Region
 from vpintegrator.errors import InputError
-from vpintegrator.file_kinds import LARGEST_HEADER
-from vpintegrator.files import check_version
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.bounds import bounded_by
 from vpintegrator.models.family import KEY, FamilyConditions
@@ -29,8 +26,11 @@ from vpintegrator.models.registry import ARCHITECTURES
 from vpintegrator.models.wrapped import NAME as WRAPPED
 from vpintegrator.models.wrapped import WrappedModel, check_model, is_own, name_of
 from vpintegrator.nn.tensor_arguments import as_dtype
-from vpintegrator.reading import check_kind, read_json
-from vpintegrator.tensors import write_tensors
+from vpintegrator.runtime.devices import check_device
+from vpintegrator.storage.file_kinds import LARGEST_HEADER
+from vpintegrator.storage.files import check_version
+from vpintegrator.storage.reading import check_kind, read_json
+from vpintegrator.storage.tensors import write_tensors
 
 FORMAT = "vpintegrator-model"
 VERSION = 1

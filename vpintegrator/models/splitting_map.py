@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from vpintegrator.argument_values import positive, whole
+from vpintegrator.arguments import positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments
 from vpintegrator.models.base import Integrator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import ReversibleArguments
 from vpintegrator.models.base import Integrator

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import positive
+from vpintegrator.arguments import positive
 from vpintegrator.errors import InputError
 from vpintegrator.models.arguments import IntegratorArguments
 from vpintegrator.models.base import Integrator

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from vpintegrator.argument_values import one_of
+from vpintegrator.arguments import one_of
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
 

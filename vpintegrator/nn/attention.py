@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import one_of, whole
+from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import (
     cayley,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.nn.couplings import Coupling
 from vpintegrator.nn.folding import at_rest
 from vpintegrator.nn.multihead import MultiHeadAttention

@@ -12,7 +12,7 @@ from itertools import product
 
 import torch
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.symmetry import orbit_parameters, signed_permutations
 from vpintegrator.nn.univariate import Univariate

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import plain, whole
+from vpintegrator.arguments import plain, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
     SignedPermutations,

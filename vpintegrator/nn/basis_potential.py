@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import (
     LARGEST_COUNT,

@@ -20,7 +20,7 @@ from itertools import combinations
 
 import torch
 
-from vpintegrator.argument_values import one_of, whole
+from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.symmetry import TOLERANCE
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.folding import AtValues, given, remaining, still_without, without

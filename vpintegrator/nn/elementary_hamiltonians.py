@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, TooLong, Value
 from vpintegrator.dynamics.constants import NotFinite
 from vpintegrator.dynamics.evaluation import ComponentFunction, evaluator, torch_functions

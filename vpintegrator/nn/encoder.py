@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import one_of
+from vpintegrator.arguments import one_of
 from vpintegrator.nn.feed_forward import PointwiseFeedForward
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.tensor_arguments import as_dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.tensor_arguments import as_dtype

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch._C._functorch import TransformType, get_interpreter_stack
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 
 MOST_ITERATIONS = 20  # quadratic convergence needs fewer than ten, or never comes
 _CACHED = 1 << 18  # numbers

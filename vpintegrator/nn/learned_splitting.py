@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.exact_flows import ExactFlows, ExactShear, LinearPart
 from vpintegrator.nn.tensor_arguments import last_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import divisible, whole
+from vpintegrator.arguments import divisible, whole
 from vpintegrator.nn.stiefel import stiefel as on_stiefel
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.nn.activations import activation as activation_of
 from vpintegrator.nn.canonical import SignedGroup
 from vpintegrator.nn.folding import given, remaining, still_without, without

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import one_of, whole
+from vpintegrator.arguments import one_of, whole
 from vpintegrator.nn.cayley import cayley, cayley_increment
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 

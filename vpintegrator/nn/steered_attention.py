@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import whole
+from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.canonical import canonical_blocks_beside
 from vpintegrator.nn.cayley import cayley, cayley_increment

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vpintegrator.argument_values import one_of, whole
+from vpintegrator.arguments import one_of, whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.cayley import lower_places, skew_matrix
 from vpintegrator.nn.tensor_arguments import as_dtype

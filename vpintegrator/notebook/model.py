@@ -12,7 +12,7 @@ from vpintegrator.models import Integrator
 from vpintegrator.models.family import MEMBER
 from vpintegrator.nn.reversible import Reversible
 from vpintegrator.notebook.page import facts, folded, heading, table, whole
-from vpintegrator.reading import read_json
+from vpintegrator.storage.reading import read_json
 
 _SHOWN = 40  # layers
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.argument_values import as_path, of_kind
+from vpintegrator.arguments import as_path, of_kind
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, filling
 from vpintegrator.plotting.captions import caption, latex_environments, markdown_paragraphs
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.ensemble_scene import EnsembleScene
@@ -24,7 +23,6 @@ from vpintegrator.plotting.pgf import find_engine, write_pgf
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_rows, csv_table, latex_table, markdown_table
-from vpintegrator.reading import check_kind, kind_of
 from vpintegrator.rollout import (
     EnsembleStatistics,
     Report,
@@ -33,6 +31,8 @@ from vpintegrator.rollout import (
     open_rollout,
     open_survey,
 )
+from vpintegrator.storage.files import check_output, filling
+from vpintegrator.storage.reading import check_kind, kind_of
 
 FORMATS = ("png", "pdf", "svg", "pgf")
 USUAL_FORMATS = ("png", "pdf")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.plotting.own_axes import drawn_into
 from vpintegrator.rollout import InvariantManifolds
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import check_integrator
+from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.names import plain
 from vpintegrator.plotting.style import PAPER, Style
-from vpintegrator.reading import read_json
+from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import matplotlib
 from matplotlib.colors import to_hex
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import PAPER, Style

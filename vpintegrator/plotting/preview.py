@@ -15,7 +15,6 @@ from vpintegrator.data import Dataset
 from vpintegrator.data.inspection import Group, inspect_dataset
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.files import replacing
 from vpintegrator.plotting.curves import floored
 from vpintegrator.plotting.interpolation import between, refinement
 from vpintegrator.plotting.looks import Look
@@ -26,6 +25,7 @@ from vpintegrator.plotting.portraits import View, draw_orbits
 from vpintegrator.plotting.space import Space
 from vpintegrator.plotting.sphere import Sphere, on_sphere
 from vpintegrator.plotting.style import Style, find_style
+from vpintegrator.storage.files import replacing
 
 _COLOURS = {"train": "#0072B2", "validation": "#E69F00", "test": "#D55E00"}
 _LINES = ("-", "--", ":", "-.")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.plotting.latex import escape, latex
 from vpintegrator.plotting.names import grouped, subject

@@ -4,7 +4,6 @@ The module itself can be called: ``vpintegrator.rollout(model, initial, steps)``
 :func:`rollout` of this module.
 """
 
-from vpintegrator.callable_module import make_callable
 from vpintegrator.rollout.arguments import Duration, Measures, Start
 from vpintegrator.rollout.classical import METHODS, OneStepMethod, find_method, integrate
 from vpintegrator.rollout.compare import compare
@@ -38,6 +37,7 @@ from vpintegrator.rollout.report import Report, Summary
 from vpintegrator.rollout.run import Run
 from vpintegrator.rollout.start import recorded_dataset
 from vpintegrator.rollout.survey import Survey, open_survey, survey
+from vpintegrator.runtime.callable_module import make_callable
 
 __all__ = [
     "METHODS",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.arguments import whole_number
 from vpintegrator.errors import InputError
 
 if TYPE_CHECKING:

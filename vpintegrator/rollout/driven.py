@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import check_integrator, of_kind, real_array, shown
+from vpintegrator.arguments import check_integrator, of_kind, real_array, shown
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.neural import advanced, compile_for, evaluating
 

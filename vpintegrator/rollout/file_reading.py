@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.argument_values import as_path
+from vpintegrator.arguments import as_path
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError, printable
-from vpintegrator.reading import StoredGroup, open_hdf5
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.diagnostics.registry import with_own
@@ -26,6 +25,7 @@ from vpintegrator.rollout.file_writing import (
 )
 from vpintegrator.rollout.report import Report
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.reading import StoredGroup, open_hdf5
 
 _LARGEST = 1e300  # value of a component
 _COORDINATES = {"state", "trajectory", "time", "component", "unit"}

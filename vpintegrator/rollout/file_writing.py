@@ -16,10 +16,10 @@ import h5py
 
 from vpintegrator.dynamics.state_file import write_header, write_states
 from vpintegrator.errors import printable
-from vpintegrator.hdf5 import create_hdf5, fill
 from vpintegrator.rollout.diagnostics import WorkPrecision
 from vpintegrator.rollout.diagnostics.diagnostic import SERIES, TRAJECTORY, Variable
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.hdf5 import create_hdf5, fill
 
 if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from vpintegrator.argument_values import of_kind, whole_number
+from vpintegrator.arguments import of_kind, whole_number
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
-from vpintegrator.devices import Choice, faster_device
+from vpintegrator.arguments import whole_number
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.cursor import Cursor
 from vpintegrator.rollout.observer import first_step
+from vpintegrator.runtime.devices import Choice, faster_device
 
 if TYPE_CHECKING:
     import torch
@@ -309,7 +309,7 @@ class LearnedCursor(Cursor):
 
 @contextmanager
 def evaluating(model: Integrator) -> Iterator[None]:
-    from vpintegrator.threads import torch_threads
+    from vpintegrator.runtime.threads import torch_threads
 
     training = model.training
     model.eval()

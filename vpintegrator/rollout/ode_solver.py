@@ -11,7 +11,7 @@ import numpy as np
 import scipy.integrate
 from scipy.interpolate import KroghInterpolator
 
-from vpintegrator.argument_values import check_integrator
+from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.family_solver import family_solver
 from vpintegrator.rollout.flow import trained_step

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import check_integrator
+from vpintegrator.arguments import check_integrator
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.body_identities import reach
 from vpintegrator.dynamics.region import Range, Region

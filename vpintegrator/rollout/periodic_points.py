@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vpintegrator.argument_values import of_kind, real_array
+from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.flow import NumericalFlow
 

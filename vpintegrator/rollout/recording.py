@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.claim import claim_folder
 from vpintegrator.errors import InputError
-from vpintegrator.files import allocate, check_version, disk_errors, replacing
 from vpintegrator.rollout.memory import check_memory, in_bytes
+from vpintegrator.storage.files import allocate, check_version, disk_errors, replacing
+from vpintegrator.storage.lock_file import claim_folder
 
 _IDENTITY = "rollout.json"
 _PROGRESS = "progress.npz"

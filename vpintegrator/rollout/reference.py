@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpintegrator.argument_values import of_kind, real_array
+from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System, solve
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.recording import RECORD_SECONDS, Recording

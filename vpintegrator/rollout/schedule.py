@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.arguments import whole_number
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.arguments import Duration

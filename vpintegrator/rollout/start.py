@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import check_integrator, of_kind, whole_number
+from vpintegrator.arguments import check_integrator, of_kind, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
-from vpintegrator.reading import read_json
 from vpintegrator.rollout.arguments import Start
 from vpintegrator.rollout.classical.integrate import check_initial
 from vpintegrator.rollout.flow import trained_step
 from vpintegrator.rollout.memory import check_memory
+from vpintegrator.storage.reading import read_json
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset

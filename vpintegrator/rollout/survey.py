@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import as_path, check_integrator, of_kind, whole_number
+from vpintegrator.arguments import as_path, check_integrator, of_kind, whole_number
 from vpintegrator.errors import InputError, printable
-from vpintegrator.hdf5 import create_hdf5
-from vpintegrator.reading import open_hdf5
 from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.compare import compare, prepare_comparison
 from vpintegrator.rollout.report import Report
 from vpintegrator.rollout.views import frame_of
+from vpintegrator.storage.hdf5 import create_hdf5
+from vpintegrator.storage.reading import open_hdf5
 
 if TYPE_CHECKING:
     import pandas

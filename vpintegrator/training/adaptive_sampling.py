@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # loads scipy.spatial when it is used
 import torch
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.arguments import whole_number
 from vpintegrator.data import Dataset
 from vpintegrator.data.pairs import HeldPairs, Pairs
 from vpintegrator.dynamics import System, solve

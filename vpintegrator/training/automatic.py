@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from vpintegrator.argument_values import of_kind, positive
+from vpintegrator.arguments import of_kind, positive
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models.untrained import is_made

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
-from vpintegrator.reading import read_json
+from vpintegrator.storage.reading import read_json
 from vpintegrator.training.performance import Performance, cost_of_model
 from vpintegrator.training.training_data import TrainingData
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from vpintegrator.errors import InputError
-from vpintegrator.tensors import write_tensors
+from vpintegrator.storage.tensors import write_tensors
 from vpintegrator.training.history import CURVES, Budget, History
 from vpintegrator.training.loop import Moment
 from vpintegrator.training.state import Tensors

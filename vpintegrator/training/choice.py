@@ -10,9 +10,9 @@ from collections.abc import Callable
 import torch
 
 from vpintegrator.data.pairs import Pairs
-from vpintegrator.devices import Choice, faster_device
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics
+from vpintegrator.runtime.devices import Choice, faster_device
 from vpintegrator.training import processes
 from vpintegrator.training.gauss_newton import ITERATIONS, GaussNewton
 from vpintegrator.training.history import Budget

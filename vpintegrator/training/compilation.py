@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
-from vpintegrator.argument_values import check, whole
+from vpintegrator.arguments import check, whole
 from vpintegrator.compiled import NotCompilable, NotWorthIt, compile_residual
-from vpintegrator.devices import check_device
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.devices import check_device
 from vpintegrator.training import processes
 from vpintegrator.training.machine_code import MachineCode
 from vpintegrator.training.objective import Objective

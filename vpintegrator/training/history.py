@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from vpintegrator.argument_values import check, positive, whole
+from vpintegrator.arguments import check, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.rich_display import RichDisplay
 

@@ -11,7 +11,7 @@ import torch
 from vpintegrator.errors import InputError
 from vpintegrator.models.in_context import InContextIntegrator
 from vpintegrator.nn.linearised import linearised
-from vpintegrator.threads import one_blas_thread
+from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.linear import (
     ROWS,
     SETTLED,

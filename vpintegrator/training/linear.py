@@ -20,7 +20,7 @@ from vpintegrator.models.generating_arguments import signs_of_time
 from vpintegrator.nn.canonical import canonical_form
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.reversible import Reversible
-from vpintegrator.threads import one_blas_thread
+from vpintegrator.runtime.threads import one_blas_thread
 from vpintegrator.training.linear_least_squares import TOLERANCE, SequentialQR, Solution
 from vpintegrator.training.training_data import TrainingData
 

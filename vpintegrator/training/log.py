@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import disk_errors
+from vpintegrator.storage.files import disk_errors
 from vpintegrator.training import processes
 from vpintegrator.training.history import History
 from vpintegrator.training.output import sentence

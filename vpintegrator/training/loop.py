@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
-from vpintegrator.interrupts import HeldBack, held_back
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.interrupts import HeldBack, held_back
 from vpintegrator.training import processes
 from vpintegrator.training.deadline import BEYOND, TimeIsUp, until
 from vpintegrator.training.history import Budget, History

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vpintegrator.argument_values import called, check_integrator
+from vpintegrator.arguments import called, check_integrator
 from vpintegrator.models import Integrator
 
 Make = Callable[[dict[str, Any]], Integrator]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch.func import functional_call
 
-from vpintegrator.argument_values import check, not_negative, whole
+from vpintegrator.arguments import check, not_negative, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 

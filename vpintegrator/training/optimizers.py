@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from vpintegrator.argument_values import check, positive, whole
+from vpintegrator.arguments import check, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.encoder import uses_batch_statistics

@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch.func import functional_call, jacfwd, vmap
 
-from vpintegrator.argument_values import check_integrator, whole
+from vpintegrator.arguments import check_integrator, whole
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-from vpintegrator.reading import read_json
+from vpintegrator.storage.reading import read_json
 from vpintegrator.training.composed import state_derivatives
 from vpintegrator.training.deadline import TimeIsUp, check_time, until
 from vpintegrator.training.history import History

@@ -11,11 +11,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from vpintegrator.argument_values import not_negative
-from vpintegrator.claim import claim
+from vpintegrator.arguments import not_negative
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output
 from vpintegrator.models import Integrator, save
+from vpintegrator.storage.files import check_output
+from vpintegrator.storage.lock_file import claim
 from vpintegrator.training import processes
 
 

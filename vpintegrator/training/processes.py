@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 
-from vpintegrator.devices import AUTO
 from vpintegrator.errors import InputError
+from vpintegrator.runtime.devices import AUTO
 
 
 class LostProcess(RuntimeError):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from vpintegrator.progress import progress_bar
+from vpintegrator.runtime.progress import progress_bar
 from vpintegrator.training.history import History
 
 Show = Callable[[History], None]

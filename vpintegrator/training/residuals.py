@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from vpintegrator.argument_values import check_integrator, of_kind
+from vpintegrator.arguments import check_integrator, of_kind
 from vpintegrator.data.pairs import Pair
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator

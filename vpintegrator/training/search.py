@@ -19,14 +19,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.data import Dataset
 from vpintegrator.errors import InputError
-from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
 from vpintegrator.models.growth import rest_attention
 from vpintegrator.models.one_step import simplified, without_attention
 from vpintegrator.native import NotCompilable, find_compiler
+from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.attention import awakened
 from vpintegrator.training.continuation import FAR, continued
 from vpintegrator.training.deadline import BEYOND, TimeIsUp, until

@@ -1,7 +1,7 @@
 """Initialisation of polynomial couplings by a classical splitting method of the system.
 
 A vector field that is a sum of shears f_1 + ... + f_m is solved by the shears one after the other,
-and back again, with the factors of a composition (``vpintegrator.compositions``). A model whose
+and back again, with the factors of a composition (``compositions``). A model whose
 couplings are these shears equals that method, its initial splitting scheme. Such a model is near
 the flow, and least squares find the rest; from the identity they may stall at errors of order one.
 The shears are fitted to the vector field at the training states, or to differences of the states if
@@ -70,7 +70,7 @@ def begin_as_splitting(model: Integrator, data: TrainingData, kernel: str = "aut
     data
         Training data of the model.
     kernel
-        The method, one of ``vpintegrator.compositions.FACTORS``, in the number of steps of least
+        The method, one of ``compositions.FACTORS``, in the number of steps of least
         error that fits into the stack; "auto" is Strang splitting, from whose short and equal steps
         training gets furthest; "none" leaves the model as it is.
 

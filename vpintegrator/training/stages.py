@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
+from vpintegrator.runtime.interrupts import held_back
 from vpintegrator.training.checkpoint import Checkpoint, Stage
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.loop import Training

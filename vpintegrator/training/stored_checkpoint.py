@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from vpintegrator.argument_values import not_negative, whole
+from vpintegrator.arguments import not_negative, whole
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_version
 from vpintegrator.models import Integrator
+from vpintegrator.storage.files import check_version
 from vpintegrator.training.checkpoint import FORMAT, FORMAT_VERSION, Checkpoint, Stage
 from vpintegrator.training.generator import check_generator_state
 from vpintegrator.training.history import CURVES, ENDINGS, Budget, History

@@ -85,7 +85,7 @@ def train(
         gradient of a step is more than twice as fast in PyTorch; the history holds the measurement.
     threads
         Threads of machine code and of torch on the CPU; no other library takes more. One thread is
-        the fastest for models as small as these, see :func:`vpintegrator.threads.torch_threads`.
+        the fastest for models as small as these, see :mod:`vpintegrator.runtime.threads`.
     compiled
         Whether residuals and their derivatives are computed as machine code (see
         ``vpintegrator.compiled``), equal up to rounding and some ten times faster, after seconds of

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from vpintegrator.devices import AUTO
 from vpintegrator.errors import InputError
-from vpintegrator.interrupts import held_back
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified
 from vpintegrator.nn.encoder import uses_batch_statistics
-from vpintegrator.threads import torch_threads
+from vpintegrator.runtime.devices import AUTO
+from vpintegrator.runtime.interrupts import held_back
+from vpintegrator.runtime.threads import torch_threads
 from vpintegrator.training import processes
 from vpintegrator.training.checkpoint import Checkpoint
 from vpintegrator.training.choice import BY_TIME, by_time, device_for

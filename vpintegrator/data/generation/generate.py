@@ -23,10 +23,10 @@ from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.view import shard_name
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, check_space
-from vpintegrator.reading import StoredGroup, open_any
-from vpintegrator.shard_folder import folder_of, remove_shards
-from vpintegrator.workers import check_workers, cluster, process_pool, versions
+from vpintegrator.runtime.workers import check_workers, cluster, process_pool, versions
+from vpintegrator.storage.files import check_output, check_space
+from vpintegrator.storage.reading import StoredGroup, open_any
+from vpintegrator.storage.shard_folder import folder_of, remove_shards
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -24,8 +24,8 @@ from vpintegrator.data.generation.stacks import integrate
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.view import SHARD_FORMAT
 from vpintegrator.dynamics.state_file import write_states
-from vpintegrator.shard_folder import write_shard
-from vpintegrator.workers import require_versions
+from vpintegrator.runtime.workers import require_versions
+from vpintegrator.storage.shard_folder import write_shard
 
 
 @dataclass(frozen=True)

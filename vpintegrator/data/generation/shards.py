@@ -26,9 +26,9 @@ from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shard import Shard, group_parts
 from vpintegrator.data.recipe import Recipe
 from vpintegrator.data.view import SHARD_FORMAT, ShardLayout, View, shard_name
-from vpintegrator.files import check_space, publish
-from vpintegrator.shard_folder import ShardFolder, disk_full, remove_shards
-from vpintegrator.workers import versions
+from vpintegrator.runtime.workers import versions
+from vpintegrator.storage.files import check_space, publish
+from vpintegrator.storage.shard_folder import ShardFolder, disk_full, remove_shards
 
 
 class Shards(ShardFolder):

@@ -21,8 +21,8 @@ from vpintegrator.data.importing.arrays import Arrays, choose, with_step
 from vpintegrator.data.importing.hdf5_arrays import read_hdf5
 from vpintegrator.data.importing.tables import read_table
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_input
-from vpintegrator.reading import COMPRESSION, LARGEST_UNSTORED, check_kind, reading
+from vpintegrator.storage.files import check_input
+from vpintegrator.storage.reading import COMPRESSION, LARGEST_UNSTORED, check_kind, reading
 
 
 def read_arrays(

@@ -13,7 +13,7 @@ import numpy as np
 
 from vpintegrator.data.importing.arrays import STEPS, TIMES, Arrays, choose, with_step
 from vpintegrator.errors import InputError
-from vpintegrator.reading import check_dataset, open_any, reading
+from vpintegrator.storage.reading import check_dataset, open_any, reading
 
 _MOST_ARRAYS = 10_000
 _OCTAVE = ("OCTAVE_NEW_FORMAT", "OCTAVE_GLOBAL")

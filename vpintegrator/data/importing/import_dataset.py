@@ -32,8 +32,8 @@ from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.angles import unwrapped
 from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError, printable
-from vpintegrator.files import check_output
-from vpintegrator.toml import toml_text
+from vpintegrator.storage.files import check_output
+from vpintegrator.storage.toml import toml_text
 
 
 @grouped(reading=Reading, identification=Identification, sharing=Sharing)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.argument_values import positive
+from vpintegrator.arguments import positive
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, numbers

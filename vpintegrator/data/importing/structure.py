@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vpintegrator.argument_values import one_of
+from vpintegrator.arguments import one_of
 from vpintegrator.data.importing.cells import plain_name
 from vpintegrator.errors import InputError
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from vpintegrator.errors import InputError
-from vpintegrator.reading import COMPRESSION, LARGEST_UNSTORED
+from vpintegrator.storage.reading import COMPRESSION, LARGEST_UNSTORED
 
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # in no text, so the file is something else
 _BLOCK = 1 << 20  # bytes

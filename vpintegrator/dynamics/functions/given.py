@@ -21,7 +21,7 @@ from vpintegrator.dynamics.functions.description import (
 from vpintegrator.dynamics.functions.traced_text import texts
 from vpintegrator.dynamics.functions.tracing import NotTraceable, Tape, Traced
 from vpintegrator.errors import InputError, printable
-from vpintegrator.toml import toml_text
+from vpintegrator.storage.toml import toml_text
 
 
 class GivenFunction:

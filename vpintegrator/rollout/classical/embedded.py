@@ -24,7 +24,7 @@ from vpintegrator.rollout.classical.machine import verify
 from vpintegrator.rollout.classical.per_system import ByFormulas
 from vpintegrator.rollout.classical.step_source import write_embedded_source
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.threads import usable_threads
+from vpintegrator.runtime.threads import usable_threads
 
 _SMALLEST = 1e-15
 _FIRST = 0.01  # first step relative to the time between outputs; the step adapts itself

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.argument_values import of_kind, whole_number
+from vpintegrator.arguments import of_kind, whole_number
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod

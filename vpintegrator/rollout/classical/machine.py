@@ -22,7 +22,7 @@ from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
 from vpintegrator.rollout.classical.splitting import Splitting
 from vpintegrator.rollout.classical.step_source import write_step_source
 from vpintegrator.rollout.cursor import Cursor
-from vpintegrator.threads import usable_threads
+from vpintegrator.runtime.threads import usable_threads
 
 _THREAD = 3_000_000  # operations from which on another thread pays
 _CHECKED = 8  # states at which it is compared with NumPy, and as many near them

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.rollout.classical import (
     adaptive,

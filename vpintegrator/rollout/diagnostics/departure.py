@@ -9,11 +9,11 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.region import TOLERANCE, Departure, Region
-from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import TRAJECTORY, Column, Diagnostic, Variable
 from vpintegrator.rollout.observer import Observer, first_step
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report

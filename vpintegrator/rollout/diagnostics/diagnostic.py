@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vpintegrator.dynamics import System
-from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.observer import Observer
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report, Summary

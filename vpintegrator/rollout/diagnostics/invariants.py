@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import of_kind, real_array
+from vpintegrator.arguments import of_kind, real_array
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.magnitude import VANISHING, ensemble_size, terms_of
 from vpintegrator.errors import printable
-from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import (
     SERIES,
@@ -27,6 +26,7 @@ from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, f
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
 from vpintegrator.rollout.observer import Observer, fold, larger
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.correlated import variance_of_fit
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
@@ -21,6 +20,7 @@ from vpintegrator.rollout.diagnostics.tangent import (
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import Accumulator
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report

@@ -12,11 +12,11 @@ import numpy as np
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
-from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Variable
 from vpintegrator.rollout.observer import Observer
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.reading import StoredGroup
 
 POINTS = 10  # states that the interpolation polynomial goes through
 _BEFORE = POINTS // 2 - 1  # points before the interval of the crossing

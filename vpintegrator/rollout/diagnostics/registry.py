@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vpintegrator.argument_values import of_kind
+from vpintegrator.arguments import of_kind
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics.cost import EVALUATIONS, SECONDS
 from vpintegrator.rollout.diagnostics.departure import DEPARTURE

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.comparison import Comparison, Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import TRAJECTORY, Column, Diagnostic, Variable
 from vpintegrator.rollout.exact_map import ExactMap
@@ -25,6 +24,7 @@ from vpintegrator.rollout.rotation import (
     turns_of,
 )
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
     from vpintegrator.rollout.report import Report

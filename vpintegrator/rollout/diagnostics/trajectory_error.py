@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import real_array
+from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.comparison import Ensemble

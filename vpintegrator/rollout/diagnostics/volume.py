@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import check_integrator, finite, of_kind, real_array
+from vpintegrator.arguments import check_integrator, finite, of_kind, real_array
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.reading import StoredGroup
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
@@ -19,6 +18,7 @@ from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
 from vpintegrator.rollout.run import Run
+from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator

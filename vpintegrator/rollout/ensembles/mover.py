@@ -107,7 +107,7 @@ def move_model(
     model: Integrator, system: System | None, step: float | None, compiled: bool | None
 ) -> Move:
     """Return the function of :meth:`Mover.move` for a model in memory."""
-    from vpintegrator.threads import torch_threads
+    from vpintegrator.runtime.threads import torch_threads
 
     machine = compile_for(model, 0, compiled)
     if machine is None or getattr(model, "clock", False):

@@ -11,17 +11,17 @@ from typing import Any
 import h5py
 import numpy as np
 
-from vpintegrator.argument_values import as_path
+from vpintegrator.arguments import as_path
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.region import Region
 from vpintegrator.dynamics.state_file import write_header
 from vpintegrator.errors import InputError, printable
-from vpintegrator.hdf5 import create_hdf5, write_words
-from vpintegrator.reading import LARGEST_UNSTORED, StoredGroup, kind_of, open_hdf5
 from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import CENTRES, MOST_CELLS, EnsemblePlan
 from vpintegrator.rollout.rotation import ENOUGH, tolerance_of
+from vpintegrator.storage.hdf5 import create_hdf5, write_words
+from vpintegrator.storage.reading import LARGEST_UNSTORED, StoredGroup, kind_of, open_hdf5
 
 FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.argument_values import whole_number
+from vpintegrator.arguments import whole_number
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
-from vpintegrator.files import check_output, publish, safe_name
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.mover import Move, Mover, move_model, of_single_states
 from vpintegrator.rollout.ensembles.plan import (
@@ -40,8 +39,9 @@ from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.flow import LearnedFlow, NumericalFlow, learned_flow, trained_step
 from vpintegrator.rollout.periodic_points import elliptic_point
 from vpintegrator.rollout.start import find_system, initial_states
-from vpintegrator.shard_folder import ShardFolder, remove_shards
-from vpintegrator.workers import check_workers, cluster, process_pool, versions
+from vpintegrator.runtime.workers import check_workers, cluster, process_pool, versions
+from vpintegrator.storage.files import check_output, publish, safe_name
+from vpintegrator.storage.shard_folder import ShardFolder, remove_shards
 
 if TYPE_CHECKING:
     from distributed import Client

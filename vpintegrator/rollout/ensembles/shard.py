@@ -14,8 +14,8 @@ import numpy as np
 from vpintegrator.rollout.ensembles.mover import IN_A_CACHE, Move, Mover
 from vpintegrator.rollout.ensembles.plan import EnsemblePlan
 from vpintegrator.rollout.ensembles.statistics import Counts, Statistics
-from vpintegrator.shard_folder import write_shard
-from vpintegrator.workers import require_versions
+from vpintegrator.runtime.workers import require_versions
+from vpintegrator.storage.shard_folder import write_shard
 
 FORMAT = "vpintegrator-ensemble-shard-2"
 _STATES = 2**24  # states in a shard, about a second or a few of a fast map

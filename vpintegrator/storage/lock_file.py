@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vpintegrator.errors import InputError
-from vpintegrator.files import disk_errors
+from vpintegrator.storage.files import disk_errors
 
 try:
     import fcntl

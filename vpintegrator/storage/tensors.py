@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import safetensors.torch
 import torch
 
-from vpintegrator.files import replacing
+from vpintegrator.storage.files import replacing
 
 
 def write_tensors(
@@ -22,7 +22,7 @@ def write_tensors(
     Raises
     ------
     InputError, OSError
-        If the file cannot be written, see :func:`vpintegrator.files.replacing`.
+        If the file cannot be written, see :func:`vpintegrator.storage.files.replacing`.
     """
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # as bytes: the library's own writer leaves a temporary file of its own when it is killed, and

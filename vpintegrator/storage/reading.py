@@ -25,8 +25,8 @@ import numpy as np
 from h5py import h5d, h5z
 
 from vpintegrator.errors import InputError, printable
-from vpintegrator.file_kinds import KINDS, kind_of_format, kind_of_plain, refusal
-from vpintegrator.files import check_input, check_version
+from vpintegrator.storage.file_kinds import KINDS, kind_of_format, kind_of_plain, refusal
+from vpintegrator.storage.files import check_input, check_version
 
 _LARGEST_ATTRIBUTE = 1 << 22  # bytes
 LARGEST_UNSTORED = 1 << 24  # bytes of numbers that need not be backed by bytes of the file
@@ -290,7 +290,7 @@ def open_hdf5(
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the kind of a file, a key of ``vpintegrator.file_kinds.KINDS``, or None if unknown.
+    """Return the kind of a file, a key of ``storage.file_kinds.KINDS``, or None if unknown.
 
     Raises
     ------

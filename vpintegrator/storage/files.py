@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vpintegrator.argument_values import as_path
+from vpintegrator.arguments import as_path
 from vpintegrator.errors import InputError
 
 _UMASK = threading.Lock()

@@ -49,7 +49,7 @@ def check_device(name: str, what: str = "device =", auto: bool = True) -> str:
 
     Examples
     --------
-    >>> vp.devices.check_device("cpu")
+    >>> vp.runtime.devices.check_device("cpu")
     'cpu'
     """
     import torch
@@ -70,7 +70,7 @@ def devices() -> list[str]:
 
     Examples
     --------
-    >>> vp.devices.devices()[0]
+    >>> vp.runtime.devices.devices()[0]
     'cpu'
     """
     import torch
@@ -98,7 +98,7 @@ def faster_device(work: Callable[[str], Callable[[], object]], what: str) -> Cho
     >>> def work(device):
     ...     numbers = torch.zeros(1000, device=device)
     ...     return lambda: numbers.sin().sum().item()
-    >>> vp.devices.faster_device(work, "a sum").device in ("cpu", "cuda:0")
+    >>> vp.runtime.devices.faster_device(work, "a sum").device in ("cpu", "cuda:0")
     True
     """
     gpu = next((name for name in devices() if name.startswith("cuda")), None)

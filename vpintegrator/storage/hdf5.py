@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import h5py
 import numpy as np
 
-from vpintegrator.files import replacing
-from vpintegrator.interrupts import held_back
+from vpintegrator.runtime.interrupts import held_back
+from vpintegrator.storage.files import replacing
 
 _CHUNK_BYTES = 1 << 20
 _PAGE_BYTES = 1 << 16
@@ -30,7 +30,7 @@ def create_hdf5(path: str | os.PathLike[str], overwrite: bool = False) -> Iterat
     Raises
     ------
     InputError, OSError
-        Errors of :func:`vpintegrator.files.replacing`.
+        Errors of :func:`vpintegrator.storage.files.replacing`.
     """
     # HDF5 does not survive Ctrl-C and SIGTERM either
     with replacing(path, overwrite) as name, _Stream(name) as stream, held_back() as held:

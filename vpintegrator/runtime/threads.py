@@ -49,7 +49,7 @@ def usable_threads() -> int:
 
     Examples
     --------
-    >>> vp.threads.usable_threads() >= 1
+    >>> vp.runtime.threads.usable_threads() >= 1
     True
     """
     if "torch" in sys.modules:  # nothing here needs it

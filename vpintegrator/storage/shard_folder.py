@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vpintegrator.claim import claim_folder
 from vpintegrator.errors import InputError
-from vpintegrator.files import disk_errors, replacing
-from vpintegrator.workers import versions
+from vpintegrator.runtime.workers import versions
+from vpintegrator.storage.files import disk_errors, replacing
+from vpintegrator.storage.lock_file import claim_folder
 
 
 class ShardFolder:
@@ -36,7 +36,7 @@ class ShardFolder:
         Noun for an interrupted call, ``"generation"``.
     depends
         Inputs that the numbers depend on, as in JSON, besides
-        :func:`vpintegrator.workers.versions`.
+        :func:`vpintegrator.runtime.workers.versions`.
 
     Attributes
     ----------

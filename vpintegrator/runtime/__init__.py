@@ -1,0 +1,1 @@
+"""Processes, threads, devices, interruptions and progress of long computations."""
