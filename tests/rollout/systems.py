@@ -45,7 +45,7 @@ low = -2
 high = 2
 """
 
-# divergence-free, but rates depend on their own components, in a way that has an antiderivative
+# divergence-free, but rates depend on their own components
 SELF_DEPENDENT = """
 title = "Self-dependent rates"
 state = ["x", "y", "z"]

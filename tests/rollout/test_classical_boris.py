@@ -52,15 +52,6 @@ def test_in_the_plane_it_is_the_same_as_in_space():
     assert not result[:, [2, 5]].any()
 
 
-@pytest.mark.parametrize("which", ["charged-particle", "particle-in-a-trap"])
-def test_in_the_plane_it_is_the_splitting_of_feng_and_shang(which):
-    # drifts, and in the plane of velocities the implicit midpoint rule: Cayley's rotation
-    s, z = system(which), initial(which)
-    assert np.allclose(
-        BORIS.step(s, z, 0.4), METHODS["feng-shang"].step(s, z, 0.4), rtol=0, atol=1e-15
-    )
-
-
 @given(h=st.floats(-2.0, 2.0), seed=st.integers(0, 10**6))
 def test_volume_is_exact_at_any_step(h, seed):
     s, z = system("particle-in-space"), initial("particle-in-space", 3, seed)

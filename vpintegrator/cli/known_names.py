@@ -25,7 +25,6 @@ CLASSICAL_METHODS = (
     "blanes-moan-4",
     "blanes-moan-6",
     "boris",
-    "feng-shang",
     "rk45",
     "dop853",
     "radau",

@@ -132,8 +132,8 @@ class Angle(Expression):
         return [e for e in (self.ordinate, self.abscissa) if isinstance(e, Expression)]
 
 
-_ODD = {"sin", "tan", "tanh", "sinh", "asinh", "atan", "erf", "sign"}
-_EVEN = {"cos", "cosh", "abs"}
+_ODD = {"sin", "tan", "tanh", "erf", "sign"}
+_EVEN = {"cos", "abs"}
 for _name, _order in bessel.ORDERS.items():
     (_ODD if _order % 2 else _EVEN).add(_name)
 
@@ -481,14 +481,6 @@ class Algebra:
                 return self.subtract(1, self.power(value, 2))
             case "sigmoid":
                 return self.multiply(value, self.subtract(1, value))
-            case "sinh":
-                return self.call("cosh", x)
-            case "cosh":
-                return self.call("sinh", x)
-            case "asinh":
-                return self.power(self.add(1, self.power(x, 2)), Fraction(-1, 2))
-            case "atan":
-                return self.power(self.add(1, self.power(x, 2)), -1)
             case "abs":
                 return self.call("sign", x)
             case "sign":

@@ -90,12 +90,8 @@ def _angle(y: Any, x: Any) -> Any:
 
 
 HIGH_FUNCTIONS: dict[str, Any] = {
-    **{
-        name: getattr(HIGH, name)
-        for name in ("sin", "cos", "tan", "exp", "log", "tanh", "sinh", "cosh", "asinh", "erf")
-    },
+    **{name: getattr(HIGH, name) for name in ("sin", "cos", "tan", "exp", "log", "tanh", "erf")},
     **{name: partial(HIGH.besselj, order) for name, order in bessel.ORDERS.items()},
-    "atan": HIGH.atan,
     "abs": lambda x: -x if HIGH.re(x) < 0 else x,
     "sign": lambda x: HIGH.sign(HIGH.re(x)),
     "atan2": _angle,

@@ -58,11 +58,8 @@ def _angle(y: Any, x: Any) -> Any:
 
 def _numpy_functions() -> dict[str, Any]:
     names = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")
-    # files cannot name these, but antiderivatives of what they can name are made of them
-    further = {"sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "atan": np.arctan}
     return {
         **{name: getattr(np, name) for name in names},
-        **further,
         **bessel.numpy_functions(),
         "erf": lambda x: scipy.special.erf(bessel.in_doubles(x)),
         "sigmoid": _sigmoid,

@@ -1,16 +1,13 @@
-"""Formulas in SymPy, which typesets them and finds integrals in closed form."""
+"""Formulas in SymPy, which typesets them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import partial
-from typing import Any
 
 import sympy
 
 from vpintegrator.dynamics.algebra import (
-    Algebra,
     Angle,
     Call,
     Expression,
@@ -22,7 +19,7 @@ from vpintegrator.dynamics.algebra import (
     below,
 )
 from vpintegrator.dynamics.bessel import ORDERS
-from vpintegrator.dynamics.constants import size, tidy
+from vpintegrator.dynamics.constants import size
 
 LARGEST_SIMPLE = 400  # formulas within one that SymPy may simplify as it likes
 _LARGEST_EXPANDED = 4  # exponent
@@ -60,13 +57,8 @@ FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     "sign": sympy.sign,
     "erf": sympy.erf,
 }
-# no file can name these, but antiderivatives of what it can name are made of them
-_FURTHER: dict[str, Callable[..., sympy.Expr]] = {
-    name: getattr(sympy, name) for name in ("sinh", "cosh", "asinh", "atan")
-}
 # the order is an argument of SymPy's function
 FUNCTIONS |= {name: partial(sympy.besselj, order) for name, order in ORDERS.items()}
-_NAMES = {function: name for name, function in (FUNCTIONS | _FURTHER).items() if name != "sqrt"}
 
 
 def is_simple(values: Sequence[Value]) -> bool:
@@ -128,52 +120,7 @@ def to_sympy(values: Sequence[Value], names: Mapping[Symbol, sympy.Expr]) -> lis
             case Power(base=base, exponent=exponent):
                 made[node] = sympy.Pow(new(base), new(exponent), evaluate=evaluate)
             case Call(function=function, argument=argument):
-                made[node] = (FUNCTIONS | _FURTHER)[function](new(argument), evaluate=evaluate)
+                made[node] = FUNCTIONS[function](new(argument), evaluate=evaluate)
             case Angle(ordinate=ordinate, abscissa=abscissa):
                 made[node] = sympy.atan2(new(ordinate), new(abscissa), evaluate=evaluate)
     return [new(value) for value in values]
-
-
-def from_sympy(
-    expression: sympy.Expr, names: Mapping[sympy.Expr, Value], algebra: Algebra
-) -> Value | None:
-    """Return a formula from SymPy's, or None if it has a part for which there is none.
-
-    Parameters
-    ----------
-    expression
-        The expression.
-    names
-        Formula of each SymPy symbol.
-    algebra
-        Algebra that builds the formula.
-    """
-
-    def new(part: Any) -> Value:
-        if part in names:
-            return names[part]
-        if part.is_Rational:
-            return tidy(Fraction(int(part.p), int(part.q)))
-        if part == sympy.pi:
-            return algebra.pi
-        if part == sympy.E:
-            return algebra.call("exp", 1)
-        if part.func == sympy.besselj and (name := f"j{part.args[0]}") in ORDERS:
-            return algebra.call(name, new(part.args[1]))
-        arguments = [new(argument) for argument in part.args]
-        if part.is_Add:
-            return algebra.add(*arguments)
-        if part.is_Mul:
-            return algebra.multiply(*arguments)
-        if part.is_Pow:
-            return algebra.power(*arguments)
-        if part.func == sympy.atan2:
-            return algebra.angle(*arguments)
-        if part.func in _NAMES:
-            return algebra.call(_NAMES[part.func], *arguments)
-        raise LookupError
-
-    try:
-        return new(expression)
-    except (LookupError, ArithmeticError, RecursionError):
-        return None

@@ -46,7 +46,6 @@ CLASSICAL = {
     "blanes-moan-4": Look("#44AA99", _LONG, "d"),
     "blanes-moan-6": Look("#44AA99", _DOT, "*"),
     "boris": Look("#882255", _DASH, "3"),
-    "feng-shang": Look("#882255", _DASH_DOT, "4"),
     "rk45": Look("#000000", _DOT, "+"),
     "dop853": Look("#000000", _DASH, "x"),
     "radau": Look("#555555", _DASH_DOT, "+"),

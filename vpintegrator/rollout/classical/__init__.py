@@ -5,7 +5,6 @@ from vpintegrator.rollout.classical.base import ClassicalMethod, OneStepMethod
 from vpintegrator.rollout.classical.boris import Boris
 from vpintegrator.rollout.classical.embedded import EmbeddedRungeKutta
 from vpintegrator.rollout.classical.explicit import ExplicitRungeKutta
-from vpintegrator.rollout.classical.feng_shang import FengShang
 from vpintegrator.rollout.classical.gauss_legendre import GaussLegendre
 from vpintegrator.rollout.classical.integrate import integrate
 from vpintegrator.rollout.classical.machine import CompiledMethod, compile_method
@@ -23,7 +22,6 @@ __all__ = [
     "CoordinateSplitting",
     "EmbeddedRungeKutta",
     "ExplicitRungeKutta",
-    "FengShang",
     "GaussLegendre",
     "OneStepMethod",
     "StoermerVerlet",

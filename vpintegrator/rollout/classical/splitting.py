@@ -167,11 +167,10 @@ class CoordinateSplitting(Splitting):
     def check(self, system: System) -> None:
         for i, name in enumerate(system.components):
             if (i, i) in dependence(system):
-                other = "feng-shang" if system.divergence_free else "implicit-midpoint"
                 raise InputError(
                     f"{self.name} needs components whose rates do not depend on themselves, but in "
                     f"{system.name} the rate of {name} depends on {name}; take another method, "
-                    f"such as {other}"
+                    "such as implicit-midpoint"
                 )
 
     def _is_symplectic(self, system: System) -> bool:
