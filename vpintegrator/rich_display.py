@@ -5,16 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import Any, ClassVar
 
-from vpintegrator.errors import InputError
-
 
 class RichDisplay:
     """Rich display of an object in notebooks; a terminal shows its repr.
 
     Jupyter, and other programs that follow its protocol, ask an object for ``_repr_html_`` and
-    ``_repr_markdown_``. The answers contain figures, and the modules of data and models must not
-    import those of figures. So a class states only the name of the module that writes its answers.
-    This module is imported when a notebook asks, so that importing the package stays fast.
+    ``_repr_markdown_``. The answers contain figures, and the modules of systems and rollouts must
+    not import those of figures. So a class states only the name of the module that writes its
+    answers. This module is imported when a notebook asks, so that importing the package stays fast.
 
     Parameters
     ----------
@@ -24,12 +22,12 @@ class RichDisplay:
     Examples
     --------
     >>> from vpintegrator.rich_display import RichDisplay
-    >>> class Orbit(RichDisplay, by="dataset"): ...
+    >>> class Orbit(RichDisplay, by="system"): ...
     >>> Orbit.displayed_by
-    'dataset'
+    'system'
     """
 
-    displayed_by: ClassVar[str] = ""
+    displayed_by: ClassVar[str]
 
     def __init_subclass__(cls, by: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -43,14 +41,7 @@ class RichDisplay:
         return None if write is None else write(self)
 
     def _repr_html_(self) -> str | None:
-        return self._asked_for("html")
+        return self.in_format("html")
 
     def _repr_markdown_(self) -> str | None:
-        return self._asked_for("markdown")
-
-    def _asked_for(self, name: str) -> str | None:
-        """Return the display; None if a file is missing or damaged, so that the repr is shown."""
-        try:
-            return self.in_format(name)
-        except (InputError, OSError):
-            return None
+        return self.in_format("markdown")

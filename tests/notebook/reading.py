@@ -41,8 +41,3 @@ class Page(HTMLParser):
         self.words += data
         if self.open and self.open[-1] in ("td", "th"):
             self.rows[-1][-1] += data
-
-    @property
-    def facts(self):
-        """Tables of two columns."""
-        return {row[0]: row[1] for row in self.rows if len(row) == 2}

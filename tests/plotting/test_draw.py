@@ -353,7 +353,7 @@ def test_existing_figures_are_kept(body, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"formats": ["eps"]}, "'eps' is none of png, pdf, svg, pgf"),
+        ({"formats": ["eps"]}, "'eps' is none of png, pdf, svg"),
         ({"style": "poster"}, "'poster' is none of paper, talk, dark"),
         ({"width": "wide"}, "'wide' is neither column nor page"),
         ({"width": 0.5}, "'0.5' is neither column nor page"),

@@ -113,7 +113,6 @@ def test_no_tex_is_obeyed(rename, title):
     for text in (
         latex_table(report),
         latex_environments(captions(Scene(report), CAPTIONS), title, SIZES),
-        Scene(report, latex=True).text(title) + Scene(report, latex=True).titles["rk4"],
     ):
         assert obeyed(text) == []
         text.encode()

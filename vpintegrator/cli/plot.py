@@ -41,8 +41,8 @@ from vpintegrator.cli.output import output_options, write_json
     "--format",
     "formats",
     multiple=True,
-    type=click.Choice(["png", "pdf", "svg", "pgf"]),
-    help="Repeat for several; pgf needs a LaTeX engine.  [default: png and pdf]",
+    type=click.Choice(["png", "pdf", "svg"]),
+    help="Repeat for several.  [default: png and pdf]",
 )
 @click.option(
     "--style",
@@ -97,7 +97,7 @@ def main(
     Examples:
       vp-plot rigid-body-rollout.h5 -o figures/
       vp-plot rigid-body-rollout.h5 -o slides/ --style dark --format png
-      vp-plot rigid-body-rollout.h5 -o paper/ --format pgf --width column
+      vp-plot rigid-body-rollout.h5 -o paper/ --format pdf --width column
       vp-plot rigid-body-vpt.safetensors -o training/
       vp-plot rigid-body-rollout.h5 --orbits 2,5
       vp-plot rigid-body-rollout.h5 --columns 'median RMSE,energy error,order'

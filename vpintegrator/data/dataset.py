@@ -21,7 +21,6 @@ from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.expression import check_name
 from vpintegrator.errors import InputError, printable
-from vpintegrator.rich_display import RichDisplay
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.reading import Guarded, StoredGroup, open_hdf5
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from vpintegrator.data.loading import WindowDataset
 
 
-class Dataset(RichDisplay, by="dataset"):
+class Dataset:
     """A dataset on disk; states are read when asked for. Made by :func:`open_dataset`.
 
     Attributes

@@ -25,7 +25,6 @@ from vpintegrator.dynamics.solve import SMALLEST_TOLERANCE, check_solver
 from vpintegrator.dynamics.varied import VariedEquations
 from vpintegrator.dynamics.varied_solve import ScaledFlow, solve_varied
 from vpintegrator.errors import InputError, nearest
-from vpintegrator.rich_display import RichDisplay
 from vpintegrator.storage.toml import check_keys, read_toml, toml_text
 
 _DEFAULT_TRAJECTORIES = {"train": 1000, "validation": 100, "test": 200}
@@ -36,7 +35,7 @@ _SPREAD_SAMPLE = 256  # trajectories from which the spread of the components is 
 
 
 @dataclass(frozen=True)
-class Recipe(RichDisplay, by="recipe"):
+class Recipe:
     """Description from which a dataset can be generated again.
 
     Attributes

@@ -23,7 +23,6 @@ from vpintegrator.nn.reversible import Reversible
 from vpintegrator.nn.symmetry import TOLERANCE, as_reversing_symmetries, fixed_point_projection
 from vpintegrator.nn.symplectic_generating import SymplecticGeneratingFunction
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
-from vpintegrator.rich_display import RichDisplay
 
 if TYPE_CHECKING:
     from vpintegrator.models.inference import Inference
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 _SEEN = 64  # stored states out of those that a model is adapted to
 
 
-class Integrator(RichDisplay, nn.Module, by="model"):
+class Integrator(nn.Module):
     r"""A network that steps a window of states forward in time.
 
     ``forward`` takes windows (..., window, dim), a row per time step, to the windows

@@ -9,14 +9,12 @@ from vpintegrator.rich_display import RichDisplay
 
 
 def html(thing: Any) -> str:
-    """Return the HTML that a notebook shows.
-
-    Datasets, recipes, models, histories, reports, ensembles and parameter sweeps have it.
+    """Return the HTML that a notebook shows of a report.
 
     Parameters
     ----------
     thing
-        The object.
+        The report.
 
     Returns
     -------
@@ -26,12 +24,12 @@ def html(thing: Any) -> str:
     Raises
     ------
     InputError
-        If objects of this kind have no HTML, or the file of the object is missing or damaged.
+        If it is no report.
 
     Examples
     --------
-    >>> model = vp.models.VolumePreservingFeedForward(dim=2)
-    >>> "AdditiveCoupling" in vp.notebook.html(model)
+    >>> report = vp.compare(None, "rk4", system="pendulum", steps=5, trajectories=1)
+    >>> "median RMSE" in vp.notebook.html(report)
     True
     """
     return _written(thing, "html")

@@ -32,72 +32,41 @@ def whole(*parts: str) -> str:
     return f'<div class="vpintegrator tex2jax_ignore mathjax_ignore">{inside}</div>'
 
 
-def heading(title: str, line: str = "") -> str:
-    """Return a title in bold, with a line of text below it."""
-    below = f"<br>{text(line)}" if line else ""
-    return f'<p style="margin:0.3em 0"><strong>{text(title)}</strong>{below}</p>'
-
-
-def paragraph(words: str) -> str:
-    """Return a paragraph in small print."""
-    return f'<p style="margin:0.3em 0;font-size:0.9em;opacity:0.8">{text(words)}</p>'
-
-
-def facts(rows: Iterable[tuple[str, Any]]) -> str:
-    """Return a table of names and values in two columns, without rows that have no value."""
-    known = [(name, value) for name, value in rows if value is not None and value != ""]
-    lines = "".join(
-        f'<tr><th scope="row" style="{_CELL}white-space:nowrap;text-align:left">{text(name)}</th>'
-        f'<td style="{_CELL}text-align:left">{text(value)}</td></tr>'
-        for name, value in known
-    )
-    return _scrolling(f"<tbody>{lines}</tbody>") if known else ""
+def heading(title: str) -> str:
+    """Return a title in bold."""
+    return f'<p style="margin:0.3em 0"><strong>{text(title)}</strong></p>'
 
 
 def table(
-    titles: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    words: int = 1,
-    strong: Callable[[int], bool] = lambda _: False,
+    titles: Sequence[str], rows: Iterable[Sequence[Any]], strong: Callable[[int], bool]
 ) -> str:
-    """Return a table with ``words`` columns of text first; numbers follow, aligned to the right.
+    """Return a table that scrolls; words are left in its first column, numbers right in others.
 
     Parameters
     ----------
     titles, rows
         The cells, as texts.
-    words
-        Number of columns that hold words.
     strong
         Whether a row, by its number, is in bold.
     """
-    sides = ["left" if place < words else "right" for place in range(len(titles))]
-    head = "".join(
-        f'<th scope="col" style="{_CELL}text-align:{side}">{text(title)}</th>'
-        for side, title in zip(sides, titles, strict=True)
-    )
+    head = "".join(_cell("th", place, title, 'scope="col" ') for place, title in enumerate(titles))
     body = ""
     for number, row in enumerate(rows):
         weight = "font-weight:bold;" if strong(number) else ""
-        cells = "".join(
-            f'<td style="{_CELL}{weight}{_wrapping(cell)}text-align:{side}">{text(cell)}</td>'
-            for side, cell in zip(sides, row, strict=True)
-        )
+        cells = "".join(_cell("td", place, cell, style=weight) for place, cell in enumerate(row))
         body += f"<tr>{cells}</tr>"
-    return _scrolling(f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>")
-
-
-def _wrapping(cell: Any) -> str:
-    """Return a style that keeps names and numbers on one line."""
-    return "white-space:nowrap;" if len(str(cell)) <= _SHORT else ""
-
-
-def _scrolling(inside: str) -> str:
-    """Return a table that scrolls if it is wider than the page."""
     return (
         '<div style="overflow-x:auto"><table class="dataframe" style="margin:0.4em 0">'
-        f"{inside}</table></div>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _cell(tag: str, place: int, words: Any, attributes: str = "", style: str = "") -> str:
+    """Return a cell that keeps names and numbers on one line."""
+    side = "right" if place else "left"
+    if tag == "td" and len(str(words)) <= _SHORT:
+        style += "white-space:nowrap;"
+    return f'<{tag} {attributes}style="{_CELL}{style}text-align:{side}">{text(words)}</{tag}>'
 
 
 def folded(title: str, words: str) -> str:

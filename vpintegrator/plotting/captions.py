@@ -45,7 +45,6 @@ def latex_environments(
     texts: Mapping[str, str],
     subject: str,
     sizes: Mapping[str, tuple[float, float]],
-    as_pgf: bool = False,
 ) -> str:
     """Return LaTeX environments of figures with captions, labelled by ``subject``.
 
@@ -55,18 +54,12 @@ def latex_environments(
     """
     blocks = []
     for name, text in texts.items():
-        across, high = sizes[name]
-        environment = "figure*" if across > _COLUMN else "figure"
+        environment = "figure*" if sizes[name][0] > _COLUMN else "figure"
         share = max(_PAGE - len(text) / _LETTERS, _LEAST)
         drawing = (
             rf"\includegraphics[width=\linewidth,height={share:.2f}\textheight,keepaspectratio]"
             f"{{{name}}}"
         )
-        if as_pgf:
-            # TeX takes the lesser of two widths
-            tall = rf"{share * across / high:.2f}\textheight"
-            width = rf"\ifdim{tall}<\linewidth {tall}\else\linewidth\fi"
-            drawing = rf"\resizebox{{{width}}}{{!}}{{\input{{{name}.pgf}}}}"
         lines = [
             rf"\begin{{{environment}}}",
             r"  \centering",
@@ -76,8 +69,7 @@ def latex_environments(
             rf"\end{{{environment}}}",
         ]
         blocks.append("\n".join(lines) + "\n")
-    packages = [r"\usepackage{graphicx}", *([r"\usepackage{pgf}"] if as_pgf else [])]
-    return "".join(f"% {line}\n" for line in packages) + "\n" + "\n".join(blocks)
+    return "\n".join(["% \\usepackage{graphicx}\n", *blocks])
 
 
 def caption(scene: Any, figure: FigureDeclaration[Any]) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from vpintegrator.plotting.ensemble_scene import EnsembleScene
 from vpintegrator.plotting.figures import ENSEMBLE_FIGURES, FIGURES, MODEL_FIGURES
 from vpintegrator.plotting.figures.survey_curves import SURVEY, SurveyScene
 from vpintegrator.plotting.model_scene import model_scene, read_training
-from vpintegrator.plotting.pgf import find_engine, write_pgf
 from vpintegrator.plotting.scene import Scene
 from vpintegrator.plotting.style import Style, find_style
 from vpintegrator.plotting.tables import csv_rows, csv_table, latex_table, markdown_table
@@ -34,7 +32,7 @@ from vpintegrator.rollout import (
 from vpintegrator.storage.files import check_output, filling
 from vpintegrator.storage.reading import check_kind, kind_of
 
-FORMATS = ("png", "pdf", "svg", "pgf")
+FORMATS = ("png", "pdf", "svg")
 USUAL_FORMATS = ("png", "pdf")
 _UNDATED: dict[str, dict[str, str | None]] = {  # equal figures are equal files
     "pdf": {"CreationDate": None},
@@ -82,8 +80,7 @@ def draw(
     folder
         Folder of the files; it is made if need be.
     formats
-        ``png``, ``pdf``, ``svg``, ``pgf``. PGF takes the letters of the LaTeX document that
-        includes it; it needs a LaTeX engine.
+        ``png``, ``pdf``, ``svg``.
     overwrite
         Whether files of the same names may be replaced.
     style
@@ -115,8 +112,8 @@ def draw(
     Raises
     ------
     InputError
-        If the file is no rollout and no model, a style, width or format is none, the output
-        exists or cannot be written, or PGF is wanted and there is no LaTeX engine.
+        If the file is no rollout and no model, a style, width or format is none, or the output
+        exists or cannot be written.
 
     Examples
     --------
@@ -129,27 +126,25 @@ def draw(
         if name not in FORMATS:
             raise InputError(f"formats: '{name}' is none of {', '.join(FORMATS)}")
     look = find_style(style, width)
-    engine = find_engine() if "pgf" in formats else None
-    scenes, figures, tables = _opened(report, look, beside, columns, orbits)
+    scene, figures, tables = _opened(report, look, beside, columns, orbits)
     folder = as_path("folder", folder)
     names = [f"{figure}.{suffix}" for figure in figures for suffix in formats]
     # all or nothing: files are moved to their places when the last one is complete
     with filling(folder, overwrite) as place:
         for name in [*names, *tables, *_CAPTIONS]:
             check_output(folder / name, overwrite)
-        canvas = _Canvas(place, list(dict.fromkeys(formats)), engine)
+        canvas = _Canvas(place, list(dict.fromkeys(formats)))
         with look.applied(), np.errstate(all="ignore"):
             for done, (name, figure) in enumerate(figures.items()):
                 if progress is not None:
                     progress(name, done, len(figures))
-                canvas.draw(figure, scenes)
+                canvas.draw(figure, scene)
         if progress is not None:
             progress("", len(figures), len(figures))
-        scene = scenes(False)
         captions = {name: caption(scene, figures[name]) for name in canvas.sizes}
         documents = (
             markdown_paragraphs(captions),
-            latex_environments(captions, scene.name, canvas.sizes, canvas.formats == ["pgf"]),
+            latex_environments(captions, scene.name, canvas.sizes),
         )
         texts = tables | dict(zip(_CAPTIONS, documents, strict=True))
         for name, text in texts.items():
@@ -164,7 +159,7 @@ def _opened(
     columns: Sequence[str] | None,
     orbits: Sequence[int],
 ) -> tuple[Any, Any, dict[str, str]]:
-    """Return scenes for Matplotlib (False) or LaTeX (True), their figures, and tables."""
+    """Return the scene of a source, its figures, and its tables."""
     if isinstance(source, str | os.PathLike):
         source = open_drawn(source)
     if orbits and not isinstance(source, Report):
@@ -173,7 +168,7 @@ def _opened(
         together = _together([source, *beside])
         scene = EnsembleScene(together, style)
         table = csv_rows([row for each in together.values() for row in each.table()], columns)
-        return lambda latex: replace(scene, latex=latex), ENSEMBLE_FIGURES, {"table.csv": table}
+        return scene, ENSEMBLE_FIGURES, {"table.csv": table}
     if beside:
         raise InputError("beside: only an ensemble is drawn beside others, and this is none")
     if isinstance(source, Path):
@@ -182,16 +177,13 @@ def _opened(
         model = model_scene(source, style)
         if not any(figure.applies(model) for figure in MODEL_FIGURES.values()):
             read_training(source)  # raises an error that says why there is nothing to draw
-        return lambda latex: replace(model, latex=latex), MODEL_FIGURES, {}
+        return model, MODEL_FIGURES, {}
     if isinstance(source, Survey):
-        survey = source
-        subject = SurveyScene(survey, style)
-        tables = {"table.csv": csv_rows(survey.table(), columns)}
-        return lambda latex: replace(subject, latex=latex), {"survey": SURVEY}, tables
+        tables = {"table.csv": csv_rows(source.table(), columns)}
+        return SurveyScene(source, style), {"survey": SURVEY}, tables
     report = of_kind("report", source, Report, _DRAWN)
-    scenes = cache(lambda latex: Scene(report, style, latex, orbits))
-    scenes(False)  # raises an error if an orbit does not exist
-    return scenes, FIGURES, {name: render(report, columns) for name, render in _TABLES.items()}
+    tables = {name: render(report, columns) for name, render in _TABLES.items()}
+    return Scene(report, style, orbits), FIGURES, tables
 
 
 def open_drawn(path: str | os.PathLike[str]) -> Report | Survey | EnsembleStatistics | Path:
@@ -228,24 +220,16 @@ class _Canvas:
 
     folder: Path
     formats: list[str]
-    engine: str | None
     paths: list[Path] = field(default_factory=list)
     sizes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def draw(self, declared: FigureDeclaration[Any], scenes: Callable[[bool], Any]) -> None:
+    def draw(self, declared: FigureDeclaration[Any], scene: Any) -> None:
         """Write a figure if it applies."""
-        if not declared.applies(scenes(False)):
+        if not declared.applies(scene):
             return
-        name, suffixes = declared.name, [suffix for suffix in self.formats if suffix != "pgf"]
-        if suffixes:
-            figure = declared.draw(scenes(False))
-            for suffix in suffixes:
-                self.paths.append(self.folder / f"{name}.{suffix}")
-                figure.savefig(self.paths[-1], format=suffix, metadata=_UNDATED.get(suffix))
-                figure.set_layout_engine("none")  # it is laid out now
-        if self.engine is not None:
-            figure = declared.draw(scenes(True))
-            write_pgf(figure, self.folder / f"{name}.pgf", self.engine)
-            self.paths.append(self.folder / f"{name}.pgf")
-            self.paths += sorted(self.folder.glob(f"{name}-img*.png"))
-        self.sizes[name] = (float(figure.get_figwidth()), float(figure.get_figheight()))
+        figure = declared.draw(scene)
+        for suffix in self.formats:
+            self.paths.append(self.folder / f"{declared.name}.{suffix}")
+            figure.savefig(self.paths[-1], format=suffix, metadata=_UNDATED.get(suffix))
+            figure.set_layout_engine("none")  # it is laid out now
+        self.sizes[declared.name] = (float(figure.get_figwidth()), float(figure.get_figheight()))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import Look, looks
 from vpintegrator.plotting.names import mathtext, plain, shortened
 from vpintegrator.plotting.style import PAPER, Style
@@ -25,13 +24,10 @@ class EnsembleScene:
         Statistics by name of the map.
     style
         Style of the figures.
-    latex
-        Whether LaTeX typesets the labels, and not Matplotlib.
     """
 
     ensembles: dict[str, EnsembleStatistics]
     style: Style = PAPER
-    latex: bool = False
 
     @property
     def first(self) -> EnsembleStatistics:
@@ -46,7 +42,7 @@ class EnsembleScene:
     @property
     def titles(self) -> dict[str, str]:
         """Labels of the maps."""
-        return {n: self.text(shortened(each.title)) for n, each in self.ensembles.items()}
+        return {n: plain(shortened(each.title)) for n, each in self.ensembles.items()}
 
     @property
     def looks(self) -> dict[str, Look]:
@@ -76,10 +72,6 @@ class EnsembleScene:
             for each in self.ensembles.values()
             if each.domain_words
         ]
-
-    def text(self, text: str) -> str:
-        """Return a plain text as a label, with its special characters escaped."""
-        return escape(text) if self.latex else plain(text)
 
 
 def strayed(found: EnsembleStatistics) -> np.ndarray:

@@ -13,8 +13,6 @@ import numpy as np
 
 from vpintegrator.arguments import check_integrator
 from vpintegrator.errors import InputError
-from vpintegrator.plotting.latex import escape
-from vpintegrator.plotting.names import plain
 from vpintegrator.plotting.style import PAPER, Style
 from vpintegrator.storage.reading import read_json
 
@@ -60,22 +58,15 @@ class ModelScene:
         Model to draw, and style of the figures.
     where, name
         The path of its file, or ``"model"``, and how the figures call it.
-    latex
-        Whether LaTeX typesets the labels, and not Matplotlib.
     """
 
     model: Integrator
     where: str = "model"
     style: Style = PAPER
-    latex: bool = False
 
     @property
     def name(self) -> str:
         return self.model.name if self.where == "model" else Path(self.where).stem
-
-    def text(self, text: str) -> str:
-        """Return a plain text as a label, with its special characters escaped."""
-        return escape(text) if self.latex else plain(text)
 
     @cached_property
     def training(self) -> TrainingCourse | None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.plotting.interpolation import COARSE, between, refinement, turning
-from vpintegrator.plotting.latex import escape
 from vpintegrator.plotting.looks import looks
 from vpintegrator.plotting.names import plain, shortened
 from vpintegrator.plotting.orbits import ORBITS, POINTS
@@ -32,8 +31,6 @@ class Scene:
         Report to draw.
     style
         Style of the figures.
-    latex
-        Whether LaTeX typesets the labels, and not Matplotlib.
     orbits
         Numbers, from 1, of the orbits of the portraits; the overview chooses them by their errors
         by default, and the others take the first.
@@ -81,7 +78,6 @@ class Scene:
         self,
         report: Report,
         style: Style = PAPER,
-        latex: bool = False,
         orbits: Sequence[int] = (),
     ) -> None:
         count = len(report.reference)
@@ -97,8 +93,7 @@ class Scene:
         self.runs: dict[str, Run] = report.runs
         given = looks((name, run.kind, run.method) for name, run in report.runs.items())
         self.looks = {name: style.adapt(look) for name, look in given.items()}
-        self._latex = latex
-        self.titles = {name: self.text(shortened(run.title)) for name, run in report.runs.items()}
+        self.titles = {name: plain(shortened(run.title)) for name, run in report.runs.items()}
         self.labels = report.invariant_labels
         # a model's first window is the reference's own, so errors start after the longest one
         own = {name: max(1, -(-run.window // report.every)) for name, run in report.runs.items()}
@@ -123,10 +118,6 @@ class Scene:
         """
         found = {method: run.measurements.get(name) for method, run in self.runs.items()}
         return {method: value for method, value in found.items() if value is not None}
-
-    def text(self, text: str) -> str:
-        """Return a plain text as a label, with its special characters escaped."""
-        return escape(text) if self._latex else plain(text)
 
     def moving(self, states: np.ndarray) -> np.ndarray:
         """Return states (..., dim) without a time component."""

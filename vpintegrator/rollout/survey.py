@@ -14,7 +14,6 @@ import numpy as np
 
 from vpintegrator.arguments import as_path, check_integrator, of_kind, whole_number
 from vpintegrator.errors import InputError, printable
-from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.compare import compare, prepare_comparison
 from vpintegrator.rollout.report import Report
@@ -39,7 +38,7 @@ QUANTITIES = {
 
 
 @dataclass(frozen=True)
-class Survey(RichDisplay, by="survey"):
+class Survey:
     """Errors of methods over steps and parameters, all combinations of the values given.
 
     Made by :func:`vpintegrator.rollout.survey` or :func:`vpintegrator.rollout.open_survey`.

@@ -47,7 +47,7 @@ KINDS = {
 }
 _BY_SUFFIX = dict.fromkeys((".csv", ".tsv", ".npz", ".npy", ".nc", ".mat", ".gz"), "arrays")
 _BY_SUFFIX |= dict.fromkeys((".c", ".h", ".onnx", ".pt2"), "exported")
-_BY_SUFFIX |= dict.fromkeys((".png", ".pdf", ".svg", ".pgf"), "figure")
+_BY_SUFFIX |= dict.fromkeys((".png", ".pdf", ".svg"), "figure")
 
 
 def kind_of_format(found: str) -> str | None:

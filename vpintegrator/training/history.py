@@ -7,7 +7,6 @@ from typing import Any
 
 from vpintegrator.arguments import check, positive, whole
 from vpintegrator.errors import InputError
-from vpintegrator.rich_display import RichDisplay
 
 DEFAULT_SECONDS = 150.0
 CURVES = ("seconds", "training_error", "validation_error")
@@ -29,7 +28,7 @@ _MANY, _EARLY, _WORSE = 50, 0.2, 1.1
 
 
 @dataclass
-class History(RichDisplay, by="history"):
+class History:
     r"""Errors of a training, epoch by epoch, and its outcome.
 
     Errors are root mean squares over all new states of all windows, relative to the spread of the

@@ -13,6 +13,7 @@ from vpintegrator.plotting.captions import listed
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.layout import columns_that_fit, hide_inner_labels, hide_unused
 from vpintegrator.plotting.model_scene import ModelScene, attention_in, first_window, model_scene
+from vpintegrator.plotting.names import plain
 from vpintegrator.plotting.own_axes import choose, drawn_into, takes_axes
 
 _PANEL = 11.0  # em: least width of a panel
@@ -124,7 +125,7 @@ def _draw(scene: ModelScene) -> matplotlib.figure.Figure:
         hide_inner_labels(axes, k, columns, below)
     hide_unused(axes_of_all, len(panels))
     figure.colorbar(image, ax=grid, label="weight", aspect=30, shrink=0.8)
-    figure.suptitle(scene.text(scene.name), fontsize=1.05 * style.letters)
+    figure.suptitle(plain(scene.name), fontsize=1.05 * style.letters)
     return figure
 
 

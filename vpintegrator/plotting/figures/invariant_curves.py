@@ -15,7 +15,7 @@ from vpintegrator.plotting.curves import cut, draw_curve, thinned, time_axis
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.layout import panels_of_curves
 from vpintegrator.plotting.legend import legend_lines
-from vpintegrator.plotting.names import shortened
+from vpintegrator.plotting.names import plain, shortened
 from vpintegrator.plotting.own_axes import Rollout, drawn_into, own_scene, takes_axes
 from vpintegrator.plotting.scene import Scene
 
@@ -43,7 +43,7 @@ def draw_invariant(axes: Axes, scene: Scene, invariant: str) -> None:
     relative = all(run.invariants[invariant].relative for run in scene.runs.values())
     time_axis(axes)
     axes.set(yscale="log", ylabel=f"largest {'relative ' if relative else ''}change")
-    axes.set_title(scene.text(shortened(scene.labels[invariant])))
+    axes.set_title(plain(shortened(scene.labels[invariant])))
     cut(axes)
 
 

@@ -30,7 +30,7 @@ from vpintegrator.plotting.figures.volume_errors import (
 )
 from vpintegrator.plotting.layout import columns_that_fit, hide_inner_labels, new_figure
 from vpintegrator.plotting.legend import LegendEntry, legend_lines, reference_line
-from vpintegrator.plotting.names import grouped, orbits, shortened, subject
+from vpintegrator.plotting.names import grouped, orbits, plain, shortened, subject
 from vpintegrator.plotting.portraits import axes_of_portraits, panel_title, portrait_kind
 from vpintegrator.plotting.scene import Scene
 
@@ -53,7 +53,7 @@ def panels_shown(scene: Scene) -> list[tuple[str, Callable[[Axes], None]]]:
         panels.append(("trajectory", lambda axes: draw_all_errors(axes, scene)))
     first = next(iter(scene.system.invariants), None)
     if first is not None:
-        title = scene.text(shortened(scene.labels[first]))
+        title = plain(shortened(scene.labels[first]))
         panels.append((title, lambda axes: draw_invariant(axes, scene, first)))
     if "step" in volumes_measured(scene):
         panels.append(("volume of one step", lambda axes: draw_volume_error(axes, scene, "step")))
@@ -92,7 +92,7 @@ def _draw(scene: Scene) -> matplotlib.figure.Figure:
             axes = figure.add_subplot(lower[place])
             draw_panel(axes)
             axes.set_title(title)
-    title = f"{scene.text(subject(report.system))}: {orbits(len(report.reference))}"
+    title = f"{plain(subject(report.system))}: {orbits(len(report.reference))}"
     setting = f"to $t$ = {grouped(report.times[-1])}, step {report.step:g}"
     short = len(title) + len(setting) < _TITLE * width
     figure.suptitle(

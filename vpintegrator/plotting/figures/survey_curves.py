@@ -27,7 +27,6 @@ class SurveyScene:
 
     survey: Survey
     style: Style
-    latex: bool = False
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from vpintegrator.plotting.declaration import FigureDeclaration
 from vpintegrator.plotting.looks import LEARNED
 from vpintegrator.plotting.model_scene import ModelScene, TrainingCourse, read_training
-from vpintegrator.plotting.names import grouped
+from vpintegrator.plotting.names import grouped, plain
 from vpintegrator.plotting.own_axes import choose, drawn_into, own_style, takes_axes
 from vpintegrator.plotting.style import Style
 
@@ -105,7 +105,7 @@ def _draw(scene: ModelScene) -> matplotlib.figure.Figure:
         second.set_ylabel("")
     handles, labels = first.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2 * columns)
-    figure.suptitle(scene.text(training.name), fontsize=1.05 * style.letters)
+    figure.suptitle(plain(training.name), fontsize=1.05 * style.letters)
     return figure
 
 

@@ -16,7 +16,6 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.region import Region
 from vpintegrator.dynamics.state_file import write_header
 from vpintegrator.errors import InputError, printable
-from vpintegrator.rich_display import RichDisplay
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import CENTRES, MOST_CELLS, EnsemblePlan
 from vpintegrator.rollout.rotation import ENOUGH, tolerance_of
@@ -27,7 +26,7 @@ FORMAT, FORMAT_VERSION = "vpintegrator-ensemble", 1
 
 
 @dataclass(frozen=True)
-class EnsembleStatistics(RichDisplay, by="ensemble"):
+class EnsembleStatistics:
     """Statistics of very many trajectories of one map.
 
     Made by :func:`vpintegrator.rollout.ensemble` or :func:`vpintegrator.rollout.open_ensemble`.
