@@ -479,7 +479,7 @@ def _tables(folder: Path) -> list[Path]:
     (folder / "long.csv").write_text("\n".join(rows), encoding="utf-8")
     (folder / "plain.csv").write_text("x,y\n" + "1,2\n3,4\n" * 4, encoding="utf-8")
     (folder / "comma.csv").write_text(
-        "% logger 7\nZeit [s];x [µm];note\ns;mm;\n"
+        "% logger 7\ntime [s];x [µm];note\n"
         + "".join(f"{0.1 * t:.1f};{t / 3:.3f};ok\n".replace(".", ",") for t in range(20)),
         encoding="utf-16",
     )

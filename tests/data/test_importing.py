@@ -269,7 +269,7 @@ def test_mistakes_in_arrays(source, options, message, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("x,v\n1,2\n3\n", {"step": 1.0}, "line 3: 1 values, but the header names 2 columns"),
+        ("x,v\n1,2\n3\n", {"step": 1.0}, "component 1 at time 1 is NaN"),
         ("x,v\n1,2\n3,b\n", {"step": 1.0}, "line 3, column v: 'b' is not a number"),
         ("x,v\n1,2\n3,\n", {"step": 1.0}, "component 1 at time 1 is NaN"),
         ("x,x\n1,2\n", {"step": 1.0}, "two columns are named 'x'"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.errors import InputError, nearest
 
-TIMES = ("t", "time", "times", "timestamp", "datetime", "zeit")
+TIMES = ("t", "time", "times", "timestamp", "datetime")
 STEPS = ("step", "dt", "h", "time_step", "timestep")
 TRAJECTORIES = ("trajectory", "trajectory_id", "traj", "id", "run", "track", "trial", "experiment")
 _STATES = ("state", "states", "trajectory", "trajectories", "data", "z", "x")

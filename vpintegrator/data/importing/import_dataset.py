@@ -19,13 +19,12 @@ from vpintegrator.data.dataset_file import fingerprint, write_dataset
 from vpintegrator.data.importing.arguments import Identification, Reading, Sharing
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, choose, each_state, numbers
-from vpintegrator.data.importing.cells import plain_name
+from vpintegrator.data.importing.columns import in_radians, plain_name
 from vpintegrator.data.importing.family_identification import judge_family
 from vpintegrator.data.importing.identification import judge
 from vpintegrator.data.importing.questions import questions
 from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
 from vpintegrator.data.importing.structure import find_structure
-from vpintegrator.data.importing.units import in_radians
 from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system

@@ -14,7 +14,7 @@ from vpintegrator.arguments import positive
 from vpintegrator.data.dataset import Dataset
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, numbers
-from vpintegrator.data.importing.cells import plain_name
+from vpintegrator.data.importing.columns import plain_name
 from vpintegrator.data.importing.import_dataset import import_dataset
 from vpintegrator.errors import InputError
 

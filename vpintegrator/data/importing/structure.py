@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vpintegrator.arguments import one_of
-from vpintegrator.data.importing.cells import plain_name
+from vpintegrator.data.importing.columns import plain_name
 from vpintegrator.errors import InputError
 
 _CLAIMS = {

@@ -1,4 +1,4 @@
-"""Units of measured components where they matter: the angles of a system are in radians."""
+"""Names and units of columns, and angles in radians where a system has them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,41 @@ from dataclasses import replace
 
 from vpintegrator.data.importing.arrays import Arrays
 
+# units that xarray would decode as a length of time become the unit's symbol
+_SYMBOLS = {
+    "second": "s",
+    "sec": "s",
+    "millisecond": "ms",
+    "microsecond": "us",
+    "nanosecond": "ns",
+    "minute": "min",
+    "hour": "h",
+    "day": "d",
+}
+_TIME_UNIT = re.compile(r"(t|time|timestamp)(?:_|\s*/\s*)(s|ms|us|ns|min|h)", re.IGNORECASE)
 _DEGREES = re.compile(r"(?:deg(?:rees?)?|°)(\W.*)?", re.IGNORECASE)
+
+
+def split_unit(name: str) -> tuple[str, str]:
+    """Return the name of a column and its unit, as in ``x [m]``, ``x (m)`` or ``time_ms``.
+
+    Examples
+    --------
+    >>> [split_unit(name) for name in ("v [m/s]", "time (seconds)", "time_ms", "q_m")]
+    [('v', 'm/s'), ('time', 's'), ('time', 'ms'), ('q_m', '')]
+    """
+    found = re.fullmatch(r"(.*\S)\s*[\[(]([^\[\]()]*)[\])]", name)
+    found = found or _TIME_UNIT.fullmatch(name)
+    if found is None:
+        return name, ""
+    unit = found[2].strip()
+    return found[1], _SYMBOLS.get(unit.lower().removesuffix("s"), unit)
+
+
+def plain_name(name: str) -> str:
+    """Return a column's name without its unit, and with letters, digits and _ only."""
+    name = re.sub(r"[\[(].*", "", name)
+    return re.sub(r"\W+", "_", name.strip()).strip("_")
 
 
 def in_radians(arrays: Arrays, periods: Mapping[int, float]) -> tuple[Arrays, list[str]]:
