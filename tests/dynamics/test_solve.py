@@ -5,8 +5,9 @@ import pytest
 import scipy.special
 
 from vpintegrator.dynamics import load_system, solve
-from vpintegrator.dynamics.solve import METHODS, batch_size
+from vpintegrator.dynamics.solve import batch_size
 from vpintegrator.errors import InputError
+from vpintegrator.names import SOLVERS
 
 BODY = load_system("rigid-body")
 TIMES = 0.2 * np.arange(51)
@@ -34,7 +35,7 @@ def test_rigid_body_against_elliptic_functions(modulus):
     np.testing.assert_allclose(found[0], exact, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SOLVERS)
 def test_every_method_solves_the_harmonic_oscillator(method):
     system = load_system("harmonic-oscillator", k=4.0)
     tolerance = 1e-10 if method in ("DOP853", "RK45", "LSODA") else 1e-7

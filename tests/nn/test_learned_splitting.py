@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 import vpintegrator as vp
 from tests.nn.laws import assert_close, randomise, sample, symplecticity_defect
-from vpintegrator.compositions import FACTORS
+from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.nn import LearnedSplitting
 from vpintegrator.nn.exact_flows import field_parts, hamiltonian_parts

@@ -5,10 +5,10 @@ import torch
 
 from vpintegrator import models
 from vpintegrator.data import generate
-from vpintegrator.optimizer_names import CLASSES
+from vpintegrator.names import OPTIMIZER_CLASSES
 
 # linear is for generating functions
-ITERATIVE = tuple(name for name in CLASSES if name != "linear")
+ITERATIVE = tuple(name for name in OPTIMIZER_CLASSES if name != "linear")
 
 
 @pytest.fixture(scope="session")

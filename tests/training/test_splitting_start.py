@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import vpintegrator as vp
-from vpintegrator.compositions import FACTORS
+from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.nn.symmetry import symmetry_group
 from vpintegrator.training.separable import separable_blocks

@@ -55,7 +55,7 @@ def test_no_worse_than_the_method_it_begins_as(tmp_path, quick):
     test = TrainingData(data)
     classical = vp.models.build(data.system, "split", stages=10)
     test.normalise(classical)
-    classical.core.begin_as(vp.compositions.FACTORS["blanes-moan-6"])
+    classical.core.begin_as(vp.dynamics.compositions.FACTORS["blanes-moan-6"])
     assert "blanes-moan-6" in found.tried[0]
     assert found.history.test_error <= test.test_error(classical)
 

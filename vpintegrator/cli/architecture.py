@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vpintegrator.cli.completion import names, offer
-from vpintegrator.cli.known_names import ACTIVATIONS, FUNCTIONS
+from vpintegrator.cli.completion import offer
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.models.arguments import GROUPS, flagged
 from vpintegrator.models.declaration import Blocks, kinds_of
+from vpintegrator.names import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,6 @@ GIVEN_OTHERWISE = {
     "stepper_arguments": "they follow from the system",
     "field": "the equations are those of the system",
 }
-_WORDS_OF_FLAGS = {"functions": FUNCTIONS, "activation": ACTIVATIONS}
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 _SHOWN = {bool: "true|false", int: "INTEGER", float: "NUMBER", str: "TEXT", Blocks: "BLOCKS"}
@@ -58,15 +57,15 @@ def flag(name: str) -> str:
 def flags_of_models(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the flags that arguments of models declare."""
     for name, (kind, words) in reversed(FLAGS.items()):
-        known = offer(names(*words_of(name)))
+        known = offer(*words_of(name))
         command = click.option(flag(name), type=kind, shell_complete=known, help=words)(command)
     return command
 
 
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words that the flag of an argument takes; none if it takes numbers."""
-    if name in _WORDS_OF_FLAGS:
-        return _WORDS_OF_FLAGS[name]
+    if name == "functions":
+        return FUNCTIONS
     declared = (each for group in GROUPS for each in fields(group))
     return next(each.metadata["choices"] for each in declared if each.name == name)
 

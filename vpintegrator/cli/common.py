@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from vpintegrator.cli.completion import equated, names, offer, parameters
-from vpintegrator.cli.known_names import DEVICES
+from vpintegrator.cli.completion import offer
 from vpintegrator.cli.output import UNLIMITED, is_asked
 from vpintegrator.errors import InputError, printable
+from vpintegrator.names import DEVICES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -155,10 +155,7 @@ def parameter_option(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Add ``-p NAME=VALUE``, once or several times."""
     flags = ("-p", "--parameter", "parameters")
-    complete = offer(equated(parameters))
-    return click.option(
-        *flags, multiple=True, metavar="NAME=VALUE", shell_complete=complete, help=help
-    )
+    return click.option(*flags, multiple=True, metavar="NAME=VALUE", help=help)
 
 
 def compiled_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -181,7 +178,7 @@ def device_option(help: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         default="cpu",
         show_default=True,
         metavar="cpu|cuda|cuda:N|mps|auto",
-        shell_complete=offer(names(*DEVICES)),
+        shell_complete=offer(*DEVICES),
         help=help,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vpintegrator.cli.common import Options, console, progress_bar
-from vpintegrator.cli.completion import files, names, offer
+from vpintegrator.cli.completion import offer
 from vpintegrator.cli.output import write_json
 from vpintegrator.errors import InputError
 
@@ -39,7 +39,6 @@ ensemble_options = Options(
     click.option(
         "--scheduler",
         metavar="ADDRESS|FILE",
-        shell_complete=offer(files(".json")),
         help="Ensembles: a dask scheduler, tcp://HOST:8786 or its file, whose workers share this "
         "disk.",
     ),
@@ -61,14 +60,14 @@ ensemble_options = Options(
     click.option(
         "--escape",
         metavar="EXPRESSION",
-        shell_complete=offer(names("never")),
+        shell_complete=offer("never"),
         help="Ensembles: where a trajectory has left, such as 'q**2 + p**2 > 0.1'; 'never'.  "
         "[default: beyond what the model was trained on]",
     ),
     click.option(
         "--rotation",
         metavar="X,Y|ANGLE|none",
-        shell_complete=offer(names("none")),
+        shell_complete=offer("none"),
         help="Ensembles: the centre of turns in the plane, or a component that is an angle.  "
         "[default: a component that is an angle, else an elliptic "
         "fixed point]",

@@ -16,7 +16,6 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
-from vpintegrator.cli.completion import files, offer
 from vpintegrator.cli.output import output_options, write_json
 from vpintegrator.errors import InputError
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     "model",
     type=click.Path(path_type=Path),
     metavar="MODEL.safetensors",
-    shell_complete=offer(files(".safetensors")),
 )
 @click.option(
     "--to",
@@ -78,7 +76,6 @@ if TYPE_CHECKING:
     "--header",
     type=click.Path(path_type=Path),
     metavar="FILE.h",
-    shell_complete=offer(files(".h")),
     help="Of C: also write the declarations of its functions.",
 )
 @overwrite_option

@@ -15,8 +15,7 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
-from vpintegrator.cli.completion import datasets, files, offer, systems
-from vpintegrator.cli.known_names import ARRAY_FILES
+from vpintegrator.cli.completion import datasets, offer, systems
 from vpintegrator.cli.output import output_options
 from vpintegrator.errors import InputError
 
@@ -26,7 +25,7 @@ from vpintegrator.errors import InputError
     "source",
     required=False,
     metavar="[DATASET|SYSTEM|FILE.toml|MODULE:NAME]",
-    shell_complete=offer(systems, datasets, files(".toml")),
+    shell_complete=offer(systems, datasets),
 )
 @click.option(
     "-o",
@@ -40,7 +39,6 @@ from vpintegrator.errors import InputError
     "--from",
     "from_",
     type=click.Path(path_type=Path),
-    shell_complete=offer(files(*ARRAY_FILES)),
     metavar="FILE",
     help="Take trajectories from a file .npz, .csv (also .csv.gz, .txt), .h5 or .nc instead of "
     "integrating.",
@@ -49,7 +47,6 @@ from vpintegrator.errors import InputError
 @click.option(
     "--inspect",
     type=click.Path(path_type=Path),
-    shell_complete=offer(files(".h5", ".safetensors")),
     metavar="FILE",
     help="Say what is in a dataset (or rollout, or model) and draw a preview to -o.",
 )
@@ -58,7 +55,7 @@ from vpintegrator.errors import InputError
 @click.option(
     "--show",
     metavar="SYSTEM",
-    shell_complete=offer(systems, files(".toml")),
+    shell_complete=offer(systems),
     help="Typeset a system: equations, invariants, symmetries, divergence.",
 )
 @output_options

@@ -19,9 +19,9 @@ from vpintegrator.cli.common import (
     read_fractions,
     read_numbers,
 )
-from vpintegrator.cli.completion import equated, files, names, offer, parameters
-from vpintegrator.cli.known_names import SOLVERS
+from vpintegrator.cli.completion import offer
 from vpintegrator.errors import InputError, printable
+from vpintegrator.names import SOLVERS
 from vpintegrator.runtime.interrupts import terminate_as_interrupt
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ RECIPE_OPTIONS = Options(
     click.option(
         "--step",
         type=StepType(),
-        shell_complete=offer(names("period")),
+        shell_complete=offer("period"),
         metavar="FLOAT|period",
         help="Time between two states; period, or 2*period, for the map over so many periods of "
         "equations in time.",
@@ -73,13 +73,12 @@ RECIPE_OPTIONS = Options(
         "--vary",
         multiple=True,
         metavar="NAME=LOW:HIGH[:log]",
-        shell_complete=offer(equated(names("step")), equated(parameters)),
         help="Give each trajectory a step or parameter of its own, uniform between two values, or "
         "its logarithm; repeat for several.",
     ),
     click.option(
         "--method",
-        shell_complete=offer(names(*SOLVERS)),
+        shell_complete=offer(*SOLVERS),
         help=f"SciPy's solver: {', '.join(SOLVERS)}.",
     ),
     click.option("--rtol", type=float, help="Relative tolerance of every single trajectory."),
@@ -121,7 +120,6 @@ RUN_OPTIONS = Options(
     click.option(
         "--scheduler",
         metavar="ADDRESS|FILE",
-        shell_complete=offer(files(".json")),
         help="Scheduler of a dask cluster whose workers integrate, such as tcp://host:8786.",
     ),
     click.option(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vpintegrator.cli.common import Options, read_fractions, read_numbers
-from vpintegrator.cli.completion import each_of, files, offer, parameters, systems
-from vpintegrator.cli.known_names import STRUCTURES
+from vpintegrator.cli.completion import offer, systems
 from vpintegrator.errors import InputError
+from vpintegrator.names import STRUCTURES
 
 if TYPE_CHECKING:
     from vpintegrator.data import Dataset
@@ -22,13 +22,12 @@ OPTIONS = Options(
     click.option(
         "--system",
         metavar="SYSTEM|FILE.toml|MODULE:NAME",
-        shell_complete=offer(systems, files(".toml")),
+        shell_complete=offer(systems),
         help="With --from: the system behind them.",
     ),
     click.option(
         "--fit",
         metavar="NAME,...",
-        shell_complete=offer(each_of(parameters)),
         help="With --from and --system: parameters to estimate from the data, with standard "
         "errors.",
     ),

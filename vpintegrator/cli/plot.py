@@ -17,7 +17,7 @@ from vpintegrator.cli.common import (
     read_numbers,
     version_option,
 )
-from vpintegrator.cli.completion import files, folders, names, offer
+from vpintegrator.cli.completion import offer
 from vpintegrator.cli.output import output_options, write_json
 
 
@@ -26,7 +26,6 @@ from vpintegrator.cli.output import output_options, write_json
     "file",
     type=click.Path(path_type=Path),
     metavar="ROLLOUT.h5|SURVEY.h5|ENSEMBLE.h5|MODEL.safetensors",
-    shell_complete=offer(files(".h5", ".safetensors")),
 )
 @click.option(
     "-o",
@@ -34,7 +33,6 @@ from vpintegrator.cli.output import output_options, write_json
     type=click.Path(path_type=Path),
     default=Path("figures"),
     show_default=True,
-    shell_complete=folders,
     help="Folder for all of it; made if need be.",
 )
 @click.option(
@@ -54,7 +52,7 @@ from vpintegrator.cli.output import output_options, write_json
 @click.option(
     "--width",
     metavar="column|page|INCHES",
-    shell_complete=offer(names("column", "page")),
+    shell_complete=offer("column", "page"),
     help="Width of every figure.  [default: each figure's own, on paper 3.4 or 7 inches]",
 )
 @click.option(
@@ -62,7 +60,6 @@ from vpintegrator.cli.output import output_options, write_json
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="ENSEMBLE.h5",
-    shell_complete=offer(files(".h5")),
     help="Another ensemble of the same plane, drawn beside; repeat for several.",
 )
 @click.option(

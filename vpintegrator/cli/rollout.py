@@ -24,17 +24,17 @@ from vpintegrator.cli.common import (
     read_parameters,
     version_option,
 )
-from vpintegrator.cli.completion import each_of, files, names, offer, systems
+from vpintegrator.cli.completion import offer, systems
 from vpintegrator.cli.ensembles import (
     ensemble_options,
     refuse_ensemble_options,
     run_ensemble,
 )
 from vpintegrator.cli.inferring import families_at_context
-from vpintegrator.cli.known_names import CLASSICAL_METHODS
 from vpintegrator.cli.output import output_options, width_of, write_json
 from vpintegrator.cli.surveying import conditions_asked, read_steps, run_survey, singled
 from vpintegrator.errors import InputError
+from vpintegrator.names import CLASSICAL_METHODS
 
 if TYPE_CHECKING:
     from vpintegrator.dynamics import System
@@ -52,12 +52,11 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     nargs=-1,
     type=click.Path(path_type=Path),
     metavar="[MODEL.safetensors]...",
-    shell_complete=offer(files(".safetensors")),
 )
 @click.option(
     "--against",
     metavar="NAME,...",
-    shell_complete=offer(each_of(names(*CLASSICAL_METHODS)), names("all", "none")),
+    shell_complete=offer(*CLASSICAL_METHODS, "all", "none", several=True),
     help="Classical methods beside the models, adaptive ones with a tolerance if need be "
     "(dop853-1e-10, heyoka-1e-9), beside a stroboscopic map with the steps of a period (rk4@64); "
     "'all' for all that apply, 'none' for none.  "
@@ -85,14 +84,12 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 @click.option(
     "--dataset",
     type=click.Path(path_type=Path),
-    shell_complete=offer(files(".h5")),
     help="Start from the test trajectories of a dataset.  [default for measured data: that of the "
     "training]",
 )
 @click.option(
     "--context",
     type=click.Path(path_type=Path),
-    shell_complete=offer(files(".csv")),
     help="Infer the parameters of a family from the states in a table, with a column t for times, "
     "and go on from the last of them.",
 )
@@ -107,7 +104,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     default="reference",
     show_default=True,
     metavar="METHOD",
-    shell_complete=offer(names("reference", *CLASSICAL_METHODS)),
+    shell_complete=offer("reference", *CLASSICAL_METHODS),
     help="What makes the first states of models that read several: the reference, or a method.",
 )
 @click.option(
@@ -125,7 +122,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
     "--section",
     default="auto",
     metavar="COMPONENT=VALUE",
-    shell_complete=offer(names("auto", "none")),
+    shell_complete=offer("auto", "none"),
     help="Poincare section, such as q[0]=0, or -q[0]=0 for downward crossings; 'none' for none.  "
     "[default: the system file's; q[0]=0 for Hamiltonian systems of two degrees of freedom]",
 )
@@ -142,7 +139,7 @@ _NUMBERS = {"time": positive, "reference_time": not_negative, "threshold": posit
 @click.option(
     "--system",
     metavar="SYSTEM|FILE.toml|MODULE:NAME",
-    shell_complete=offer(systems, files(".toml", ".py")),
+    shell_complete=offer(systems),
     help="The system to integrate; MODULE:NAME imports a system or function of your own.  "
     "[default: the one that the models hold]",
 )

@@ -30,15 +30,13 @@ from vpintegrator.cli.common import (
     progress_bar,
     version_option,
 )
-from vpintegrator.cli.completion import files, folders, model_options, models, names, offer
+from vpintegrator.cli.completion import models, offer
 from vpintegrator.cli.judging import VERDICT_SECONDS, judge
-from vpintegrator.cli.known_names import LOSSES
 from vpintegrator.cli.output import is_asked, output_options, write_json
 from vpintegrator.cli.searching import Candidate, checked_fastest
-from vpintegrator.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models.registry import ARCHITECTURES
-from vpintegrator.optimizer_names import CLASSES, OPTIMIZERS
+from vpintegrator.names import LOSSES, OPTIMIZER_CLASSES, OPTIMIZERS, SPLITTINGS
 from vpintegrator.storage.files import check_output
 
 if TYPE_CHECKING:
@@ -85,7 +83,6 @@ class _Command(click.Command):
     required=False,
     type=click.Path(path_type=Path),
     metavar="DATASET.h5",
-    shell_complete=offer(files(".h5")),
 )
 @click.option(
     "-o",
@@ -97,14 +94,13 @@ class _Command(click.Command):
 @click.option(
     "--system",
     metavar="MODULE:NAME",
-    shell_complete=offer(files(".py")),
     help="The Python function that the trajectories are of, which is imported; it must give them.",
 )
 @click.option(
     "--model",
     default="auto",
     show_default=True,
-    shell_complete=offer(names("auto"), models),
+    shell_complete=offer("auto", models),
     help="Architecture, see below. auto is what the system's structure admits: spff, a symplectic "
     "map of one step, for Hamiltonian systems in states (q, p), and vpff, which preserves volume, "
     "for others; spt and vpt with --window 2 or another option of their own; resnet where the flow "
@@ -119,7 +115,6 @@ class _Command(click.Command):
 @click.option(
     "--start",
     type=click.Path(path_type=Path),
-    shell_complete=offer(files(".safetensors")),
     help="Go on from a trained model, with new data or another budget.",
 )
 @flags_of_models
@@ -128,7 +123,6 @@ class _Command(click.Command):
     "extra",
     multiple=True,
     metavar="NAME=VALUE",
-    shell_complete=offer(model_options),
     help="Any other argument of the architecture's class, such as stiefel=true; "
     "split=halves, or blocks of components that couplings update in turn: split=0,1|2 or "
     "split=0-2|3-5.",
@@ -154,16 +148,18 @@ class _Command(click.Command):
     "--optimizer",
     default="auto",
     show_default=True,
-    shell_complete=offer(names(*OPTIMIZERS)),
-    help=f"{', '.join(CLASSES)}, or auto, which picks by size and by the time of an epoch.",
+    shell_complete=offer(*OPTIMIZERS),
+    help=f"{', '.join(OPTIMIZER_CLASSES)}, or auto, which picks by size and by the time of an "
+    "epoch.",
 )
 @click.option(
     "--kernel",
     default="auto",
     show_default=True,
     metavar="METHOD",
-    shell_complete=offer(names("auto", "none", *FACTORS)),
-    help=f"Splitting method of the system that polynomials begin as: {', '.join(FACTORS)}; none; "
+    shell_complete=offer("auto", "none", *SPLITTINGS),
+    help=f"Splitting method of the system that polynomials begin as: "
+    f"{', '.join(SPLITTINGS)}; none; "
     "or auto, Strang splitting in as many steps as fit.",
 )
 @click.option("--target", type=float, help="Stop at this validation error.")
@@ -171,7 +167,7 @@ class _Command(click.Command):
     "--loss",
     default="mean-square",
     show_default=True,
-    shell_complete=offer(names(*LOSSES)),
+    shell_complete=offer(*LOSSES),
     help="mean-square (every component counts alike) or relative (the relative L2 error).",
 )
 @click.option(
@@ -231,7 +227,6 @@ class _Command(click.Command):
 @click.option(
     "--log",
     type=click.Path(path_type=Path),
-    shell_complete=folders,
     help="Folder for TensorBoard.",
 )
 @click.option("--batch", type=int, help="Windows in a step.")

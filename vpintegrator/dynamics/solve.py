@@ -24,9 +24,9 @@ from vpintegrator.arguments import of_kind
 from vpintegrator.dynamics.evaluation import as_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.names import SOLVERS
 
 _ONE_STEP = ("DOP853", "RK45", "RK23", "Radau")
-METHODS = (*_ONE_STEP, "BDF", "LSODA")
 SMALLEST_TOLERANCE = 2.3e-14  # SciPy takes no relative tolerance below 100 times the rounding unit
 LARGEST_BATCH = 2048  # beyond it the vectors leave the cache
 # an implicit solver factorises the Jacobian of the whole stack, so it gets one trajectory at a time
@@ -54,7 +54,7 @@ def solve(
     times
         Output times, increasing, shape (time,). Of a map they count iterations: whole numbers.
     method
-        Method out of :data:`METHODS`, as in :func:`scipy.integrate.solve_ivp`.
+        Method out of ``vpintegrator.names.SOLVERS``, as in :func:`scipy.integrate.solve_ivp`.
     rtol, atol
         Tolerances of the local error of every single trajectory.
     progress
@@ -176,8 +176,8 @@ def check_solver(method: str, rtol: float, atol: float, where: str = "") -> None
 
     ``where`` they stand comes first in the message.
     """
-    if method not in METHODS:
-        hint = nearest(str(method), METHODS) or f"; there are {', '.join(METHODS)}"
+    if method not in SOLVERS:
+        hint = nearest(str(method), SOLVERS) or f"; there are {', '.join(SOLVERS)}"
         raise InputError(f"{where}there is no solver '{method}'{hint}")
     for tolerance in (rtol, atol):
         if not isinstance(tolerance, int | float | np.integer | np.floating):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vpintegrator.arguments import plain
 from vpintegrator.errors import InputError
 from vpintegrator.models.declaration import Arguments, Blocks, argument, kinds_of
+from vpintegrator.names import ACTIVATIONS
 
 if TYPE_CHECKING:
     import torch
@@ -300,7 +301,10 @@ class CouplingArguments(FunctionArguments):
         omitted=True,
     )
     activation: str = argument(
-        "tanh", "Of hidden layers.", flag="Activation function, such as tanh."
+        "tanh",
+        "Of hidden layers.",
+        choices=ACTIVATIONS,
+        flag="Activation function, such as tanh.",
     )
     initial_scale: float = argument(
         1e-2, "Size of the initial weights of attention and of the outer weights of couplings."

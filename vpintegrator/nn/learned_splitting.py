@@ -120,7 +120,7 @@ class LearnedSplitting(nn.Module):
         ----------
         factors
             Fractions of the step that the parts are followed in turn and then in reverse order,
-            two for each stage, as in ``vpintegrator.compositions``.
+            two for each stage, as in ``vpintegrator.dynamics.compositions``.
 
         Raises
         ------

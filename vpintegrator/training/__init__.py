@@ -1,5 +1,6 @@
 """Training: second- and first-order optimisation in double precision, on one process or many."""
 
+from vpintegrator.names import LOSSES, OPTIMIZERS
 from vpintegrator.training.adaptive_sampling import AdaptiveData, train_where_wrong
 from vpintegrator.training.automatic import find_model
 from vpintegrator.training.compilation import Execution
@@ -7,8 +8,8 @@ from vpintegrator.training.degree_selection import find_generating_function
 from vpintegrator.training.found import Found
 from vpintegrator.training.history import Budget, History
 from vpintegrator.training.in_context import find_in_context
-from vpintegrator.training.objective import LOSSES, Objective
-from vpintegrator.training.optimizers import OPTIMIZERS, Method
+from vpintegrator.training.objective import Objective
+from vpintegrator.training.optimizers import Method
 from vpintegrator.training.orbits import OrbitFit, fit_orbits
 from vpintegrator.training.output import Files
 from vpintegrator.training.residuals import relative_error

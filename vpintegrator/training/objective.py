@@ -11,8 +11,7 @@ from torch.func import functional_call
 from vpintegrator.arguments import check, not_negative, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
-
-LOSSES = ("mean-square", "relative")
+from vpintegrator.names import LOSSES
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from vpintegrator.training.training_data import TrainingData
 
 
 class Optimizer(ABC):
-    """Base class of optimizers; :mod:`vpintegrator.optimizer_names` lists them all.
+    """Base class of optimizers; :mod:`vpintegrator.names` lists them all.
 
     Parameters
     ----------

@@ -10,8 +10,8 @@ from typing import Any
 from vpintegrator.arguments import check, positive, whole
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
+from vpintegrator.names import OPTIMIZER_CLASSES, OPTIMIZERS
 from vpintegrator.nn.encoder import uses_batch_statistics
-from vpintegrator.optimizer_names import CLASSES, OPTIMIZERS
 from vpintegrator.training import processes
 from vpintegrator.training.choice import by_size
 from vpintegrator.training.optimizer import Optimizer
@@ -25,7 +25,9 @@ def _class(where: str) -> type[Optimizer]:
     return getattr(importlib.import_module(f"vpintegrator.training.{module}"), name)
 
 
-BY_NAME: dict[str, type[Optimizer]] = {name: _class(where) for name, where in CLASSES.items()}
+BY_NAME: dict[str, type[Optimizer]] = {
+    name: _class(where) for name, where in OPTIMIZER_CLASSES.items()
+}
 
 
 @dataclass(frozen=True)

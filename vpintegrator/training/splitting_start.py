@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import torch
 
-from vpintegrator.compositions import FACTORS
+from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.models.one_step import simplified

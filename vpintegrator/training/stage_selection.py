@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from vpintegrator.compositions import FACTORS
 from vpintegrator.data import Dataset
+from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.errors import InputError
 from vpintegrator.models import Integrator
 from vpintegrator.nn.learned_splitting import LearnedSplitting

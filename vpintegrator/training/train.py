@@ -70,7 +70,7 @@ def train(
         random weights, and the best trial gets the other half.
     kernel
         The classical splitting method that polynomials begin as, if it errs less than their own
-        weights: "auto", "none" or a name of ``vpintegrator.compositions.FACTORS``, see
+        weights: "auto", "none" or a name of ``vpintegrator.dynamics.compositions.FACTORS``, see
         :func:`vpintegrator.training.splitting_start.begin_as_splitting`.
     batch
         Windows in a step; each optimizer has a default.

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from vpintegrator.arguments import one_of
 from vpintegrator.data.importing.columns import plain_name
 from vpintegrator.errors import InputError
+from vpintegrator.names import STRUCTURES
 
 _CLAIMS = {
     "symplectic": "symplectic = true\n",
     "volume-preserving": "divergence_free = true\n",
     "none": "divergence_free = false\n",
 }
-STRUCTURES = tuple(_CLAIMS)
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ from vpintegrator.dynamics.functions.map_claims import MapClaims
 from vpintegrator.dynamics.functions.tracing import NotTraceable
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.names import STRUCTURES
 from vpintegrator.storage.toml import toml_text
 
-STRUCTURES = ("symplectic", "volume-preserving", "none")
 _AGREEMENT = 1e-11  # relative difference of a function from its formulas
 _EXACT = 1e-12  # relative error of derivatives by formula
 

@@ -9,7 +9,7 @@ separable Hamiltonian systems symplecticity.
 
 from __future__ import annotations
 
-from vpintegrator.compositions import FACTORS
+from vpintegrator.dynamics.compositions import FACTORS
 from vpintegrator.rollout.classical.splitting import CoordinateSplitting
 
 COORDINATE_SPLITTING = CoordinateSplitting(

@@ -1,0 +1,53 @@
+"""Names that options and arguments take, known without importing the objects they name.
+
+Importing PyTorch, SciPy or Matplotlib takes longer than a shell waits for completion. Modules that
+check one of these names take them from here.
+"""
+
+from __future__ import annotations
+
+SPLITTINGS = (
+    "coordinate-splitting",
+    "strang-splitting",
+    "yoshida-4",
+    "yoshida-6",
+    "yoshida-8",
+    "blanes-moan-4",
+    "blanes-moan-6",
+)
+CLASSICAL_METHODS = (
+    "explicit-euler",
+    "explicit-midpoint",
+    "heun",
+    "rk4",
+    "dormand-prince-8",
+    "implicit-midpoint",
+    "gauss-legendre-2",
+    "gauss-legendre-4",
+    "gauss-legendre-6",
+    "stoermer-verlet",
+    *SPLITTINGS,
+    "boris",
+    "rk45",
+    "dop853",
+    "radau",
+    "lsoda",
+    "dormand-prince-853",
+    "heyoka",
+)
+# optimizers with their modules in ``training``; auto is chosen by the model (training/choice.py)
+OPTIMIZER_CLASSES = {
+    "levenberg-marquardt": "levenberg_marquardt.LevenbergMarquardt",
+    "gauss-newton": "gauss_newton.GaussNewton",
+    "adam": "first_order.Adam",
+    "adamw": "first_order.AdamW",
+    "linear": "linear_solve.LinearSolve",
+    "l-bfgs": "quasi_newton.QuasiNewton",
+}
+OPTIMIZERS = ("auto", *OPTIMIZER_CLASSES)
+LOSSES = ("mean-square", "relative")
+ACTIVATIONS = ("tanh", "sigmoid", "sin", "relu", "gelu", "softplus", "identity")
+FUNCTIONS = ("auto", "neurons", "polynomial", "system", "hamiltonian")
+SOLVERS = ("DOP853", "RK45", "RK23", "Radau", "BDF", "LSODA")  # of SciPy
+STRUCTURES = ("symplectic", "volume-preserving", "none")
+DEVICES = ("cpu", "cuda", "mps", "auto")
