@@ -13,7 +13,7 @@ import numpy as np
 
 import vpintegrator as vp
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.algebra import below
+from vpintegrator.dynamics.expressions import below
 from vpintegrator.rollout.classical import CompiledMethod, find_method
 from vpintegrator.rollout.classical.taylor import in_heyoka
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vpintegrator.compiled.differentiation import adjoints
 from vpintegrator.compiled.scalar_graph import ScalarGraph
-from vpintegrator.dynamics.bessel_tensors import bessel
+from vpintegrator.dynamics.expressions.bessel_tensors import bessel
 
 UNARY = ("neg", "tanh", "exp", "log1p", "sqrt", "sin", "cos", "erf", "j0", "j1")
 BINARY = ("add", "sub", "mul", "div", "max")

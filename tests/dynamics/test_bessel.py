@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vpintegrator as vp
-from vpintegrator.dynamics import bessel
-from vpintegrator.dynamics.bessel_tensors import tensor_functions
+from vpintegrator.dynamics.expressions import FUNCTIONS, bessel
 from vpintegrator.dynamics.typeset import equations_latex, equations_unicode
 from vpintegrator.errors import InputError
 
-ARRAYS, TENSORS = bessel.numpy_functions(), tensor_functions()
+ARRAYS = {name: FUNCTIONS[name].numpy for name in bessel.ORDERS}
+TENSORS = {name: FUNCTIONS[name].torch(torch) for name in bessel.ORDERS}
 POINTS = [0.0, 1e-9, 0.3, 1.0, 2.0, 2.5, 8.9, 9.1, 30.0, -0.7, -3.0, -20.0]
 
 

@@ -7,10 +7,8 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vpintegrator.dynamics.algebra import Algebra
-from vpintegrator.dynamics.evaluation import vectorised
-from vpintegrator.dynamics.expression import Scope, parse
-from vpintegrator.dynamics.symbolic import to_sympy
+from vpintegrator.dynamics.expressions import Algebra, Scope, parse, vectorised
+from vpintegrator.dynamics.expressions.symbolic import to_sympy
 from vpintegrator.errors import InputError
 
 x, y = sympy.symbols("x y", real=True)

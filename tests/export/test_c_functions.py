@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vpintegrator.compiled.calling import pointer
 from vpintegrator.compiled.scalar_graph import FUNCTIONS
-from vpintegrator.dynamics.bessel import ORDERS
+from vpintegrator.dynamics.expressions.bessel import ORDERS
 from vpintegrator.export.c_functions import write_functions
 from vpintegrator.export.c_program import literal
 from vpintegrator.native import load_library

@@ -5,7 +5,7 @@ import pytest
 
 from tests.rollout.systems import BLOW_UP, DOMAIN, initial, system
 from vpintegrator.dynamics import load_system, solve
-from vpintegrator.dynamics.evaluation import vectorised
+from vpintegrator.dynamics.expressions import vectorised
 from vpintegrator.errors import InputError
 from vpintegrator.rollout import applicable_methods, compare, find_method
 from vpintegrator.rollout.classical import METHODS, OneStepMethod, integrate, taylor

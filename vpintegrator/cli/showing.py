@@ -131,7 +131,7 @@ def show_system(name: str, parameters: dict[str, Any]) -> None:
 
 def _chart(system: System) -> Iterator[str]:
     """Yield the new components, a line each, as in the file."""
-    from vpintegrator.dynamics.notation import in_a_line
+    from vpintegrator.dynamics.expressions.notation import in_a_line
 
     chart = system.equations.table["chart"]
     lengths = {n: len(v) for n, v in system.equations.scope.values.items() if isinstance(v, tuple)}

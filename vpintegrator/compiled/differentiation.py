@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from vpintegrator.compiled.scalar_graph import ScalarGraph
-from vpintegrator.dynamics.bessel import HIGHEST, ORDERS
+from vpintegrator.dynamics.expressions.bessel import HIGHEST, ORDERS
 
 
 def adjoints(

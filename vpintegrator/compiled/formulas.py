@@ -10,19 +10,18 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 
-from vpintegrator.compiled.scalar_graph import FUNCTIONS, ScalarGraph
-from vpintegrator.dynamics.algebra import (
-    Angle,
+from vpintegrator.compiled.scalar_graph import ScalarGraph
+from vpintegrator.dynamics.expressions import (
     Call,
     Expression,
-    Power,
+    Number,
     Product,
     Sum,
     Symbol,
     Value,
     below,
+    size,
 )
-from vpintegrator.dynamics.constants import Number, size
 from vpintegrator.native import NotCompilable
 
 MOST_OPERATIONS = 500_000
@@ -120,21 +119,10 @@ class FormulaGraph:
         match node:
             case Product(factors=factors):
                 return self._product(factors, divided)
-            case Power(base=base, exponent=exponent):
-                return graph.power(self._of(base), self._of(exponent))
-            case Call(function="sigmoid", argument=argument):
-                half = graph.constant(0.5)  # with tanh there is nothing to overflow
-                inner = graph.apply("tanh", graph.mul(half, self._of(argument)))
-                return graph.add(half, graph.mul(half, inner))
-            case Call(function="abs", argument=argument):
-                inner = self._of(argument)
-                return graph.apply("sqrt", graph.mul(inner, inner))
-            case Call(function=function, argument=argument) if function in FUNCTIONS:
-                return graph.apply(function, self._of(argument))
-            case Angle(ordinate=ordinate, abscissa=abscissa):
-                return graph.arc_tangent(self._of(ordinate), self._of(abscissa))
-            case Call(function=function):
-                raise NotCompilable(f"there is no machine code for {function}")
+            case Call(function=function, arguments=arguments):
+                if function.machine is None:
+                    raise NotCompilable(f"there is no machine code for {function.name}")
+                return function.machine(graph, *map(self._of, arguments))
         raise NotImplementedError(type(node))
 
     def _product(

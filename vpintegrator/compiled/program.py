@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from vpintegrator.compiled.scalar_graph import BINARY, FUNCTIONS, ScalarGraph
-from vpintegrator.dynamics.bessel import ORDERS
+from vpintegrator.dynamics.expressions.bessel import ORDERS
 
 _PART = 400  # operations in a C++ function: compilers are slow on very long ones
 _ABREAST = (".first", ".second", ".third", ".fourth")  # vectors of a value

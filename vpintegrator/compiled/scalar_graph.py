@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics import bessel
+from vpintegrator.dynamics.expressions import bessel
 from vpintegrator.native import NotCompilable
 
 Node = tuple  # an operation and its arguments: other nodes by number, a constant, or an index
@@ -31,7 +32,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sinh": np.sinh,
     "cosh": np.cosh,
     "erf": math.erf,
-    **bessel.numpy_functions(),
+    **{name: partial(bessel.of_order, order) for name, order in bessel.ORDERS.items()},
 }
 _ODD = {"tanh", "sin", "tan", "asin", "atan", "sinh", "erf"}
 _ODD |= {name for name, order in bessel.ORDERS.items() if order % 2}

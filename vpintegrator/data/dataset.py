@@ -19,7 +19,7 @@ from vpintegrator.data.values import is_number
 from vpintegrator.data.variation import STEP
 from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.expression import check_name
+from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.errors import InputError, printable
 from vpintegrator.runtime.devices import check_device
 from vpintegrator.storage.reading import Guarded, StoredGroup, open_hdf5

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vpintegrator.dynamics.expression import Scope, check_name, parse
+from vpintegrator.dynamics.expressions import Scope, check_name, parse
 from vpintegrator.errors import InputError
 
 _MOST = 20_000

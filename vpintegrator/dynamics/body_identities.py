@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Expression
 from vpintegrator.dynamics.bodies import Bodies
-from vpintegrator.dynamics.constants import HIGH
 from vpintegrator.dynamics.equations import Equations, read_equations
+from vpintegrator.dynamics.expressions import Expression
+from vpintegrator.dynamics.expressions.constants import HIGH
 from vpintegrator.dynamics.trial import Point, Trial
 from vpintegrator.errors import InputError
 

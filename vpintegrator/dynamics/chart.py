@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Angle, below
-from vpintegrator.dynamics.chart_equations import ChartEquations
-from vpintegrator.dynamics.field_functions import written
+from vpintegrator.dynamics.chart_equations import ChartEquations, jumps
+from vpintegrator.dynamics.expressions import written
 from vpintegrator.dynamics.state_function import StateFunction, as_matrices
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Chart:
     @cached_property
     def jumps(self) -> bool:
         """Whether some of the new components are angles that jump from one turn to another."""
-        return any(isinstance(node, Angle) for node in below(self._equations.map))
+        return jumps(self._equations.map)
 
     @cached_property
     def keeps_volume(self) -> bool:

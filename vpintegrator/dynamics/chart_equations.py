@@ -18,18 +18,24 @@ the file itself, of the new components. Time is the same in both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Angle, Expression, Value, below
 from vpintegrator.dynamics.component_table import read_components
-from vpintegrator.dynamics.constants import HIGH, high
 from vpintegrator.dynamics.equations import (
     Equations,
     read_state_and_formulas,
 )
-from vpintegrator.dynamics.field_functions import is_short, written
+from vpintegrator.dynamics.expressions import (
+    Call,
+    Expression,
+    Value,
+    below,
+    can_be_written,
+    written,
+)
+from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.dynamics.trial import TOLERANCE, Formula, Point, Trial, place, shown
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys
@@ -123,6 +129,11 @@ def read_chart(trial: Trial, source: str) -> ChartEquations | None:
     return chart
 
 
+def jumps(values: Sequence[Value]) -> bool:
+    """Whether formulas hold atan2, which jumps from pi to -pi."""
+    return any(isinstance(n, Call) and n.function.name == "atan2" for n in below(values))
+
+
 def _text(value: Value, equations: Equations) -> str:
     return written(value, {symbol: f"z[{i}]" for i, symbol in enumerate(equations.symbols)})
 
@@ -141,7 +152,7 @@ def _components(
     if missing:
         raise InputError(f"{here}: no expression for {', '.join(missing[:6])}")
     for i, value in found.items():
-        if isinstance(value, Expression) and not is_short(value):
+        if isinstance(value, Expression) and not can_be_written(value):
             raise InputError(f"{here} {new.components[i]}: the expression is too long")
     return tuple(found[i] for i in range(len(new.components)))
 
@@ -150,7 +161,7 @@ def _check_angles(chart: ChartEquations, where: str) -> None:
     """Components that jump, by atan2, are angles; and the inverse has their periods."""
     equations = chart.equations
     for i, value in enumerate(chart.map):
-        if i not in equations.periods and any(isinstance(node, Angle) for node in below([value])):
+        if i not in equations.periods and jumps([value]):
             raise InputError(
                 f"{where}, [chart.map] {equations.components[i]}: atan2 jumps from pi to -pi, so "
                 "this component is an angle; give its period in [chart.periodic]"

@@ -15,9 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Expression
-from vpintegrator.dynamics.constants import Number
-from vpintegrator.dynamics.expression import Scope, check_name, parse
+from vpintegrator.dynamics.expressions import Expression, Number, Scope, check_name, parse
 from vpintegrator.errors import InputError
 
 

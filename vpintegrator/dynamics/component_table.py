@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Value
-from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.expressions import Scope, Value, parse
 from vpintegrator.errors import InputError, nearest
 
 

@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, Value
 from vpintegrator.dynamics.auxiliary import read_auxiliary
 from vpintegrator.dynamics.clock import Clock, read_clock, refuse_time, require_time
 from vpintegrator.dynamics.component_table import read_components
-from vpintegrator.dynamics.constants import Number, size, tidy
-from vpintegrator.dynamics.expression import Scope, check_name, parse, readable
+from vpintegrator.dynamics.expressions import (
+    Algebra,
+    Expression,
+    Number,
+    Scope,
+    Sum,
+    Symbol,
+    Value,
+    check_name,
+    parse,
+    readable,
+    size,
+    tidy,
+)
 from vpintegrator.dynamics.map_equations import Stage, read_map
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys

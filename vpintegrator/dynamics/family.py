@@ -16,14 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Algebra, Symbol, Value
-from vpintegrator.dynamics.constants import Number, tidy
+from vpintegrator.dynamics.arrays import stack_numpy
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.evaluation import stack_numpy, vectorised
-from vpintegrator.dynamics.field_functions import is_short, written
+from vpintegrator.dynamics.expressions import (
+    CONSTANT,
+    Algebra,
+    Combination,
+    Number,
+    Separation,
+    Symbol,
+    Value,
+    can_be_written,
+    separated,
+    tidy,
+    vectorised,
+    written,
+)
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.return_parts import return_parts
-from vpintegrator.dynamics.separation import CONSTANT, Combination, Separation, separated
 from vpintegrator.dynamics.system import System, _matrix
 from vpintegrator.dynamics.trial import Trial
 from vpintegrator.dynamics.varied import VariedEquations
@@ -169,7 +179,7 @@ def _separated_equations(family: Family) -> _Made | None:
     if found is None or len(found.coefficients) > len(family.conditions):
         return None
     components = [algebra.multiply(family._step, value) for value in found.coefficients]
-    if not components or not all(map(is_short, components)):  # type: ignore[arg-type]
+    if not components or not all(map(can_be_written, components)):  # type: ignore[arg-type]
         return None
     names = [f"k{n + 1}" for n in range(len(components))]
     symbols = [algebra.symbol(name) for name in _unused(names, equations)]

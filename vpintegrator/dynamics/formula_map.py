@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Symbol
+from vpintegrator.dynamics.arrays import stack_numpy
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.evaluation import ComponentFunction, stack_numpy, vectorised
+from vpintegrator.dynamics.expressions import ComponentFunction, Symbol, vectorised
 
 
 class FormulaMap:

@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Expression, Symbol, Value
-from vpintegrator.dynamics.constants import HIGH, Number, high
 from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expressions import Expression, Number, Symbol, Value
+from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.dynamics.trial import (
     TOLERANCE,
     Formula,

@@ -33,12 +33,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, Value
 from vpintegrator.dynamics.component_table import read_components
 from vpintegrator.dynamics.energy_shell import Draw, EnergyShell
 from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION, Equations
-from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
-from vpintegrator.dynamics.expression import Scope, check_name, parse
+from vpintegrator.dynamics.expressions import (
+    Algebra,
+    ComponentFunction,
+    Expression,
+    Scope,
+    Symbol,
+    Value,
+    check_name,
+    parse,
+    vectorised,
+)
 from vpintegrator.dynamics.varying_numbers import VaryingNumbers, halves
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys

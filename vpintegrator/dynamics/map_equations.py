@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Expression, Value
 from vpintegrator.dynamics.component_table import read_components
-from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.expressions import Expression, Scope, Value, parse
 from vpintegrator.errors import InputError
 
 _MOST_STAGES = 1000

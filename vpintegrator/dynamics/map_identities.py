@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from vpintegrator.dynamics.algebra import TooLong, Value
-from vpintegrator.dynamics.constants import HIGH, Number, high
 from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expressions import Number, TooLong, Value
+from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.dynamics.trial import (
     FEWEST,
     LARGEST_COST,

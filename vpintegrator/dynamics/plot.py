@@ -20,9 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Value
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expression import parse, readable
+from vpintegrator.dynamics.expressions import Value, parse, readable
 from vpintegrator.errors import InputError, nearest, printable
 from vpintegrator.storage.toml import check_keys
 

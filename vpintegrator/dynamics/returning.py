@@ -7,9 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Symbol, Value
 from vpintegrator.dynamics.crossings import Goal, advance
-from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
+from vpintegrator.dynamics.expressions import ComponentFunction, Symbol, Value, vectorised
 from vpintegrator.dynamics.own_steps import OwnSteps
 from vpintegrator.dynamics.section import ReturnSection
 

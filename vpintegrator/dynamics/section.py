@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from vpintegrator.dynamics.algebra import Expression, Symbol, Value
-from vpintegrator.dynamics.constants import HIGH, Number, high
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.expressions import Expression, Number, Scope, Symbol, Value, parse
+from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.dynamics.trial import TOLERANCE, Formula, random_points
 from vpintegrator.errors import InputError
 from vpintegrator.storage.toml import check_keys

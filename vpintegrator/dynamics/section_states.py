@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Symbol
 from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expressions import Symbol
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.returning import ReturnMap
 from vpintegrator.errors import InputError

@@ -21,7 +21,7 @@ import numpy as np
 import scipy  # loads scipy.integrate when it is used
 
 from vpintegrator.arguments import of_kind
-from vpintegrator.dynamics.evaluation import as_array
+from vpintegrator.dynamics.arrays import as_array
 from vpintegrator.dynamics.system import System
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.names import SOLVERS

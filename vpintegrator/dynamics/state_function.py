@@ -8,15 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Value
+from vpintegrator.dynamics.arrays import as_array, is_tensor, stack_numpy, stack_torch
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.evaluation import (
-    as_array,
-    is_tensor,
-    stack_numpy,
-    stack_torch,
-    vectorised,
-)
+from vpintegrator.dynamics.expressions import Value, vectorised
 from vpintegrator.errors import InputError
 
 

@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vpintegrator.arguments import grouped
-from vpintegrator.dynamics.algebra import Expression, TooLong, Value
+from vpintegrator.dynamics.arrays import as_array, is_tensor, stack_numpy, stack_torch
 from vpintegrator.dynamics.bodies import Bodies, read_bodies
 from vpintegrator.dynamics.body_identities import check_bodies, images_of
 from vpintegrator.dynamics.chart import Chart
 from vpintegrator.dynamics.chart_equations import ChartEquations, read_chart
 from vpintegrator.dynamics.claims import Claims
-from vpintegrator.dynamics.constants import Number
 from vpintegrator.dynamics.equations import plain_values, read_equations
-from vpintegrator.dynamics.evaluation import as_array, is_tensor, stack_numpy, stack_torch
-from vpintegrator.dynamics.expression import readable
-from vpintegrator.dynamics.field_functions import (
+from vpintegrator.dynamics.expressions import (
     LARGEST_HAMILTONIAN,
-    functions_in,
-    is_short,
+    Expression,
+    Number,
+    TooLong,
+    Value,
+    can_be_written,
+    readable,
     written,
 )
+from vpintegrator.dynamics.field_functions import functions_in
 from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.identities import check_identities
 from vpintegrator.dynamics.initial_conditions import InitialConditions
@@ -541,7 +543,7 @@ class System(RichDisplay, by="system"):
         Parameters have their values; of a family they are components.
         """
         e = self.equations
-        if not isinstance(e.hamiltonian, Expression) or not is_short(
+        if not isinstance(e.hamiltonian, Expression) or not can_be_written(
             e.hamiltonian, LARGEST_HAMILTONIAN
         ):
             return ""
@@ -552,7 +554,7 @@ class System(RichDisplay, by="system"):
         """The vector field as expressions of ``z[0]``, ...; none if it is unknown, or too long."""
         e = self.equations
         rates = [rate for rate in e.vector_field if isinstance(rate, Expression)]
-        if e.is_map or not all(is_short(rate, LARGEST_HAMILTONIAN) for rate in rates):
+        if e.is_map or not all(can_be_written(rate, LARGEST_HAMILTONIAN) for rate in rates):
             return []
         names = {symbol: f"z[{i}]" for i, symbol in enumerate(e.symbols)}
         return [written(rate, names) for rate in e.vector_field]

@@ -13,19 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from vpintegrator.dynamics.algebra import (
-    Angle,
+from vpintegrator.dynamics.equations import Equations
+from vpintegrator.dynamics.expressions import (
+    Arithmetic,
     Call,
-    Power,
     Product,
     Symbol,
     TooLong,
     Value,
     below,
+    evaluator,
 )
-from vpintegrator.dynamics.constants import HIGH, HIGH_FUNCTIONS, high
-from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.evaluation import evaluator
+from vpintegrator.dynamics.expressions.constants import HIGH, high
 from vpintegrator.errors import InputError
 
 POINTS = 12
@@ -61,14 +60,14 @@ def _check_size(value: Any) -> None:
             raise OverflowError
 
 
-_FUNCTIONS = {**HIGH_FUNCTIONS, "sqrt": HIGH.sqrt}
+_EXACT = Arithmetic(lambda function: function.exact, high, _check_size)
 
 
 class Formula:
     """Expressions as a function of points."""
 
     def __init__(self, expressions: Sequence[Value], symbols: Sequence[Symbol]) -> None:
-        self._function = evaluator(expressions, symbols, _FUNCTIONS, high, _check_size)
+        self._function = evaluator(expressions, symbols, _EXACT)
 
     def __call__(self, point: Point) -> Point:
         return [HIGH.convert(value) for value in self._function(*point)]
@@ -85,7 +84,7 @@ def cost_of(expressions: Sequence[Value]) -> int:
     """Return the cost of an evaluation with 100 digits, in additions."""
     nodes = below(expressions)
     slow = sum(
-        isinstance(node, Angle | Call | Power)
+        isinstance(node, Call)
         or (isinstance(node, Product) and any(e not in (1, -1) for _, e in node.factors))
         for node in nodes
     )

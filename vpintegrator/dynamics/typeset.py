@@ -17,9 +17,9 @@ from typing import Any
 import sympy
 from sympy.printing.latex import LatexPrinter
 
-from vpintegrator.dynamics.algebra import Symbol, Value, below
-from vpintegrator.dynamics.notation import as_written, in_a_line, is_short
-from vpintegrator.dynamics.symbolic import can_be_expanded, to_sympy
+from vpintegrator.dynamics.expressions import Symbol, Value, below
+from vpintegrator.dynamics.expressions.notation import as_written, in_a_line, is_short
+from vpintegrator.dynamics.expressions.symbolic import can_be_expanded, to_sympy
 from vpintegrator.dynamics.system import System
 
 _LARGE = 8  # components; the equations of more are not written out one by one

@@ -13,16 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Algebra, Symbol, TooLong, Value
-from vpintegrator.dynamics.coefficients import Coefficients
+from vpintegrator.dynamics.arrays import as_array, stack_numpy
 from vpintegrator.dynamics.equations import Equations, read_state_and_formulas
-from vpintegrator.dynamics.evaluation import (
+from vpintegrator.dynamics.expressions import (
+    Algebra,
+    Coefficients,
     ComponentFunction,
-    as_array,
-    stack_numpy,
+    Scope,
+    Symbol,
+    TooLong,
+    Value,
+    parse,
     vectorised,
 )
-from vpintegrator.dynamics.expression import Scope, parse
 from vpintegrator.dynamics.formula_map import FormulaMap
 from vpintegrator.dynamics.initial_conditions import InitialConditions
 from vpintegrator.dynamics.returning import ReturnMap

@@ -7,8 +7,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Expression, Symbol, Value
-from vpintegrator.dynamics.evaluation import vectorised
+from vpintegrator.dynamics.expressions import Expression, Symbol, Value, vectorised
 
 
 class VaryingNumbers:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from string import Template
 
 from vpintegrator.compiled.scalar_graph import FUNCTIONS
-from vpintegrator.dynamics.bessel import ORDERS
+from vpintegrator.dynamics.expressions.bessel import ORDERS
 from vpintegrator.export.c_program import literal
 
 # formats of floating-point numbers: an unsigned whole number of as many bits, its sign bit, bits of

@@ -11,10 +11,19 @@ import torch
 from torch import nn
 
 from vpintegrator.arguments import whole
-from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, TooLong, Value
-from vpintegrator.dynamics.constants import NotFinite
-from vpintegrator.dynamics.evaluation import ComponentFunction, evaluator, torch_functions
-from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.expressions import (
+    Algebra,
+    ComponentFunction,
+    Expression,
+    NotFinite,
+    Scope,
+    Symbol,
+    TooLong,
+    Value,
+    arithmetic,
+    evaluator,
+    parse,
+)
 from vpintegrator.errors import InputError
 from vpintegrator.nn.formulas import with_values
 
@@ -212,7 +221,7 @@ def _differentiated(text: str, size: int, order: int, dim: int, clock: bool) -> 
         ) from None
 
     def function(values: Sequence[Value]) -> ComponentFunction:
-        return evaluator(values, symbols, torch_functions(), float)
+        return evaluator(values, symbols, arithmetic("torch"))
 
     return _Differentiated(
         len(terms),

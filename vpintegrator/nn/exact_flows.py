@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import Algebra, Expression, Sum, Symbol, TooLong, Value
-from vpintegrator.dynamics.constants import NotFinite
-from vpintegrator.dynamics.evaluation import ComponentFunction, evaluator, torch_functions
-from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.expressions import (
+    Algebra,
+    ComponentFunction,
+    Expression,
+    NotFinite,
+    Scope,
+    Sum,
+    Symbol,
+    TooLong,
+    Value,
+    arithmetic,
+    evaluator,
+    parse,
+)
 from vpintegrator.errors import InputError
 
 
@@ -164,7 +174,7 @@ def field_parts(texts: tuple[str, ...]) -> ExactFlows:
             groups.append([i])
     parts = []
     for group in groups:
-        function = evaluator([rates[i] for i in group], symbols, torch_functions(), float)
+        function = evaluator([rates[i] for i in group], symbols, arithmetic("torch"))
         seen = sorted(set().union(*(read[i] for i in group)))
         parts.append(ExactShear(tuple(group), tuple(seen), 1, function))
     if len(parts) < 2:
@@ -334,5 +344,5 @@ class _Hamiltonian:
                 slope = own.get(i + n, 0) if i < n else own.get(i - n, 0)
                 rates.append(slope if i < n else self.algebra.scale(-1, slope))
         read = {self.places[s] for f in functions for s in self.algebra.symbols(f)}
-        function = evaluator(rates, self.symbols, torch_functions(), float)
+        function = evaluator(rates, self.symbols, arithmetic("torch"))
         return ExactShear(tuple(moved), tuple(sorted(read)), len(functions), function)

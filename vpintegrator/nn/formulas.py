@@ -9,10 +9,19 @@ from typing import Any
 
 import torch
 
-from vpintegrator.dynamics.algebra import Algebra, Expression, Symbol, TooLong, Value
-from vpintegrator.dynamics.constants import NotFinite
-from vpintegrator.dynamics.evaluation import ComponentFunction, evaluator, torch_functions
-from vpintegrator.dynamics.expression import Scope, parse
+from vpintegrator.dynamics.expressions import (
+    Algebra,
+    ComponentFunction,
+    Expression,
+    NotFinite,
+    Scope,
+    Symbol,
+    TooLong,
+    Value,
+    arithmetic,
+    evaluator,
+    parse,
+)
 from vpintegrator.errors import InputError
 from vpintegrator.nn.basis import SignedPermutations
 from vpintegrator.nn.symmetry import TOLERANCE
@@ -51,7 +60,7 @@ class Formulas:
     Parameters
     ----------
     texts : sequence of str
-        Texts in the expression language of system files, see ``vpintegrator.dynamics.expression``.
+        Texts in the expression language of system files, see ``vpintegrator.dynamics.expressions``.
     dim : int
     components : sequence of int, optional
         The numbers of those that it is called with; by default all.
@@ -96,7 +105,7 @@ class Formulas:
                     f"{name}[{n}] depends on others than the components {self.components}"
                 )
         given = [symbols[i] for i in self.components]
-        self._function = evaluator(values, given, torch_functions(), float)
+        self._function = evaluator(values, given, arithmetic("torch"))
         self._slopes = _slopes(values, given, algebra)
         self._parsed = values, given, algebra
 
@@ -201,7 +210,7 @@ def _slopes(
         known = [j for j, symbol in enumerate(symbols) if symbol in gradient]
         slopes += [gradient[symbols[j]] for j in known]
         places += [(n, j) for j in known]
-    return evaluator([*values, *slopes], symbols, torch_functions(), float), places
+    return evaluator([*values, *slopes], symbols, arithmetic("torch")), places
 
 
 def _second_slopes(
@@ -223,4 +232,4 @@ def _second_slopes(
                         places.append((n, number[first], number[second]))
         except (TooLong, NotFinite, ZeroDivisionError) as error:
             raise InputError(f"expressions[{n}] cannot be differentiated twice: {error}") from None
-    return evaluator(found, symbols, torch_functions(), float), places
+    return evaluator(found, symbols, arithmetic("torch")), places

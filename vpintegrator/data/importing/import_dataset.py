@@ -29,7 +29,7 @@ from vpintegrator.data.split import GROUPS
 from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, load_system
 from vpintegrator.dynamics.angles import unwrapped
-from vpintegrator.dynamics.expression import check_name
+from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.errors import InputError, printable
 from vpintegrator.storage.files import check_output
 from vpintegrator.storage.toml import toml_text

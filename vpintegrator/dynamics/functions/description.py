@@ -10,7 +10,7 @@ import numpy as np
 
 from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.equations import MAXIMUM_DIMENSION
-from vpintegrator.dynamics.expression import check_name
+from vpintegrator.dynamics.expressions import check_name
 from vpintegrator.dynamics.functions.traced_text import number_text
 from vpintegrator.errors import InputError, printable
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.algebra import TooLong
 from vpintegrator.dynamics.claims import Claims
 from vpintegrator.dynamics.equations import read_equations
+from vpintegrator.dynamics.expressions import TooLong
 from vpintegrator.dynamics.functions.called import called_system
 from vpintegrator.dynamics.functions.calls import Values
 from vpintegrator.dynamics.functions.description import changed_parameters, component_names

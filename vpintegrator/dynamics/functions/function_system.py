@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.evaluation import as_array, is_tensor
+from vpintegrator.dynamics.arrays import as_array, is_tensor
 from vpintegrator.dynamics.functions.calls import Values
 from vpintegrator.dynamics.functions.derivatives import ScalarOfStates, derivatives
 from vpintegrator.dynamics.system import System

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.dynamics.arrays import as_array, is_tensor
 from vpintegrator.dynamics.claims import Claims
-from vpintegrator.dynamics.evaluation import as_array, is_tensor
 from vpintegrator.dynamics.functions.called import reference_of, sampled
 from vpintegrator.dynamics.functions.calls import FunctionCall, Values, read_call
 from vpintegrator.dynamics.functions.derivatives import (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics.bessel import ORDERS
+from vpintegrator.dynamics.expressions import FUNCTIONS
+from vpintegrator.dynamics.expressions.bessel import ORDERS
 from vpintegrator.dynamics.functions.tracing import (
     ELEMENTWISE,
     NotTraceable,
@@ -82,10 +84,7 @@ def _composed() -> dict[str, Callable[..., Any]]:
         "exp2": lambda x: op("**", 2, x),
         "deg2rad": lambda x: op("*", x, math.pi / 180),
         "radians": lambda x: op("*", x, math.pi / 180),
-        **{
-            name: (lambda x, name=name: op(name, x))
-            for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid")
-        },
+        **{name: partial(op, name) for name, f in FUNCTIONS.items() if len(f.arguments) == 1},
         **_piecewise(),
     }
 
@@ -96,17 +95,11 @@ def _piecewise() -> dict[str, Callable[..., Any]]:
     signs = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
     extremes = {"minimum": "min", "fmin": "min", "maximum": "max", "fmax": "max"}
     return {
-        "sign": lambda x: op("sign", x),
-        "erf": lambda x: op("erf", x),
         "erfc": lambda x: op("-", 1, op("erf", x)),
         "relu": lambda x: op("max", x, 0),
         "clip": _bounded,
         "where": selection,
-        **{
-            name: (lambda x, own=own: op(own, x))
-            for own in ("j0", "j1")
-            for name in (own, f"bessel_{own}")
-        },
+        **{f"bessel_{name}": partial(op, name) for name in ("j0", "j1")},
         "jv": _bessel,
         "heaviside": lambda x, c: selection(
             comparison(">", x, 0), 1, selection(comparison("<", x, 0), 0, c)

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from vpintegrator.dynamics.bessel import ORDERS
-from vpintegrator.dynamics.expression import FUNCTIONS
+from vpintegrator.dynamics.expressions import FUNCTIONS
 from vpintegrator.dynamics.functions.tracing import NotTraceable, Tape, Traced
 
 _WRITTEN_OUT = 3000  # characters of all formulas together
@@ -116,7 +115,7 @@ class _ExpressionWriter:
             name, _, sign = name.partition(" ")
             if sign:  # where, by a comparison of the first two operands
                 written[:2] = [f"{written[0]} {sign} {written[1]}"]
-            elif name not in (*FUNCTIONS, *ORDERS, "atan2", "min", "max"):
+            elif name not in FUNCTIONS:
                 raise NotTraceable(f"the function {name}")
             return f"{name}({', '.join(written)})", _ATOM, depth
         bound = _BOUND[name]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.dynamics import bessel
+from vpintegrator.dynamics.expressions import FUNCTIONS
 
 _MOST_OPERATIONS = 100_000
 # how functions and methods of PyTorch are recorded, which traced_tensor says
@@ -187,15 +187,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 }
 _NUMBERS: dict[str, Callable[..., Any]] = {
     **_OPERATORS,
-    **{name: getattr(math, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh")},
-    "atan2": math.atan2,
-    "abs": abs,
-    "sign": lambda x: (x > 0) - (x < 0),
-    "erf": math.erf,
-    **bessel.numpy_functions(),
-    "min": min,
-    "max": max,
-    "sigmoid": lambda x: 0.5 * (1 + math.tanh(0.5 * x)),
+    **{name: function.numpy for name, function in FUNCTIONS.items()},
 }
 
 
@@ -213,7 +205,8 @@ def operation(name: str, *operands: Any) -> Any:
     tape = next((value.tape for value in values if isinstance(value, Traced)), None)
     if tape is None:
         try:
-            return _NUMBERS[name](*values)
+            with np.errstate(divide="raise", over="raise", invalid="raise"):
+                return plain_value(_NUMBERS[name](*values))
         except (ArithmeticError, ValueError) as error:
             raise NotTraceable(f"{name} of numbers: {error}") from None
     found = _simplified(name, values)

@@ -8,8 +8,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.algebra import Value
-from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
+from vpintegrator.dynamics.expressions import ComponentFunction, Value, vectorised
 from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod, as_rows

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.algebra import Algebra, Expression
+from vpintegrator.dynamics.expressions import Algebra, Expression
 
 Result = TypeVar("Result")
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.equations import Equations
-from vpintegrator.dynamics.evaluation import ComponentFunction, vectorised
+from vpintegrator.dynamics.expressions import ComponentFunction, vectorised
 from vpintegrator.dynamics.identities import vanishes
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod, as_rows

@@ -9,6 +9,7 @@ of its steps (Biscani and Izzo, Mon. Not. R. Astron. Soc. 504 (2021) 2614-2628).
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -17,17 +18,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.algebra import (
-    Angle,
-    Call,
-    Expression,
-    Power,
-    Product,
-    Sum,
-    Symbol,
-    Value,
-    below,
-)
+from vpintegrator.dynamics.expressions import Function, Number, Symbol, Value, below, fold
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import ClassicalMethod
 from vpintegrator.rollout.classical.per_system import ByFormulas
@@ -202,32 +193,36 @@ def in_heyoka(values: tuple[Value, ...], symbols: Mapping[Symbol, Any]) -> list[
     InputError
         If there is a function that heyoka does not have.
     """
-    import heyoka
+    return fold(values, symbols, _Heyoka())
 
-    made: dict[Expression, Any] = {symbol: symbols[symbol] for symbol in symbols}
 
-    def of(value: Value) -> Any:
-        if isinstance(value, Expression):
-            return made[value]
+class _Heyoka:
+    """Heyoka's expressions as the meaning of formulas."""
+
+    def number(self, value: Number) -> Any:
+        import heyoka
+
         return heyoka.expression(float(value))
 
-    for node in below(values):
-        match node:
-            case Sum(constant=constant, terms=terms):
-                parts = [made[term] if c == 1 else float(c) * made[term] for term, c in terms]
-                made[node] = heyoka.sum([*parts, of(constant)] if constant else parts)
-            case Product(factors=factors):
-                powers = [made[base] if e == 1 else made[base] ** float(e) for base, e in factors]
-                made[node] = heyoka.prod(powers)
-            case Power(base=base, exponent=exponent):
-                made[node] = of(base) ** of(exponent)
-            case Call(function=function, argument=argument):
-                if not hasattr(heyoka, function):
-                    raise InputError(f"heyoka knows no function {function}; take another method")
-                made[node] = getattr(heyoka, function)(of(argument))
-            case Angle(ordinate=ordinate, abscissa=abscissa):
-                made[node] = heyoka.atan2(of(ordinate), of(abscissa))
-    return [of(value) for value in values]
+    def sum(self, constant: Number, terms: list[tuple[Any, Number]]) -> Any:
+        import heyoka
+
+        parts = [term if c == 1 else float(c) * term for term, c in terms]
+        return heyoka.sum([*parts, self.number(constant)] if constant else parts)
+
+    def product(self, factors: list[tuple[Any, Number]]) -> Any:
+        import heyoka
+
+        return heyoka.prod([base if e == 1 else base ** float(e) for base, e in factors])
+
+    def call(self, function: Function, *arguments: Any) -> Any:
+        import heyoka
+
+        if function.name == "**":
+            return operator.pow(*arguments)
+        if function.local or not hasattr(heyoka, function.name):
+            raise InputError(f"heyoka knows no function {function.name}; take another method")
+        return getattr(heyoka, function.name)(*arguments)
 
 
 def _order(tolerance: float) -> int:

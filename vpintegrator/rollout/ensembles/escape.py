@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.dynamics.expression import parse
+from vpintegrator.dynamics.expressions import parse
 from vpintegrator.dynamics.region import TOLERANCE, Region
 from vpintegrator.dynamics.state_function import ScalarFunction
 from vpintegrator.errors import InputError

@@ -10,9 +10,7 @@ that occurs at several places is computed once. Formulas are kept in a canonical
     sum      constant + c1*t1 + c2*t2 + ...   like terms collected
     product  b1**e1 * b2**e2 * ...            exponents are numbers; a coefficient stands outside,
                                               in a sum of one term
-    power    a**b                             where b is no number
-    call     sin(a), ...
-    angle    atan2(a, b)
+    call     sin(a), atan2(a, b), ...         and a**b, where b is no number
 
 Sums are not multiplied out, and no identity is used that does not hold for all real numbers where
 both sides have a value.
@@ -21,13 +19,24 @@ both sides have a value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from vpintegrator.dynamics import bessel, constants
-from vpintegrator.dynamics.constants import NotFinite, Number, tidy
+from vpintegrator.dynamics.expressions import constants
+from vpintegrator.dynamics.expressions.constants import NotFinite, Number, tidy
+from vpintegrator.dynamics.expressions.functions import FUNCTIONS, POWER
+from vpintegrator.dynamics.expressions.nodes import (
+    Call,
+    Expression,
+    Function,
+    Product,
+    Sum,
+    Symbol,
+    Value,
+    below,
+    fold,
+)
 
 MAXIMUM_OPERATIONS = 300_000  # in the formulas of a file, and in checking them
 _LARGEST_DERIVATIVES = 2  # times that many for what is derived from them later
@@ -36,106 +45,6 @@ _IRRATIONAL = 10  # operations that a function of a number counts for
 
 class TooLong(ValueError):
     """Formulas of more operations than are allowed."""
-
-
-class Expression:
-    """A formula that is no number; made by an :class:`Algebra`.
-
-    Attributes
-    ----------
-    number
-        Larger than that of every part.
-    depends
-        The variables that occur, as bits of a whole number.
-    """
-
-    __slots__ = ("depends", "number")
-
-    number: int
-    depends: int
-
-    @property
-    def parts(self) -> Sequence[Expression]:
-        """The formulas that this one is made of."""
-        return ()
-
-
-Value = Number | Expression
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Symbol(Expression):
-    """A variable, or a constant that has a name only (``depends`` is 0 then)."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Sum(Expression):
-    """``constant + coefficient*term + ...``; the constant is not 0, or the terms are several."""
-
-    constant: Number
-    terms: tuple[tuple[Expression, Number], ...]
-
-    @property
-    def parts(self) -> Sequence[Expression]:
-        return [term for term, _ in self.terms]
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Product(Expression):
-    """``base**exponent * ...``."""
-
-    factors: tuple[tuple[Expression, Number], ...]
-
-    @property
-    def parts(self) -> Sequence[Expression]:
-        return [base for base, _ in self.factors]
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Power(Expression):
-    """``base**exponent`` where the exponent is no number."""
-
-    base: Value
-    exponent: Expression
-
-    @property
-    def parts(self) -> Sequence[Expression]:
-        return [e for e in (self.base, self.exponent) if isinstance(e, Expression)]
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Call(Expression):
-    """``function(argument)``."""
-
-    function: str
-    argument: Value
-
-    @property
-    def parts(self) -> Sequence[Expression]:
-        return [self.argument] if isinstance(self.argument, Expression) else []
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Angle(Expression):
-    """``atan2(ordinate, abscissa)``: the angle of a point of the plane, from -pi to pi."""
-
-    ordinate: Value
-    abscissa: Value
-
-    @property
-    def parts(self) -> Sequence[Expression]:
-        return [e for e in (self.ordinate, self.abscissa) if isinstance(e, Expression)]
-
-
-_ODD = {"sin", "tan", "tanh", "erf", "sign"}
-_EVEN = {"cos", "abs"}
-for _name, _order in bessel.ORDERS.items():
-    (_ODD if _order % 2 else _EVEN).add(_name)
 
 
 class Algebra:
@@ -272,7 +181,7 @@ class Algebra:
 
     def multiply(self, *values: Value) -> Value:
         """Return the product."""
-        return self.raise_factors([(value, 1) for value in values])
+        return self.product([(value, 1) for value in values])
 
     def divide(self, left: Value, right: Value) -> Value:
         """Return the quotient.
@@ -282,9 +191,9 @@ class Algebra:
         ZeroDivisionError
             If the divisor is zero.
         """
-        return self.raise_factors([(left, 1), (right, -1)])
+        return self.product([(left, 1), (right, -1)])
 
-    def raise_factors(self, factors: Iterable[tuple[Value, Number]]) -> Value:
+    def product(self, factors: Iterable[tuple[Value, Number]]) -> Value:
         """Return the product of values to the powers of numbers."""
         coefficient: Number = 1
         collected: dict[Expression, Number] = {}
@@ -360,59 +269,37 @@ class Algebra:
         if not isinstance(exponent, Expression):
             if constants.size(exponent) > constants.LARGEST_EXPONENT:
                 raise NotFinite
-            return self.raise_factors([(base, exponent)])
+            return self.product([(base, exponent)])
         if not isinstance(base, Expression) and base <= 0:
             raise NotFinite
         if base == 1:
             return 1
         self.spend(1)
-        key = (Power, _key(base), exponent.number)
-        return self._made(key, lambda: Power(base, exponent))
+        key = (POWER, _key(base), exponent.number)
+        return self._made(key, lambda: Call(POWER, (base, exponent)))
 
-    def call(self, function: str, argument: Value) -> Value:
-        """Return a function of a value; ``sqrt`` is a power."""
-        self.spend(1)
-        if function == "sqrt":
-            return self.power(argument, Fraction(1, 2))
-        if not isinstance(argument, Expression):
-            if argument == 0 and function != "log":
-                return constants.function_value(function, 0)
-            if not self.exact:
-                self.spend(_IRRATIONAL)
-                return constants.function_value(function, argument)
-        elif (function in _ODD or function in _EVEN) and _leads_with_minus(argument):
-            value = self.call(function, self.scale(-1, argument))
-            return self.scale(-1, value) if function in _ODD else value
-        key = (Call, function, _key(argument))
-        return self._made(key, lambda: Call(function, argument))
-
-    def extreme(self, name: str, values: Sequence[Value]) -> Value:
-        """Return the least (``min``) or largest (``max``) of values, by absolute values."""
-        found, sign = values[0], 1 if name == "max" else -1
-        for value in values[1:]:
-            apart = self.call("abs", self.subtract(found, value))
-            found = self.scale(Fraction(1, 2), self.add(found, value, self.scale(sign, apart)))
-        return found
-
-    def step(self, value: Value) -> Value:
-        """Return 1 where a value is positive, else 0: s (s + 1)/2 of its sign s, exactly."""
-        sign = self.call("sign", value)
-        return self.scale(Fraction(1, 2), self.multiply(sign, self.add(sign, 1)))
-
-    def angle(self, ordinate: Value, abscissa: Value) -> Value:
-        """Return ``atan2(ordinate, abscissa)``.
+    def call(self, function: Function | str, *arguments: Value) -> Value:
+        """Return a function, or the function of a name, of values.
 
         Raises
         ------
         NotFinite
-            If both are zero.
+            If the value is a constant that is not finite, or no real number.
         """
+        if isinstance(function, str):
+            function = FUNCTIONS[function]
+        if function.build is not None:
+            return function.build(self, *arguments)
         self.spend(1)
-        if not isinstance(ordinate, Expression) and not isinstance(abscissa, Expression):
+        numbers = [a for a in arguments if not isinstance(a, Expression)]
+        if len(numbers) == len(arguments) and (not self.exact or not any(numbers)):
             self.spend(_IRRATIONAL)
-            return constants.angle(ordinate, abscissa)
-        key = (Angle, _key(ordinate), _key(abscissa))
-        return self._made(key, lambda: Angle(ordinate, abscissa))
+            return constants.function_value(function, *numbers)
+        first = arguments[0]
+        if function.parity and isinstance(first, Expression) and _leads_with_minus(first):
+            return self.scale(function.parity, self.call(function, self.scale(-1, first)))
+        key = (function, *map(_key, arguments))
+        return self._made(key, lambda: Call(function, arguments))
 
     # operations on formulas
 
@@ -448,92 +335,26 @@ class Algebra:
                 for k, (base, e) in enumerate(factors):
                     if base.depends:
                         rest = (*factors[:k], (base, tidy(e - 1)), *factors[k + 1 :])
-                        yield base, self.scale(e, self.raise_factors(rest))
-            case Power(base=base, exponent=exponent):
-                if isinstance(base, Expression) and base.depends:
-                    lower = self.power(base, self.subtract(exponent, 1))
-                    yield base, self.multiply(exponent, lower)
-                if exponent.depends:
-                    yield exponent, self.multiply(self.call("log", base), node)
-            case Call(function=function, argument=argument):
-                if isinstance(argument, Expression):
-                    yield argument, self._slope(function, argument, node)
-            case Angle(ordinate=y, abscissa=x):
-                square = self.add(self.power(x, 2), self.power(y, 2))
-                if isinstance(y, Expression) and y.depends:
-                    yield y, self.divide(x, square)
-                if isinstance(x, Expression) and x.depends:
-                    yield x, self.scale(-1, self.divide(y, square))
-
-    def _slope(self, function: str, x: Expression, value: Expression) -> Value:
-        match function:
-            case "sin":
-                return self.call("cos", x)
-            case "cos":
-                return self.scale(-1, self.call("sin", x))
-            case "tan":
-                return self.add(1, self.power(value, 2))
-            case "exp":
-                return value
-            case "log":
-                return self.power(x, -1)
-            case "tanh":
-                return self.subtract(1, self.power(value, 2))
-            case "sigmoid":
-                return self.multiply(value, self.subtract(1, value))
-            case "abs":
-                return self.call("sign", x)
-            case "sign":
-                return 0
-            case "erf":
-                factor = self.divide(2, self.call("sqrt", self.pi))
-                return self.multiply(factor, self.call("exp", self.scale(-1, self.power(x, 2))))
-        if function in bessel.ORDERS:
-            return self._bessel_slope(bessel.ORDERS[function], x, value)
-        raise NotImplementedError(function)
-
-    def _bessel_slope(self, order: int, x: Expression, value: Expression) -> Value:
-        if order == 0:
-            return self.scale(-1, self.call("j1", x))
-        lower = self.call(f"j{order - 1}", x)
-        if order == bessel.HIGHEST:
-            return self.subtract(lower, self.scale(order, self.divide(value, x)))
-        return self.scale(Fraction(1, 2), self.subtract(lower, self.call(f"j{order + 1}", x)))
+                        yield base, self.scale(e, self.product(rest))
+            case Call(function=function, arguments=arguments):
+                for argument, slope in zip(arguments, function.slopes, strict=True):
+                    if isinstance(argument, Expression) and argument.depends:
+                        yield argument, slope(self, *arguments, node)
 
     def substitute(self, values: Sequence[Value], changes: Mapping[Symbol, Value]) -> list[Value]:
         """Return the formulas with values in place of variables."""
-        made: dict[Expression, Value] = {s: changes[s] for s in changes}
+        known: dict[Expression, Value] = {s: s for s in below(values) if isinstance(s, Symbol)}
+        return fold(values, known | dict(changes), self)
 
-        def new(value: Value) -> Value:
-            return made.get(value, value) if isinstance(value, Expression) else value
+    # formulas of other formulas are a meaning of theirs
 
-        for node in below(values):
-            if node in made:
-                continue
-            match node:
-                case Sum(constant=constant, terms=terms):
-                    made[node] = self.combine([(constant, 1), *((new(t), c) for t, c in terms)])
-                case Product(factors=factors):
-                    made[node] = self.raise_factors([(new(base), e) for base, e in factors])
-                case Power(base=base, exponent=exponent):
-                    made[node] = self.power(new(base), new(exponent))
-                case Call(function=function, argument=argument):
-                    made[node] = self.call(function, new(argument))
-                case Angle(ordinate=ordinate, abscissa=abscissa):
-                    made[node] = self.angle(new(ordinate), new(abscissa))
-        return [new(value) for value in values]
+    def number(self, value: Number) -> Value:
+        """Return a number as it is."""
+        return value
 
-
-def below(values: Iterable[Value]) -> list[Expression]:
-    """Return the formulas that values are made of, themselves included, parts first."""
-    seen: dict[int, Expression] = {}
-    stack = [value for value in values if isinstance(value, Expression)]
-    while stack:
-        node = stack.pop()
-        if node.number not in seen:
-            seen[node.number] = node
-            stack.extend(node.parts)
-    return [seen[number] for number in sorted(seen)]
+    def sum(self, constant: Number, terms: Iterable[tuple[Value, Number]]) -> Value:
+        """Return a constant and values times numbers."""
+        return self.combine([(constant, 1), *terms])
 
 
 def _key(value: Value) -> Any:

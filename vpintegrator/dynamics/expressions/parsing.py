@@ -13,33 +13,24 @@ much of it that time or memory run out.
 from __future__ import annotations
 
 import ast
-import keyword
 import math
 import threading
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from vpintegrator.dynamics import constants
-from vpintegrator.dynamics.algebra import Algebra, Expression, TooLong, Value
-from vpintegrator.dynamics.bessel import ORDERS
-from vpintegrator.dynamics.constants import NotFinite
+from vpintegrator.dynamics.expressions import constants
+from vpintegrator.dynamics.expressions.algebra import Algebra, TooLong
+from vpintegrator.dynamics.expressions.constants import NotFinite
+from vpintegrator.dynamics.expressions.functions import FUNCTIONS
+from vpintegrator.dynamics.expressions.names import RESERVED, SYNTAX
+from vpintegrator.dynamics.expressions.nodes import Expression, Function, Value
 from vpintegrator.errors import InputError, nearest, printable
 
 MAXIMUM_LENGTH = 20_000  # characters of one expression
-_LONGEST_NAME = 100
 _QUOTED = 80  # characters of an expression in a message
-# control characters, marks that turn the direction of writing, line separators
-_HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
-_JOINERS = "\u00ad\u200b\u200c\u200d"  # characters that some scripts need, and soft hyphens
-
-FUNCTIONS = ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "sigmoid", "abs", "sign", "erf")
-_FURTHER = ("atan2", "min", "max", "where")  # functions of several arguments
-# Bessel functions are no reserved names: actions are often called j1, j2
-_OF_ONE = (*FUNCTIONS, *ORDERS)
-RESERVED = frozenset(FUNCTIONS) | {*_FURTHER, "pi", "sum", "range", "len", "t"}
+_CALLED = (*FUNCTIONS, "where")  # what a message lists
 
 _PARSING = threading.Lock()
 _WHOLE = "an index, % and // take whole numbers: loop indices, len(array), and + - * // % of them"
@@ -63,41 +54,6 @@ _FORBIDDEN = {
 }
 
 
-def check_name(name: str, where: str) -> str:
-    """Return ``name`` if it may name a state component or a parameter, else raise InputError."""
-    if not (name.isascii() and name.isidentifier()) or name.startswith("_"):
-        raise InputError(f"{where}: '{name}' is no valid name; use letters, digits and _")
-    if keyword.iskeyword(name) or name in RESERVED:
-        raise InputError(f"{where}: '{name}' is reserved; choose another name")
-    if len(name) > _LONGEST_NAME:
-        raise InputError(f"{where}: a name has at most {_LONGEST_NAME} characters")
-    return name
-
-
-def readable(text: str, where: str, longest: int = _LONGEST_NAME, lines: bool = False) -> str:
-    """Return a name or title that a terminal can show as it is, else raise InputError.
-
-    Parameters
-    ----------
-    text, where
-        Text to read, and its place for messages.
-    longest
-        Largest number of characters.
-    lines
-        Whether it may have several lines.
-    """
-    shown = text.replace("\n", " ").replace("\t", " ") if lines else text
-    hidden = [c for c in shown if unicodedata.category(c) in _HIDDEN and c not in _JOINERS]
-    if hidden:
-        raise InputError(
-            f"{where}: a text holds the character {hidden[0]!r}, which terminals obey instead of "
-            "showing it; leave it out"
-        )
-    if len(text) > longest:
-        raise InputError(f"{where}: a text has {len(text)} characters, more than {longest}")
-    return text
-
-
 @dataclass
 class Scope:
     """Meaning of the names in an expression.
@@ -110,11 +66,14 @@ class Scope:
         Names that may also stand in an index or a range: loop indices and integer parameters.
     algebra
         Algebra that builds the formulas and counts their operations.
+    functions
+        Functions by name.
     """
 
     values: Mapping[str, Value | tuple[Value, ...]] = field(default_factory=dict)
     integers: Mapping[str, int] = field(default_factory=dict)
     algebra: Algebra = field(default_factory=Algebra)
+    functions: Mapping[str, Function] = field(default_factory=lambda: FUNCTIONS)
 
 
 def parse(text: str | int | float, scope: Scope, where: str) -> Value:
@@ -162,7 +121,7 @@ class _Parser:
         self.offset = len(flat) - len(flat.lstrip())
         self.values = scope.values
         self.integers = dict(scope.integers)
-        self.algebra = scope.algebra
+        self.algebra, self.functions = scope.algebra, scope.functions
         self.where = where
 
     def parse(self) -> Value:
@@ -223,7 +182,7 @@ class _Parser:
         self.fail(
             node,
             f"{what} is not allowed in an expression; allowed are + - * / **, numbers, names, "
-            f"indices, sum(... for i in range(n)), pi, {', '.join([*_OF_ONE, *_FURTHER])}",
+            f"indices, sum(... for i in range(n)), pi, {', '.join(_CALLED)}",
         )
 
     def constant(self, node: ast.Constant) -> Value:
@@ -247,9 +206,9 @@ class _Parser:
                 return self.integers[name]
             if name == "pi":
                 return self.algebra.pi
-            if name in _OF_ONE or name in (*_FURTHER, "sum", "range", "len"):
+            if name in self.functions or name in SYNTAX:
                 self.fail(node, f"the function '{name}' needs its argument in parentheses")
-            known = [*self.values, *self.integers, *FUNCTIONS, "pi"]
+            known = [*self.values, *self.integers, *self.functions, "pi"]
             hint = '; for the time write time = "t" in the file' if name == "t" else None
             self.fail(node, f"unknown name '{name}'{hint or nearest(name, known)}")
         if isinstance(value, tuple):
@@ -291,7 +250,7 @@ class _Parser:
                     for sign, part in _chain(node, (ast.Add, ast.Sub), ast.Add())
                 )
             case ast.Mult() | ast.Div():
-                return self.algebra.raise_factors(
+                return self.algebra.product(
                     (self.value(part), 1)
                     if isinstance(sign, ast.Mult)
                     else (self.divisor(part), -1)
@@ -332,26 +291,25 @@ class _Parser:
             return self.sum(node)
         if name == "len":
             return self.length(node)
-        if name == "atan2":
-            if len(node.args) != 2 or node.keywords:
-                self.fail(node, "'atan2' takes two arguments, as in atan2(y, x)")
-            return self.algebra.angle(*map(self.value, node.args))
-        if name in ("min", "max"):
-            if len(node.args) < 2 or node.keywords:
-                self.fail(node, f"'{name}' takes two arguments or more, as in {name}(x, y)")
-            return self.algebra.extreme(name, [self.value(part) for part in node.args])
         if name == "where":
             return self.selection(node)
-        if name not in _OF_ONE or name in self.values:
-            self.fail(
-                node,
-                f"unknown function '{name}'{nearest(name, [*_OF_ONE, *_FURTHER])}"
-                if name not in self.values
-                else f"'{name}' is not a function; write * to multiply",
-            )
-        if len(node.args) != 1 or node.keywords:
-            self.fail(node, f"'{name}' takes one argument, as in {name}(x)")
-        return self.algebra.call(name, self.value(node.args[0]))
+        if name in self.values:
+            self.fail(node, f"'{name}' is not a function; write * to multiply")
+        if name not in self.functions:
+            self.fail(node, f"unknown function '{name}'{nearest(name, [*self.functions, 'where'])}")
+        return self.application(node, self.functions[name])
+
+    def application(self, node: ast.Call, function: Function) -> Value:
+        """Return a function of the arguments of a call."""
+        wanted, found = len(function.arguments), len(node.args)
+        if node.keywords or found < wanted or (found > wanted and not function.further):
+            number = ("one argument", "two arguments")[wanted - 1] + " or more" * function.further
+            example = f"{function.name}({', '.join(function.arguments)})"
+            self.fail(node, f"'{function.name}' takes {number}, as in {example}")
+        arguments = [self.value(argument) for argument in node.args]
+        if function.build is not None:
+            return function.build(self.algebra, *arguments)
+        return self.algebra.call(function, *arguments)
 
     def selection(self, node: ast.Call) -> Value:
         """Return ``where(x < y, a, b)``: a where the comparison holds, else b."""
@@ -363,23 +321,28 @@ class _Parser:
         for sign, left, right in zip(compared.ops, sides, sides[1:], strict=False):
             match sign:
                 case ast.Gt():
-                    holds.append(algebra.step(algebra.subtract(left, right)))
+                    holds.append(self.step(algebra.subtract(left, right)))
                 case ast.Lt():
-                    holds.append(algebra.step(algebra.subtract(right, left)))
+                    holds.append(self.step(algebra.subtract(right, left)))
                 case ast.GtE():
-                    late = algebra.step(algebra.subtract(right, left))
+                    late = self.step(algebra.subtract(right, left))
                     holds.append(algebra.subtract(1, late))
                 case ast.LtE():
-                    late = algebra.step(algebra.subtract(left, right))
+                    late = self.step(algebra.subtract(left, right))
                     holds.append(algebra.subtract(1, late))
                 case _:
                     self.fail(compared, "a comparison is one of < <= > >=")
-        chosen = algebra.raise_factors([(each, 1) for each in holds])
+        chosen = algebra.product([(each, 1) for each in holds])
         first, other = self.value(node.args[1]), self.value(node.args[2])
         return algebra.add(
             algebra.multiply(chosen, first),
             algebra.multiply(algebra.subtract(1, chosen), other),
         )
+
+    def step(self, value: Value) -> Value:
+        """Return 1 where a value is positive, else 0: s (s + 1)/2 of its sign s, exactly."""
+        sign = self.algebra.call("sign", value)
+        return self.algebra.multiply(Fraction(1, 2), sign, self.algebra.add(sign, 1))
 
     def sum(self, node: ast.Call) -> Value:
         if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.GeneratorExp):
@@ -399,7 +362,7 @@ class _Parser:
         if loop.ifs or loop.is_async or not isinstance(loop.target, ast.Name):
             self.fail(loop.target, "a sum is written sum(expression for i in range(n))")
         name = loop.target.id
-        if name in self.values or name in self.integers or name in RESERVED:
+        if name in {*self.values, *self.integers, *RESERVED}:
             self.fail(loop.target, f"the index '{name}' has a meaning already; choose another")
         for index in self.range(loop.iter):
             self.integers[name] = index

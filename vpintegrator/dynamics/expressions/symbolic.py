@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import sympy
 
-from vpintegrator.dynamics.algebra import (
-    Angle,
+from vpintegrator.dynamics.expressions.constants import Number, size
+from vpintegrator.dynamics.expressions.nodes import (
     Call,
-    Expression,
-    Power,
+    Function,
     Product,
-    Sum,
     Symbol,
     Value,
     below,
+    fold,
 )
-from vpintegrator.dynamics.bessel import ORDERS
-from vpintegrator.dynamics.constants import size
 
 LARGEST_SIMPLE = 400  # formulas within one that SymPy may simplify as it likes
 _LARGEST_EXPANDED = 4  # exponent
@@ -44,21 +42,12 @@ class sigmoid(sympy.Function):
         return rf"\sigma{power}\left({printer._print(self.args[0])}\right)"
 
 
-FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
-    "sin": sympy.sin,
-    "cos": sympy.cos,
-    "tan": sympy.tan,
-    "exp": sympy.exp,
-    "log": sympy.log,
-    "sqrt": sympy.sqrt,
-    "tanh": sympy.tanh,
-    "sigmoid": sigmoid,
-    "abs": sympy.Abs,
-    "sign": sympy.sign,
-    "erf": sympy.erf,
-}
-# the order is an argument of SymPy's function
-FUNCTIONS |= {name: partial(sympy.besselj, order) for name, order in ORDERS.items()}
+_NAMES = SimpleNamespace(**vars(sympy), sigmoid=sigmoid)
+
+
+def in_sympy(function: Function) -> Callable[..., sympy.Expr]:
+    """Return SymPy's counterpart of a function."""
+    return function.sympy(_NAMES)
 
 
 def is_simple(values: Sequence[Value]) -> bool:
@@ -70,7 +59,7 @@ def is_simple(values: Sequence[Value]) -> bool:
     for node in nodes:
         depth = max((depths[part.number] for part in node.parts), default=0)
         roots = isinstance(node, Product) and any(not isinstance(e, int) for _, e in node.factors)
-        depths[node.number] = depth + (roots or isinstance(node, Angle | Call | Power))
+        depths[node.number] = depth + (roots or isinstance(node, Call))
     return max(depths.values(), default=0) <= _DEEPEST_SIMPLE
 
 
@@ -92,35 +81,34 @@ def to_sympy(values: Sequence[Value], names: Mapping[Symbol, sympy.Expr]) -> lis
     names
         SymPy expression of each symbol.
     """
-    evaluate = is_simple(values)
-    made: dict[Expression, sympy.Expr] = {symbol: names[symbol] for symbol in names}
+    return fold(values, names, _SymPy(is_simple(values)))
 
-    def new(value: Value) -> sympy.Expr:
-        if isinstance(value, Expression):
-            return made[value]
+
+@dataclass(frozen=True)
+class _SymPy:
+    """SymPy's expressions, simplified by SymPy or not."""
+
+    evaluate: bool
+
+    def number(self, value: Number) -> sympy.Expr:
         return sympy.Rational(value.numerator, value.denominator)
 
-    def product(factors: list[sympy.Expr]) -> sympy.Expr:
-        return factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=evaluate)
+    def sum(self, constant: Number, terms: list[tuple[sympy.Expr, Number]]) -> sympy.Expr:
+        parts = [t if c == 1 else self._multiplied([self.number(c), t]) for t, c in terms]
+        if constant:
+            parts.append(self.number(constant))
+        return parts[0] if len(parts) == 1 else sympy.Add(*parts, evaluate=self.evaluate)
 
-    for node in below(values):
-        match node:
-            case Sum(constant=constant, terms=terms):
-                parts = [product([new(c), new(t)] if c != 1 else [new(t)]) for t, c in terms]
-                if constant:
-                    parts.append(new(constant))
-                made[node] = parts[0] if len(parts) == 1 else sympy.Add(*parts, evaluate=evaluate)
-            case Product(factors=factors):
-                made[node] = product(
-                    [
-                        new(base) if e == 1 else sympy.Pow(new(base), new(e), evaluate=evaluate)
-                        for base, e in factors
-                    ]
-                )
-            case Power(base=base, exponent=exponent):
-                made[node] = sympy.Pow(new(base), new(exponent), evaluate=evaluate)
-            case Call(function=function, argument=argument):
-                made[node] = FUNCTIONS[function](new(argument), evaluate=evaluate)
-            case Angle(ordinate=ordinate, abscissa=abscissa):
-                made[node] = sympy.atan2(new(ordinate), new(abscissa), evaluate=evaluate)
-    return [new(value) for value in values]
+    def product(self, factors: list[tuple[sympy.Expr, Number]]) -> sympy.Expr:
+        return self._multiplied(
+            [
+                base if e == 1 else sympy.Pow(base, self.number(e), evaluate=self.evaluate)
+                for base, e in factors
+            ]
+        )
+
+    def call(self, function: Function, *arguments: sympy.Expr) -> sympy.Expr:
+        return in_sympy(function)(*arguments, evaluate=self.evaluate)
+
+    def _multiplied(self, factors: list[sympy.Expr]) -> sympy.Expr:
+        return factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=self.evaluate)

@@ -5,8 +5,6 @@ The derivative of J_n is (J_(n-1) - J_(n+1))/2, finite at 0. Expressions name th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,8 +37,3 @@ def _continued(order: int, x: Any) -> Any:
     slopes = [scipy.special.jvp(order, a, k) for k in range(4)]
     series = slopes[0] - b**2 / 2 * slopes[2] + 1j * (b * slopes[1] - b**3 / 6 * slopes[3])
     return np.where(np.abs(b) < _NEARLY_REAL, series, scipy.special.jv(order, x))
-
-
-def numpy_functions() -> dict[str, Callable[[Any], Any]]:
-    """Return the function of arrays, real or complex, for each name."""
-    return {name: partial(of_order, order) for name, order in ORDERS.items()}

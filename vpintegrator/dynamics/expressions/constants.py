@@ -8,13 +8,11 @@ takes long, whatever a file asks for: one that a double could not hold is refuse
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import isqrt
-from typing import Any
+from typing import Any, Protocol
 
 import mpmath
-
-from vpintegrator.dynamics import bessel
 
 # precision of constants and of checks: a context of our own, as that of mpmath is shared by all
 # threads and anyone may change it
@@ -29,7 +27,6 @@ _LARGEST = 10**300
 _SMALLEST = 1100  # smaller than 2 to minus this power is zero, as it is for doubles
 _NEARLY = Fraction(1, 2**380)
 _ROUND = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
-_PERIODIC = ("sin", "cos", "tan")
 
 
 class NotFinite(ArithmeticError):
@@ -79,68 +76,40 @@ def high(value: Number) -> Any:
 PI = _rounded(+HIGH.pi)
 
 
-def _sigmoid(x: Any) -> Any:
-    return 1 / (1 + HIGH.exp(-x))
+class Computable(Protocol):
+    """A function with an implementation for numbers of mpmath."""
 
+    @property
+    def exact(self) -> Any:
+        """The implementation."""
 
-def _angle(y: Any, x: Any) -> Any:
-    if HIGH.im(y) or HIGH.im(x):  # continued, as the logarithm is
-        return -HIGH.j * HIGH.log((x + HIGH.j * y) / HIGH.sqrt(x * x + y * y))
-    return HIGH.atan2(HIGH.re(y), HIGH.re(x))
-
-
-HIGH_FUNCTIONS: dict[str, Any] = {
-    **{name: getattr(HIGH, name) for name in ("sin", "cos", "tan", "exp", "log", "tanh", "erf")},
-    **{name: partial(HIGH.besselj, order) for name, order in bessel.ORDERS.items()},
-    "abs": lambda x: -x if HIGH.re(x) < 0 else x,
-    "sign": lambda x: HIGH.sign(HIGH.re(x)),
-    "atan2": _angle,
-    "sigmoid": _sigmoid,
-}
+    @property
+    def circular(self) -> bool:
+        """Whether values at multiples of pi are rounded to simple fractions."""
 
 
 @lru_cache(4096)
-def function_value(name: str, argument: Number) -> Number:
-    """Return a function of a constant.
+def function_value(function: Computable, *arguments: Number) -> Number:
+    """Return a function of constants.
 
     Raises
     ------
     NotFinite
         If the value is none that a double could hold.
     """
-    if name == "log" and argument <= 0:
-        raise NotFinite
-    if name == "exp" and argument > 700:
-        raise NotFinite
-    if name in ("exp", "sigmoid") and argument < -800:
-        return 0
     try:
-        value = _rounded(HIGH_FUNCTIONS[name](high(argument)))
+        value = _rounded(function.exact(*map(high, arguments)))
     except (ArithmeticError, ValueError):
         raise NotFinite from None
-    if name in _PERIODIC and size(argument) > _NEARLY:
+    if function.circular and size(arguments[0]) > _NEARLY:
         # pi was rounded, so cos(pi/3) is no more than nearly a half
-        tolerance = _NEARLY * (1 + size(argument))
+        tolerance = _NEARLY * (1 + size(arguments[0]))
         for exact in _ROUND:
             if size(value - exact) < tolerance:
                 return tidy(exact)
-        if name == "tan" and size(value) * tolerance > 1:
+        if size(value) * tolerance > 1:
             raise NotFinite
     return value
-
-
-@lru_cache(4096)
-def angle(ordinate: Number, abscissa: Number) -> Number:
-    """Return the angle of a constant point of the plane.
-
-    Raises
-    ------
-    NotFinite
-        If it is the origin.
-    """
-    if ordinate == abscissa == 0:
-        raise NotFinite
-    return _rounded(HIGH.atan2(high(ordinate), high(abscissa)))
 
 
 @lru_cache(4096)

@@ -6,12 +6,11 @@ computes the values here, also those of tensors on a GPU.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
 
-from vpintegrator.dynamics.bessel import HIGHEST, ORDERS, of_order
+from vpintegrator.dynamics.expressions.bessel import HIGHEST, of_order
 
 
 class BesselFunction(torch.autograd.Function):
@@ -49,11 +48,6 @@ class BesselFunction(torch.autograd.Function):
 def bessel(order: int, x: Any) -> Any:
     """Return J_n of a tensor."""
     return BesselFunction.apply(x, order)
-
-
-def tensor_functions() -> dict[str, Any]:
-    """Return the function of tensors for each name."""
-    return {name: partial(bessel, order) for name, order in ORDERS.items()}
 
 
 def _slope(x: Any, order: int) -> Any:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vpintegrator.dynamics.algebra import (
-    Algebra,
-    Angle,
+from vpintegrator.dynamics.expressions.algebra import Algebra
+from vpintegrator.dynamics.expressions.nodes import (
     Call,
     Expression,
-    Power,
     Product,
     Sum,
     Symbol,
@@ -82,19 +80,15 @@ class Coefficients:
                 for base, exponent in factors:
                     outer, core = self._of(base)
                     if exponent == 1 or core == 1:
-                        constant = algebra.raise_factors([(constant, 1), (outer, exponent)])
+                        constant = algebra.product([(constant, 1), (outer, exponent)])
                         cores.append((core, exponent))  # type: ignore[arg-type]
                     else:
                         cores.append((self._whole(base), exponent))  # type: ignore[arg-type]
-                return constant, algebra.raise_factors(cores)
+                return constant, algebra.product(cores)
             case Sum():
                 return 1, self._sum(node, 1)
-            case Power(base=base, exponent=exponent):
-                return 1, algebra.power(self._whole(base), self._whole(exponent))
-            case Call(function=function, argument=argument):
-                return 1, algebra.call(function, self._whole(argument))
-            case Angle(ordinate=ordinate, abscissa=abscissa):
-                return 1, algebra.angle(self._whole(ordinate), self._whole(abscissa))
+            case Call(function=function, arguments=arguments):
+                return 1, algebra.call(function, *map(self._whole, arguments))
         return 1, node  # a variable
 
     def _sum(self, node: Sum, factor: Value) -> Value:

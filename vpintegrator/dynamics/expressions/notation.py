@@ -2,7 +2,7 @@
 
 The equations of a chain of 64 masses fill pages when every sum is written out. Here a text becomes
 a line of Unicode, or a SymPy expression with sum signs and indices for LaTeX; neither is computed
-with. Only texts that :mod:`vpintegrator.dynamics.expression` has understood should come here.
+with. Only texts that the parser has understood should come here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 
 import sympy
 
-from vpintegrator.dynamics.expression import syntax_tree
-from vpintegrator.dynamics.symbolic import FUNCTIONS
+from vpintegrator.dynamics.expressions.functions import FUNCTIONS
+from vpintegrator.dynamics.expressions.parsing import syntax_tree
+from vpintegrator.dynamics.expressions.symbolic import in_sympy
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -115,7 +116,7 @@ def is_short(text: str | float) -> bool:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             depth += not isinstance(node.right, ast.Constant | ast.UnaryOp)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            depth += node.func.id in FUNCTIONS or node.func.id == "atan2"
+            depth += node.func.id not in ("sum", "len", "range", "where", "min", "max")
         seen += 1
         if seen > _SHORT or depth > _DEEPEST:
             return False
@@ -163,9 +164,6 @@ def _translate(node: ast.expr, lengths: Mapping[str, int], indices: frozenset[st
             return sympy.Integer(lengths[name])
         case ast.Call(func=ast.Name(id="sum"), args=[ast.GeneratorExp() as generator]):
             return _sum(generator, lengths, indices)
-        case ast.Call(func=ast.Name(id="min" | "max" as name), args=values):
-            extreme = sympy.Min if name == "min" else sympy.Max
-            return extreme(*map(inner, values), evaluate=False)
         case ast.Call(func=ast.Name(id="where"), args=[ast.Compare() as compared, first, other]):
             sides = [inner(part) for part in (compared.left, *compared.comparators)]
             holds = [
@@ -173,10 +171,10 @@ def _translate(node: ast.expr, lengths: Mapping[str, int], indices: frozenset[st
                 for sign, left, right in zip(compared.ops, sides, sides[1:], strict=False)
             ]
             return sympy.Piecewise((inner(first), sympy.And(*holds)), (inner(other), True))
-        case ast.Call(func=ast.Name(id=name), args=[argument]):
-            return FUNCTIONS[name](inner(argument))
-        case ast.Call(func=ast.Name(id="atan2"), args=[ordinate, abscissa]):
-            return sympy.atan2(inner(ordinate), inner(abscissa))
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS:
+            return in_sympy(FUNCTIONS[name])(*map(inner, arguments))
+        case ast.Call(func=ast.Name(id=name), args=arguments):  # of a table
+            return sympy.Function(name)(*map(inner, arguments))
     raise ValueError(f"this is no expression of a system file: {ast.unparse(node)}")
 
 

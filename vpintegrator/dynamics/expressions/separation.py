@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from vpintegrator.dynamics.algebra import Algebra, Expression, Product, Sum, Value
-from vpintegrator.dynamics.constants import Number, tidy
+from vpintegrator.dynamics.expressions.algebra import Algebra
+from vpintegrator.dynamics.expressions.constants import Number, tidy
+from vpintegrator.dynamics.expressions.nodes import Expression, Product, Sum, Value
 
 _MOST_TERMS = 500  # terms of an expanded formula
 _HIGHEST_POWER = 6
@@ -94,7 +95,7 @@ def _products(value: Value, parameters: int, algebra: Algebra) -> list[tuple[Val
                 mixed = bool(base.depends & parameters and base.depends & ~parameters)
                 if mixed and not (isinstance(e, int) and 0 < e <= _HIGHEST_POWER):
                     return None
-                powers = [base] * int(e) if mixed else [algebra.raise_factors([(base, e)])]
+                powers = [base] * int(e) if mixed else [algebra.product([(base, e)])]
                 for power in powers:
                     own = _products(power, parameters, algebra)
                     if own is None or len(found) * len(own) > _MOST_TERMS:

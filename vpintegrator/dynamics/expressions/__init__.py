@@ -1,0 +1,71 @@
+"""The expression language of system files: reading, differentiation, evaluation, typesetting."""
+
+from vpintegrator.dynamics.expressions.algebra import Algebra, TooLong
+from vpintegrator.dynamics.expressions.coefficients import Coefficients
+from vpintegrator.dynamics.expressions.constants import NotFinite, Number, size, tidy
+from vpintegrator.dynamics.expressions.evaluation import (
+    Arithmetic,
+    ComponentFunction,
+    arithmetic,
+    evaluator,
+    vectorised,
+)
+from vpintegrator.dynamics.expressions.functions import FUNCTIONS
+from vpintegrator.dynamics.expressions.names import check_name, readable
+from vpintegrator.dynamics.expressions.nodes import (
+    Call,
+    Expression,
+    Function,
+    Meaning,
+    Product,
+    Sum,
+    Symbol,
+    Value,
+    below,
+    fold,
+)
+from vpintegrator.dynamics.expressions.parsing import Scope, parse
+from vpintegrator.dynamics.expressions.separation import (
+    CONSTANT,
+    Combination,
+    Separation,
+    separated,
+)
+from vpintegrator.dynamics.expressions.text import LARGEST_HAMILTONIAN, can_be_written, written
+
+__all__ = [
+    "CONSTANT",
+    "FUNCTIONS",
+    "LARGEST_HAMILTONIAN",
+    "Algebra",
+    "Arithmetic",
+    "Call",
+    "Coefficients",
+    "Combination",
+    "ComponentFunction",
+    "Expression",
+    "Function",
+    "Meaning",
+    "NotFinite",
+    "Number",
+    "Product",
+    "Scope",
+    "Separation",
+    "Sum",
+    "Symbol",
+    "TooLong",
+    "Value",
+    "arithmetic",
+    "below",
+    "can_be_written",
+    "check_name",
+    "evaluator",
+    "fold",
+    "parse",
+    "readable",
+    "separated",
+    "size",
+    "tidy",
+    "vectorised",
+    "written",
+]
