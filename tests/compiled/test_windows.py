@@ -110,7 +110,6 @@ def test_units_share_functions():
     "options",
     [
         {"chart": ["z[0]", "2*z[1]", "z[2]"], "inverse_chart": ["z[0]", "z[1]/2", "z[2]"]},
-        {"conserved": [2]},
         {"dtype": "float32"},
         {"window": 1},
     ],

@@ -23,7 +23,6 @@ OTHERS = {
     "formulas in polynomials": lambda: nn.BasisCoupling(
         4, 2, expressions=["sigmoid(z[0] - z[3])", "sin(z[1])"], periodic=[2]
     ),
-    "fading polynomials": lambda: nn.BasisCoupling(4, 2, taper=0.5),
 }
 LAYERS = {
     **{f"volume, {name}": partial(m, 4, 3) for name, m in test_volume_preserving.LAYERS.items()},

@@ -81,7 +81,7 @@ def test_declarations_need_no_torch():
         ),
         ("duffing", {"window": 2}, "spt", "Hamiltonian"),
         ("duffing", {"attention": "softmax"}, "spt", "Hamiltonian"),
-        ("duffing", {"functions": "polynomial", "taper": 3.0}, "vpff", "models have no taper"),
+        ("duffing", {"functions": "polynomial", "bases": 2}, "vpff", "models have no bases"),
         ("duffing", {"time_mixing": True, "window": 2}, "vpt", "models have no time_mixing"),
         ("rigid-body", {}, "vpff", "the flow preserves volume, and so does the map"),
         ("rigid-body", {"window": 2}, "vpt", "the flow preserves volume"),

@@ -13,7 +13,6 @@ import vpintegrator as vp
 from vpintegrator.data import ExtendedDataset
 from vpintegrator.errors import InputError
 from vpintegrator.models.family import KEY, OutsideTraining
-from vpintegrator.models.growth import rest_attention
 
 SIZES = {"functions": "polynomial", "degree": 3, "depth": 2}
 # system, model, what varies, arguments
@@ -30,9 +29,7 @@ CASES = {
         {"step": [0.01, 0.2], "g": [0.5, 2.0]},
         {"width": 4},
     ),
-    "symplectic windows": ("pendulum", "spt", {"step": [0.01, 0.2]}, {"width": 4, "depth": 1}),
     "no structure": ("rigid-body", "resnet", {"step": [0.01, 0.2]}, {"width": 4, "depth": 1}),
-    "windows": ("rigid-body", "vpt", {"step": [0.01, 0.2]}, SIZES | {"window": 3}),
 }
 
 
@@ -46,8 +43,6 @@ def family(tmp_path_factory):
             path = tmp_path_factory.mktemp("family") / "family.h5"
             data = vp.generate(source, path, count=24, steps=4, vary=vary)
             model = vp.models.build(ExtendedDataset(data).system, name, **arguments)
-            if name == "vpt":  # coupled attention at work is of extended states
-                rest_attention(model)
             vp.train(model, data, epochs=1, progress=False)
             torch.manual_seed(1)
             with torch.no_grad():
@@ -172,16 +167,6 @@ def test_what_is_wrong_is_said(family, conditions, message):
     with pytest.raises(InputError, match=message), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         family("vpff").at(**conditions)
-
-
-@pytest.mark.parametrize("name", ["vpmt", "vpt", "transformer"])
-def test_attention_at_work_is_of_extended_states(family, name):
-    known = family("vpff")
-    system = ExtendedDataset(vp.open_dataset(known.metadata["dataset"])).system
-    model = vp.models.build(system, name, depth=1)
-    model.metadata[KEY] = known.metadata[KEY]
-    with pytest.raises(InputError, match="reads conditions beside the states"):
-        model.at(step=0.1)
 
 
 def test_others_are_no_families(family):

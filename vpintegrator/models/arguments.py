@@ -309,12 +309,6 @@ class CouplingArguments(FunctionArguments):
     initial_scale: float = argument(
         1e-2, "Size of the initial weights of attention and of the outer weights of couplings."
     )
-    taper: float | None = argument(
-        None,
-        "Polynomials fade beyond so many standard deviations of the training states, see "
-        "``BasisCoupling``: far away the map is the identity, and still exact in what it keeps.",
-        omitted=True,
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

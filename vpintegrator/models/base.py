@@ -146,6 +146,10 @@ class Integrator(nn.Module):
         self.bodies = getattr(a, "bodies", 0)
         self.conserved: list[int] = list(getattr(a, "conserved", ()))
         self.rates: list[int] = list(getattr(a, "rates", ()))
+        if self.conserved and self.attention_mixes_alone:
+            raise InputError(
+                "attention reads no conserved components; take a model of one step, such as vpff"
+            )
         self.chart = _chart_of(a, self.periods)
         self.clock: bool = getattr(a, "clock", False)
         if self.clock:

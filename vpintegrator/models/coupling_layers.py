@@ -67,10 +67,7 @@ def _coupling(a: Any, blocks: list[list[int]], sweep: list[int]) -> nn.Module:
             sweep=sweep,
             symmetries=a.group,
             initial_scale=a.initial_scale / 10,
-            taper=a.taper,
         )
-    if a.taper is not None:
-        raise InputError("taper is for functions = polynomial; neurons do not run off")
     if a.periods or a.expressions:
         raise InputError(
             "periodic and expressions are for functions = polynomial; neurons take neither"
@@ -93,8 +90,6 @@ def feed_forward(a: Any) -> list[nn.Module]:
     """Return a unit of couplings, or the published stack, from ``TriangularArguments`` as well."""
     if a.feed_forward == "coupling":
         return couplings(a)
-    if a.taper is not None:
-        raise InputError("taper is for couplings; triangular layers do not run off")
     if a.periods or a.expressions:
         raise InputError("periodic and expressions are for couplings; triangular layers take none")
     if a.conserved:

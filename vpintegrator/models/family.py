@@ -14,7 +14,6 @@ import torch
 
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.nn.couplings import AdditiveCoupling
-from vpintegrator.nn.folding import AtValues, at_rest
 from vpintegrator.nn.formulas import Formulas, with_values
 from vpintegrator.nn.implicit import ImplicitMap
 from vpintegrator.nn.potentials import NeuronPotential
@@ -233,11 +232,6 @@ def _plain(model: Integrator, k: torch.Tensor, fixed: torch.nn.Module) -> Integr
 
     Its hidden layers are as wide as those that the family was reduced to, which may be wider.
     """
-    if any(isinstance(layer, AtValues) for layer in fixed.modules()):
-        raise InputError(
-            f"{model.name}: attention that is at work reads conditions beside the states, so there "
-            "is no model of one condition; run the family itself on what its method extended gives"
-        )
     more = len(k)
     dim = model.dim - more
     arguments = {n: value for n, value in model.arguments.items() if n not in _OF_EXTENDED}
@@ -278,8 +272,6 @@ def _take(plain: Integrator, core: torch.nn.Module) -> None:
     for new, old in zip(*map(_parts, both), strict=True):
         if hasattr(new, "take"):  # a layer with the remaining symmetries
             new.take(old)
-        elif not any(parameter.any() for parameter in old.parameters()):
-            at_rest(new)  # with whatever symmetries it has
         else:
             try:
                 new.load_state_dict(old.state_dict())

@@ -10,14 +10,13 @@ import torch
 from torch import nn
 
 from vpintegrator.errors import InputError
-from vpintegrator.models.arguments import ConservedArguments, StackArguments
+from vpintegrator.models.arguments import StackArguments
 from vpintegrator.models.base import Integrator
 from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.encoder import NORMS, EncoderBlock, Norm
 from vpintegrator.nn.feed_forward import ResidualLayer
-from vpintegrator.nn.folding import KeepsLast
 from vpintegrator.nn.multihead import GeneralMultiHeadAttention, MultiHeadAttention
 from vpintegrator.nn.softmax_attention import AdditiveAttention, MultiplicativeAttention
 
@@ -66,7 +65,7 @@ class StandardTransformer(Integrator):
     description = BUILT_IN[name].description
 
     @dataclass(frozen=True, kw_only=True)
-    class Arguments(StackArguments, ConservedArguments):
+    class Arguments(StackArguments):
         """See the class; ``norm`` becomes the one that "auto" stands for."""
 
         window: int = argument(3, "Time steps read.", least=1)
@@ -153,8 +152,7 @@ class StandardTransformer(Integrator):
             layers += _encoder(a, inside) if a.block == "encoder" else _residual(a, inside)
         if inside != a.dim:
             layers.append(nn.Linear(inside, a.dim, dtype=torch.float64))
-        whole = Composition(*layers)
-        return KeepsLast(whole, a.constants) if a.constants else whole
+        return Composition(*layers)
 
 
 def _attention(a: Any, inside: int, residual: bool) -> nn.Module:

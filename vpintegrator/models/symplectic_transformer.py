@@ -16,7 +16,6 @@ from vpintegrator.models.symplectic_layers import SymplecticArguments, in_words,
 from vpintegrator.nn.canonical import canonical_blocks
 from vpintegrator.nn.composition import Composition
 from vpintegrator.nn.gradient_coupling import GradientCoupling
-from vpintegrator.nn.steered_attention import SteeredSymplecticAttention
 from vpintegrator.nn.symplectic_attention import SymplecticAttention
 from vpintegrator.nn.window_potentials import AttentionPotential, TimePotential
 
@@ -77,15 +76,6 @@ class SymplecticTransformer(Integrator):
 
 def _attention(a: Any) -> nn.Module:
     scale = {"initial_scale": a.initial_scale}
-    if a.constants and not a.bodies:
-        if a.attention != "rotations":
-            raise InputError(
-                f"attention = {a.attention} reads no conserved components; take attention = "
-                "rotations"
-            )
-        return SteeredSymplecticAttention(
-            a.dim, conserved=a.constants, rates=a.rates, symmetries=a.group, **scale
-        )
     if a.bodies:
         if a.attention != "rotations":
             raise InputError(

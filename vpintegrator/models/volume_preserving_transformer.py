@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,6 @@ from vpintegrator.models.declaration import argument
 from vpintegrator.models.registry import BUILT_IN
 from vpintegrator.nn.attention import CoupledAttention, VolumePreservingAttention
 from vpintegrator.nn.composition import Composition
-from vpintegrator.nn.linear_functions import as_weighting
 from vpintegrator.nn.symmetry import invariant_count, symmetry_group
 from vpintegrator.nn.time_mixing import TimeMixing
 
@@ -82,7 +80,7 @@ class VolumePreservingTransformer(Integrator):
                     "reversible; use skew or coupled, or no reversing_symmetries"
                 )
             if self.weighting in ("auto", "skew"):
-                exists = skew_weighting_exists(self.group, self.constants, self.rates)
+                exists = skew_weighting_exists(self.group)
                 if self.weighting == "skew" and not exists:
                     raise InputError(
                         'weighting = "skew": the reversing symmetries leave no skew weighting but '
@@ -104,11 +102,7 @@ class VolumePreservingTransformer(Integrator):
         for _ in range(a.depth):
             layers.append(_attention(a))
             if a.time_mixing:
-                if a.rates:
-                    raise InputError("time_mixing is there whatever the rates are; leave it out")
-                layers.append(
-                    TimeMixing(a.window, conserved=a.constants, initial_scale=a.initial_scale)
-                )
+                layers.append(TimeMixing(a.window, initial_scale=a.initial_scale))
             layers += feed_forward(a)
         return Composition(*layers)
 
@@ -127,26 +121,13 @@ class VolumePreservingTransformer(Integrator):
 
 def _attention(a: Any) -> nn.Module:
     common = {"symmetries": a.group, "initial_scale": a.initial_scale}
-    common |= {"conserved": a.constants, "rates": a.rates}
     if a.weighting == "coupled":
-        blocks = a.moving_blocks
-        return CoupledAttention(a.dim, a.window, features=a.features, split=blocks, **common)
+        return CoupledAttention(
+            a.dim, a.window, features=a.features, split=a.split_blocks, **common
+        )
     return VolumePreservingAttention(a.dim, a.weighting, scale=a.attention_scale, **common)
 
 
-def skew_weighting_exists(
-    group: torch.Tensor, conserved: int = 0, rates: Sequence[int] = ()
-) -> bool:
-    """Whether some skew matrix other than zero is invariant under a group (element, dim, dim).
-
-    With ``conserved`` components at the end of states it is a linear function of these, see
-    ``VolumePreservingAttention``.
-    """
-    if not conserved:
-        return len(group) == 1 or invariant_count("skew", group) > 0
-    moving = group.shape[-1] - conserved
-    try:
-        weight = as_weighting(group, conserved, "skew", [index - moving for index in rates])
-    except InputError:
-        return False
-    return moving > 1 and len(weight.entries) > 0
+def skew_weighting_exists(group: torch.Tensor) -> bool:
+    """Whether some skew matrix other than zero is invariant under a group (element, dim, dim)."""
+    return len(group) == 1 or invariant_count("skew", group) > 0

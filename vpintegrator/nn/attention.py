@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,8 +16,6 @@ from vpintegrator.nn.cayley import (
     skew_correlations,
     skew_matrix,
 )
-from vpintegrator.nn.folding import AtValues, at_rest, given, remaining, still_without
-from vpintegrator.nn.linear_functions import LinearFunctions, as_weighting
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import InvariantWeight, generated_group
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -55,12 +52,6 @@ class VolumePreservingAttention(nn.Module):
     scale : float, optional
         Factor s of the correlations; by default 1. GeometricMachineLearning.jl takes 1/sqrt(dim)
         with the arbitrary weighting and 1 with the skew one.
-    conserved : int
-        Number of constants of motion k, the last components, which are left unchanged. They are not
-        mixed in time. The weighting of the other components is linear in them, :math:`A = A_0 +
-        \sum_j k_j A_j`.
-    rates : sequence of int
-        Constants of motion with which the weighting vanishes: :math:`A = \sum_j k_j A_j` over them.
     symmetries : sequence of (dim, dim), optional
         Matrices S; A is kept invariant under the group they generate, :math:`A = S^T A S`, so
         that the layer commutes with every S.
@@ -100,30 +91,18 @@ class VolumePreservingAttention(nn.Module):
         weighting: str = "skew",
         *,
         scale: float | None = None,
-        conserved: int = 0,
-        rates: Sequence[int] = (),
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.weighting = one_of("weighting", weighting, ["skew", "arbitrary"])
-        self.conserved = whole("conserved", conserved, 0)
-        self.mixed = whole("dim", dim - conserved, 2 if weighting == "skew" else 1)
-        self.dim = dim
+        self.dim = whole("dim", dim, 2 if weighting == "skew" else 1)
         self.scale = 1.0 if scale is None else float(scale)
         group = generated_group(symmetries, dim)
-        self.kept = remaining(group, torch.zeros(conserved).double()).kept if conserved else group
-        self.weight: InvariantWeight | LinearFunctions
-        if conserved:
-            own = [index - self.mixed for index in rates]
-            start = {"initial_scale": initial_scale, "dtype": dtype}
-            self.weight = as_weighting(group, conserved, weighting, own, **start)
-            check_weighting(self.weight, weighting, self.mixed)
-        else:
-            self.weight = InvariantWeight(
-                dim, weighting, group, initial_scale=initial_scale, dtype=dtype
-            )
+        self.weight = InvariantWeight(
+            dim, weighting, group, initial_scale=initial_scale, dtype=dtype
+        )
 
     @property
     def volume_preserving(self) -> bool:
@@ -133,29 +112,11 @@ class VolumePreservingAttention(nn.Module):
     @property
     def _rank(self) -> int | None:
         """A bound on the rank of C: that of X A X^T is at most dim, however long the window."""
-        return self.mixed if self.weighting == "skew" else None
-
-    def _weighting(self, X: torch.Tensor) -> torch.Tensor:
-        """A, or A(k) (..., dim, dim) of windows (..., window, dim); k is one in all of a window."""
-        if not self.conserved:
-            return self.weight()
-        k = X[..., self.mixed :].mean(-2)
-        return self.weight(k).unflatten(-1, (self.mixed, self.mixed))
-
-    def at(self, values: torch.Tensor) -> VolumePreservingAttention:
-        """Return the attention of the other components at values of the conserved ones."""
-        values = given(values, self.conserved)
-        found = VolumePreservingAttention(
-            self.mixed, self.weighting, scale=self.scale, symmetries=self.kept
-        )
-        assert isinstance(found.weight, InvariantWeight)
-        with torch.no_grad():
-            found.weight.set(self.weight(values.to(self.weight.entries)))
-        return found.to(self.weight.entries)
+        return self.dim if self.weighting == "skew" else None
 
     def correlations(self, X: torch.Tensor) -> torch.Tensor:
         """Return the skew-symmetric C (..., window, window) of windows X (..., window, dim)."""
-        A, X = self.scale * self._weighting(X), X[..., : self.mixed]
+        A = self.scale * self.weight()
         if self.weighting == "skew":
             return X @ A @ X.mT
         return skew_correlations(X, A)
@@ -172,10 +133,7 @@ class VolumePreservingAttention(nn.Module):
         return self._moved(X, self.correlations(X))
 
     def _moved(self, X: torch.Tensor, C: torch.Tensor) -> torch.Tensor:
-        if not self.conserved:
-            return X + cayley_increment(C, X, self._rank)
-        Z = X[..., : self.mixed]
-        return torch.cat([Z + cayley_increment(C, Z, self._rank), X[..., self.mixed :]], -1)
+        return X + cayley_increment(C, X, self._rank)
 
     def inverse(self, Y: torch.Tensor) -> torch.Tensor:
         """Return the windows that ``forward`` maps to Y; for the skew weighting only."""
@@ -188,15 +146,6 @@ class VolumePreservingAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, weighting={self.weighting!r}, scale={self.scale:g}"
-
-
-def check_weighting(weight: LinearFunctions, kind: str, dim: int) -> None:
-    """InputError if zero is the only weighting that symmetries leave."""
-    if not len(weight.entries):
-        raise InputError(
-            f"no {kind} weighting of dim = {dim} other than zero is invariant under the "
-            "symmetries; use CoupledAttention, whose weighting survives them"
-        )
 
 
 class CoupledAttention(nn.Module):
@@ -222,12 +171,6 @@ class CoupledAttention(nn.Module):
     features : int
         0 for the components themselves.
     split : "coordinates", "halves" or blocks of indices
-    conserved : int
-        Number of constants of motion, the last components, which are left unchanged and are in no
-        block.
-    rates : sequence of int
-        Constants of motion with which :math:`C_a` vanishes: the value at zero rates is subtracted
-        from :math:`C_a`, and there is no :math:`B_a`.
     symmetries : sequence of (dim, dim), optional
         The layer commutes with the group they generate: :math:`C_a` is averaged over it.
     initial_scale : float
@@ -255,7 +198,6 @@ class CoupledAttention(nn.Module):
     identity_at_zero = True
     attention_part = "block"  # name of the parts in figures of the weights
     places: torch.Tensor
-    still: torch.Tensor | None
 
     def __init__(
         self,
@@ -264,8 +206,6 @@ class CoupledAttention(nn.Module):
         *,
         features: int = 0,
         split: Blocks = "coordinates",
-        conserved: int = 0,
-        rates: Sequence[int] = (),
         symmetries: Any = (),
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
@@ -274,18 +214,14 @@ class CoupledAttention(nn.Module):
         self.dim = whole("dim", dim)
         self.window = whole("window", window, 2)
         self.features = whole("features", features, 0)
-        self.conserved = whole("conserved", conserved, 0)
-        self.blocks = as_blocks(split, dim - conserved)
+        self.blocks = as_blocks(split, dim)
         group = generated_group(symmetries, dim)
-        check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
+        check_compatible(self.blocks, group)
         dtype = as_dtype(dtype)
         self.register_buffer("places", lower_places(window), persistent=False)
         angles = window * (window - 1) // 2
-        still = still_without(rates, dim - conserved, dim)
-        self.register_buffer("still", still if still is None else still.to(dtype), persistent=False)
-        count = 0 if len(rates) else angles
         self.constants = nn.Parameter(
-            initial_scale * torch.randn(len(self.blocks), count, dtype=dtype)
+            initial_scale * torch.randn(len(self.blocks), angles, dtype=dtype)
         )
         self.weights = nn.ModuleList()
         self.inner_weights = nn.ParameterList()
@@ -314,28 +250,9 @@ class CoupledAttention(nn.Module):
                 )
             self.weights.append(weight)
 
-    def at(self, values: torch.Tensor) -> nn.Module:
-        """Return the attention of the other components where the conserved ones have these values.
-
-        Where it is at rest, all its parameters zero, so it is here.
-        """
-        values, n = given(values, self.conserved), self.dim - self.conserved
-        if any(bool(parameter.any()) for parameter in self.parameters()):
-            return AtValues(self, values)
-        with torch.random.fork_rng(devices=[]):
-            found = CoupledAttention(n, self.window, features=self.features, split=self.blocks)
-        return at_rest(found).to(self.constants)
-
     def _correlations(self, X: torch.Tensor, index: int) -> torch.Tensor:
-        if self.still is None:
-            constant = skew_matrix(self.constants[index], self.window, self.places)
-            return self._read(X, index, constant)
-        return self._read(X, index) - self._read(X * self.still, index)
-
-    def _read(
-        self, X: torch.Tensor, index: int, constant: torch.Tensor | float = 0.0
-    ) -> torch.Tensor:
         """Return correlations of the other components than those of a block, and a constant."""
+        constant = skew_matrix(self.constants[index], self.window, self.places)
         rest = X.index_select(-1, self.get_buffer(f"others_{index}"))
         A = self.weights[index]()
         if not self.features:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +9,6 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.couplings import Coupling
-from vpintegrator.nn.folding import at_rest
 from vpintegrator.nn.multihead import MultiHeadAttention
 from vpintegrator.nn.split import Blocks, as_blocks
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -95,7 +93,7 @@ class AttentionCoupling(Coupling):
         Components of a state, time steps of a window.
     width, heads : int
         Width of the attention, divisible by its heads.
-    split, conserved, rates, symmetries
+    split, symmetries
         Arguments of ``AdditiveCoupling``.
     stiefel, initial_scale
         Arguments of ``WindowAttention``.
@@ -127,8 +125,6 @@ class AttentionCoupling(Coupling):
         width: int = 8,
         heads: int = 2,
         split: Blocks = "coordinates",
-        conserved: int = 0,
-        rates: Sequence[int] = (),
         symmetries: Any = (),
         stiefel: bool = False,
         initial_scale: float = 1e-2,
@@ -145,28 +141,6 @@ class AttentionCoupling(Coupling):
                 initial_scale=initial_scale,
                 dtype=dtype,
             )
-            for block in as_blocks(split, dim - conserved)
+            for block in as_blocks(split, dim)
         ]
-        super().__init__(
-            dim,
-            functions,
-            split=split,
-            conserved=conserved,
-            rates=rates,
-            symmetries=symmetries,
-            dtype=dtype,
-        )
-        self.sizes: dict[str, Any] = {"width": width, "heads": heads, "stiefel": stiefel}
-        self.window = window
-
-    def at(self, values: torch.Tensor) -> nn.Module:
-        """Return the coupling of the other components where the conserved ones have these values.
-
-        Where attention is at rest, all its parameters zero, so it is here.
-        """
-        n = self.dim - self.conserved
-        if any(bool(parameter.any()) for parameter in self.parameters()):
-            return super().at(values)
-        with torch.random.fork_rng(devices=[]):
-            found = AttentionCoupling(n, self.window, split=self.blocks, **self.sizes)
-        return at_rest(found).to(next(self.parameters()))
+        super().__init__(dim, functions, split=split, symmetries=symmetries, dtype=dtype)

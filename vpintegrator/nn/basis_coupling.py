@@ -23,7 +23,6 @@ from vpintegrator.nn.basis_folding import coupling_at
 from vpintegrator.nn.formulas import Formulas
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others
 from vpintegrator.nn.symmetry import generated_group
-from vpintegrator.nn.taper import tapered
 from vpintegrator.nn.tensor_arguments import last_size
 from vpintegrator.nn.univariate import Univariate, families
 
@@ -74,10 +73,6 @@ class BasisCoupling(nn.Module):
     initial_scale : float
         Size of the initial coefficients of degree 1; those of degree n are :math:`n^2` times
         smaller.
-    taper : float, optional
-        Bound of each component that is not an angle, at which the window function begins to fall.
-        The functions are multiplied by a smooth function of :math:`z_b` that is 1 up to the bound
-        and 0 beyond 1.5 times the bound. Beyond, the layer is the identity in :math:`z_a`.
 
     Raises
     ------
@@ -115,12 +110,8 @@ class BasisCoupling(nn.Module):
         sweep: Sequence[int] | None = None,
         symmetries: Any = (),
         initial_scale: float = 1e-3,
-        taper: float | None = None,
     ) -> None:
         super().__init__()
-        self.taper = None if taper is None else plain("taper", taper, (float,))
-        if self.taper is not None and self.taper <= 0:
-            raise InputError(f"taper must be positive, not {taper}")
         self.dim = whole("dim", dim)
         self.degree = checked_degree(degree)
         self.blocks = as_blocks(split, dim)
@@ -328,13 +319,7 @@ class BasisCoupling(nn.Module):
 
     def move(self, z: torch.Tensor, i: int) -> torch.Tensor:
         """Return the increment of states by one shear of the sweep, zero outside its block."""
-        a = self.sweep[i]
-        rest = others(self.blocks[a], self.dim)
-        fading = [c for c in rest if self.kinds[c] is not Univariate.HARMONICS]
-        if self.taper is None or not fading:
-            return self._shift(z, i)
-        inside, weight = tapered(z, fading, self.taper)
-        return weight * self._shift(inside, i)
+        return self._shift(z, i)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         last_size("z", z, {"dim": self.dim})

@@ -12,7 +12,6 @@ from vpintegrator.errors import InputError
 from vpintegrator.nn.folding import given
 from vpintegrator.nn.formulas import Formulas, with_values
 from vpintegrator.nn.split import others
-from vpintegrator.nn.taper import tapered
 from vpintegrator.nn.univariate import Univariate
 
 if TYPE_CHECKING:
@@ -110,13 +109,8 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
             split=inside,
             sweep=[inside.index(block) for block in moved],
             initial_scale=0.0,
-            taper=layer.taper,
         )
     found.degree = layer.degree
-    weight = torch.ones(())
-    if layer.taper is not None:
-        fading = [j for j in range(len(values)) if layer.kinds[n + j] is not Univariate.HARMONICS]
-        values, weight = tapered(values, fading, layer.taper)
     merged = {}
     if any(map(len, layer.formulas)):
         units = (layer.state_shift, layer.state_scale)
@@ -137,7 +131,7 @@ def coupling_at(layer: BasisCoupling, values: torch.Tensor) -> BasisCoupling:
     for i, (a, mask) in enumerate(zip(layer.sweep, masks, strict=True)):
         terms, used = merged[a]
         matrix = terms.sum(layer._matrix(i))[used][:, layer.blocks[a]]
-        parts.append((weight * matrix)[mask])
+        parts.append(matrix[mask])
     ends = torch.tensor([0, *map(len, parts)]).cumsum(0).tolist()
     found.shares = [slice(ends[i], ends[i + 1]) for i in range(len(parts))]
     found.coefficients = nn.Parameter(torch.cat(parts))

@@ -11,7 +11,7 @@ from torch import nn
 from vpintegrator.arguments import whole
 from vpintegrator.errors import InputError
 from vpintegrator.nn.activations import activation as activation_of
-from vpintegrator.nn.folding import AtValues, given, remaining, still_without, without
+from vpintegrator.nn.folding import given, remaining, still_without, without
 from vpintegrator.nn.split import Blocks, as_blocks, check_compatible, others, placement
 from vpintegrator.nn.symmetry import generated_group, is_diagonal
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
@@ -232,7 +232,7 @@ class Coupling(nn.Module):
     functions : sequence of Module
         Function of each block, from (..., dim - size of the block) to (..., size of the block), for
         any number of leading axes.
-    split, conserved, rates, symmetries
+    split, symmetries
         Arguments of ``AdditiveCoupling``; the average over symmetries evaluates the functions once,
         with the elements of the group along a leading axis.
 
@@ -255,7 +255,6 @@ class Coupling(nn.Module):
     """
 
     volume_preserving = True
-    still: torch.Tensor | None
 
     def __init__(
         self,
@@ -263,15 +262,12 @@ class Coupling(nn.Module):
         functions: Sequence[nn.Module],
         *,
         split: Blocks = "coordinates",
-        conserved: int = 0,
-        rates: Sequence[int] = (),
         symmetries: Any = (),
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.dim = whole("dim", dim)
-        self.conserved = whole("conserved", conserved, 0)
-        self.blocks = as_blocks(split, dim - conserved)
+        self.blocks = as_blocks(split, dim)
         if len(functions) != len(self.blocks):
             raise InputError(
                 f"functions must hold one module for each of the {len(self.blocks)} blocks of the "
@@ -279,10 +275,8 @@ class Coupling(nn.Module):
             )
         self.functions = nn.ModuleList(functions)
         dtype = as_dtype(dtype)
-        still = still_without(rates, dim - conserved, dim)
-        self.register_buffer("still", still if still is None else still.to(dtype), persistent=False)
         group = generated_group(symmetries, dim)
-        check_compatible([*self.blocks, [*range(dim - conserved, dim)]], group)
+        check_compatible(self.blocks, group)
         self.elements = len(group)
         inverses = torch.linalg.inv(group)
         for a, block in enumerate(self.blocks):
@@ -298,10 +292,6 @@ class Coupling(nn.Module):
         self.register_buffer(name, value, persistent=False)
 
     def _shift(self, X: torch.Tensor, a: int) -> torch.Tensor:
-        shift = self._read(X, a)
-        return shift if self.still is None else shift - self._read(X * self.still, a)
-
-    def _read(self, X: torch.Tensor, a: int) -> torch.Tensor:
         rest = X.index_select(-1, self.get_buffer(f"others_{a}"))
         function = self.functions[a]
         if self.elements > 1:
@@ -313,10 +303,6 @@ class Coupling(nn.Module):
         else:
             shift = function(rest)
         return shift @ self.get_buffer(f"placement_{a}")
-
-    def at(self, values: torch.Tensor) -> nn.Module:
-        """Return the coupling of the other components at values of the conserved ones."""
-        return AtValues(self, given(values, self.conserved))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         last_size("X", X, {"dim": self.dim})

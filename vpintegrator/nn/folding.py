@@ -42,13 +42,6 @@ def given(values: torch.Tensor, count: int | None = None) -> torch.Tensor:
     return found
 
 
-def at_rest(layer: nn.Module) -> nn.Module:
-    """Return a layer with all its parameters zero."""
-    for parameter in layer.parameters():
-        nn.init.zeros_(parameter)
-    return layer
-
-
 class Remaining(NamedTuple):
     """Restriction of a group to the first components at given values of the last ones.
 
@@ -119,85 +112,3 @@ def still_without(rates: Sequence[int], first: int, dim: int) -> torch.Tensor | 
     still = torch.ones(dim, dtype=torch.float64)
     still[list(rates)] = 0
     return still
-
-
-class AtValues(nn.Module):
-    """A layer of states (z, k) at fixed k, as it is: for layers of which nothing can be folded.
-
-    Parameters
-    ----------
-    layer : Module
-        Layer of states (..., n + m) that moves the first n components.
-    values : Tensor, (m,)
-
-    Examples
-    --------
-    >>> from vpintegrator.nn.folding import AtValues
-    >>> shears = vp.nn.BasisCoupling(3, 4, sweep=[0, 1])
-    >>> layer = AtValues(shears, torch.tensor([0.5]))
-    >>> z = torch.rand(4, 2, dtype=torch.float64)
-    >>> bool(torch.allclose(layer(z), shears.at(torch.tensor([0.5]))(z)))
-    True
-    """
-
-    values: torch.Tensor
-
-    def __init__(self, layer: nn.Module, values: torch.Tensor) -> None:
-        super().__init__()
-        self.layer = layer
-        like = next(layer.parameters(), values)
-        self.register_buffer("values", given(values).to(like))
-
-    @property
-    def volume_preserving(self) -> bool:
-        """Whether the layer preserves volume."""
-        return bool(getattr(self.layer, "volume_preserving", False))
-
-    @property
-    def symplectic(self) -> bool:
-        """Whether the layer keeps the form of states (q, p)."""
-        return bool(getattr(self.layer, "symplectic", False))
-
-    def _extended(self, z: torch.Tensor) -> torch.Tensor:
-        return torch.cat([z, self.values.expand(*z.shape[:-1], len(self.values))], -1)
-
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return self.layer(self._extended(z))[..., : z.shape[-1]]
-
-    def inverse(self, z: torch.Tensor) -> torch.Tensor:
-        """Return the states that ``forward`` maps to z."""
-        return self.layer.inverse(self._extended(z))[..., : z.shape[-1]]  # type: ignore[operator]
-
-
-class KeepsLast(nn.Module):
-    """Network of states (z, k) that leaves k unchanged.
-
-    Parameters
-    ----------
-    layer : Module
-        Layer of states (..., n + m).
-    conserved : int
-        Number m of components k.
-
-    Examples
-    --------
-    >>> from vpintegrator.nn.folding import KeepsLast
-    >>> layer = KeepsLast(vp.nn.ResidualLayer(3), 1)
-    >>> x = torch.rand(5, 3, dtype=torch.float64)
-    >>> bool(torch.equal(layer(x)[:, 2:], x[:, 2:]))
-    True
-    """
-
-    volume_preserving = False
-
-    def __init__(self, layer: nn.Module, conserved: int) -> None:
-        super().__init__()
-        self.layer, self.conserved = layer, conserved
-
-    def at(self, values: torch.Tensor) -> AtValues:
-        """Return the network of z where k has these values."""
-        return AtValues(self.layer, given(values, self.conserved))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        n = x.shape[-1] - self.conserved
-        return torch.cat([self.layer(x)[..., :n], x[..., n:]], -1)

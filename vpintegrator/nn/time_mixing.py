@@ -7,7 +7,6 @@ from torch import nn
 
 from vpintegrator.arguments import whole
 from vpintegrator.nn.cayley import cayley_increment, lower_places, skew_matrix
-from vpintegrator.nn.folding import given
 from vpintegrator.nn.tensor_arguments import as_dtype, last_size
 
 
@@ -23,9 +22,6 @@ class TimeMixing(nn.Module):
     ----------
     window : int
         Time steps, at least 2. Acts on (..., window, any).
-    conserved : int
-        Number of constants of motion, the last components, which are not mixed; they are equal in
-        all time steps.
     initial_scale : float
         Standard deviation of the initial entries of B.
 
@@ -45,31 +41,19 @@ class TimeMixing(nn.Module):
         self,
         window: int,
         *,
-        conserved: int = 0,
         initial_scale: float = 1e-2,
         dtype: torch.dtype | str = torch.float64,
     ) -> None:
         super().__init__()
         self.window = whole("window", window, 2)
-        self.conserved = whole("conserved", conserved, 0)
         self.register_buffer("places", lower_places(window), persistent=False)
         count = window * (window - 1) // 2
         self.entries = nn.Parameter(initial_scale * torch.randn(count, dtype=as_dtype(dtype)))
 
-    def at(self, values: torch.Tensor) -> TimeMixing:
-        """Return the layer for states without the last components."""
-        given(values, self.conserved)
-        found = TimeMixing(self.window, initial_scale=0.0).to(self.entries)
-        found.load_state_dict(self.state_dict())
-        return found
-
     def _mixed(self, X: torch.Tensor, sign: int) -> torch.Tensor:
         last_size("X", X[..., 0], {"window": self.window})
         B = sign * skew_matrix(self.entries, self.window, self.places)
-        if not self.conserved:
-            return X + cayley_increment(B, X)
-        n = X.shape[-1] - self.conserved
-        return torch.cat([X[..., :n] + cayley_increment(B, X[..., :n]), X[..., n:]], -1)
+        return X + cayley_increment(B, X)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         return self._mixed(X, 1)

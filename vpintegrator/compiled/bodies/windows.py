@@ -64,7 +64,7 @@ def shears_of_windows(model: Integrator) -> list[Shear] | None:
     """
     if not model.attention_mixes_alone or model.window == 1 or model.chart is not None:
         return None
-    if model.conserved or model.scale.dtype != torch.float64:
+    if model.scale.dtype != torch.float64:
         return None
     own = {id(parameter) for parameter in model.core.parameters()}
     if any(id(parameter) not in own for parameter in model.parameters()):
@@ -117,8 +117,6 @@ class _Taken:
 
     def _coupling(self, layer: Coupling, a: int, factor: float) -> None:
         """A shear whose clusters are the elements of the group that it is averaged over."""
-        if layer.still is not None:
-            raise NoShears
         part, rest = layer.functions[a], layer.get_buffer(f"others_{a}").numpy()
         block = np.array(layer.blocks[a])
         there = layer.get_buffer(f"there_{a}").numpy().swapaxes(-1, -2)
