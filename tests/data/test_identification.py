@@ -9,8 +9,8 @@ import scipy
 import vpintegrator as vp
 from vpintegrator.data.importing.identification import (
     check_equations,
-    estimate_noise,
     fit_parameters,
+    noise_level,
 )
 from vpintegrator.errors import InputError
 
@@ -37,12 +37,12 @@ def swing(noise, gravity=9.81, count=6, length=81, seed=0):
 
 @pytest.mark.parametrize("noise", [1e-3, 0.02, 0.1])
 def test_noise_is_estimated_from_states_alone(noise):
-    np.testing.assert_allclose(estimate_noise(swing(noise)), noise, rtol=0.15)
+    np.testing.assert_allclose(noise_level(swing(noise), STEP), noise, rtol=0.15)
 
 
 def test_noise_is_no_less_than_rounding():
     rounded = np.round(swing(0), 2)
-    found = estimate_noise(rounded)
+    found = noise_level(rounded, STEP)
     assert (found > 0.5 * 0.01 / 12**0.5).all() and (found < 0.01).all()
 
 

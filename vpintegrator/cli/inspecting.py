@@ -134,6 +134,20 @@ def _origin(dataset: Dataset) -> None:
             say(key.replace("_", " "), table)
     if dataset.noise is not None and np.any(dataset.noise):
         say("noise", "standard deviation " + ", ".join(f"{v:.3g}" for v in dataset.noise))
+    if isinstance(imported, dict) or dataset.is_observed:
+        _noise(dataset)
+
+
+def _noise(dataset: Dataset) -> None:
+    """Print the noise of the training states, estimated from them alone."""
+    from vpintegrator.data import estimate_noise
+
+    noise = estimate_noise(dataset)
+    if noise is None:
+        return
+    named = zip(dataset.system.components[:_COMPONENTS], noise.texts(), strict=False)
+    text = ", ".join(f"{_plain(name)} {text}" for name, text in named)
+    say("noise found", f"standard deviation {text}")
 
 
 def _plain(value: Any) -> str:

@@ -6,6 +6,7 @@ from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset, import_pairs
+from vpintegrator.data.noise import Noise, estimate_noise
 from vpintegrator.data.observation import Observation
 from vpintegrator.data.recipe import Recipe, load_recipe
 from vpintegrator.data.split import Split
@@ -16,12 +17,14 @@ from vpintegrator.data.windows import windows
 __all__ = [
     "Dataset",
     "ExtendedDataset",
+    "Noise",
     "Observation",
     "Ranges",
     "Recipe",
     "Split",
     "Stratification",
     "Variation",
+    "estimate_noise",
     "generate",
     "import_dataset",
     "import_pairs",

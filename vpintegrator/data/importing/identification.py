@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 import numpy as np
 import scipy  # loads scipy.optimize when it is used
 
+from vpintegrator.data.noise import noise_of_states
 from vpintegrator.dynamics import System, solve
 from vpintegrator.errors import InputError, nearest
 
@@ -25,7 +25,6 @@ _FEWEST = 50  # observed states from which it integrates
 _SPAN = 10  # steps of the longer check
 _MISFIT = 2.0  # median residual in units of the noise beyond which equations do not fit
 _MATERIAL = 1e-3  # relative to the states' change: smaller residuals are rounding of other programs
-_ORDERS = range(2, 9)  # orders of the differences that estimate the noise
 _STAGES = (4, 16, 64)  # steps of a stretch: short ones find parameters that begin far off
 _SHOWN = 6  # numbers listed in a sentence
 _UNKNOWNS = 60  # first states of stretches, in numbers
@@ -69,40 +68,27 @@ class Misfit:
         return bool(largest < _MISFIT or self.relative < _MATERIAL)
 
 
-def estimate_noise(states: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of the noise on states at equal steps.
-
-    High differences take away what is smooth and leave noise, of known variance; the order that
-    leaves least is taken. Noise is overestimated where the steps are too long to be smooth.
+def noise_level(states: np.ndarray, step: float) -> np.ndarray:
+    """Return the noise of states at equal steps, (dim,), no less than their digits make it.
 
     Parameters
     ----------
     states
         (trajectory, time, dim), NaN where none was observed.
-
-    Returns
-    -------
-    numpy.ndarray
-        (dim,); no less than rounding to the digits given makes it.
+    step
+        Time between two states.
     """
+    estimate = noise_of_states(states, step * np.arange(states.shape[1]))
     found = []
-    for component in np.moveaxis(states, -1, 0):
+    for k, component in enumerate(np.moveaxis(states, -1, 0)):
         values = np.unique(component[np.isfinite(component)])
         if len(values) < 2:
             found.append(_FLOOR)
             continue
-        estimates = [np.ptp(values)]
-        for order in _ORDERS:
-            if component.shape[1] > order:
-                differences = np.abs(np.diff(component, order, axis=1))
-                differences = differences[np.isfinite(differences)]
-                if len(differences) >= order:
-                    # the median does not mind outliers; 0.6745 is that of a normal distribution
-                    estimates.append(
-                        float(np.median(differences)) / 0.6745 / comb(2 * order, order) ** 0.5
-                    )
+        spread = float(np.ptp(values))
+        level = spread if estimate is None else float(estimate.level[k])
         rounding = float(np.diff(values).min()) / 12**0.5
-        found.append(max(min(estimates), rounding, _FLOOR * float(np.ptp(values))))
+        found.append(max(level, rounding, _FLOOR * spread))
     return np.array(found)
 
 
@@ -127,7 +113,7 @@ def check_equations(
     InputError
         If no state has another one observed after it, or the equations have no solution there.
     """
-    noise = estimate_noise(states) if noise is None else noise
+    noise = noise_level(states, step) if noise is None else noise
     span = min(_SPAN, states.shape[1] - 1)
     one, relative = _residuals(system, states, step, noise, 1)
     long, _ = _residuals(system, states, step, noise, span)
@@ -260,7 +246,7 @@ def fit_parameters(
         If a parameter is none, or the data do not determine the parameters.
     """
     _check_names(system, names)
-    noise = estimate_noise(states) if noise is None else noise
+    noise = noise_level(states, step) if noise is None else noise
     values = np.array([float(system.parameters[name]) for name in names])
     problem = None
     for length in dict.fromkeys(min(stage, states.shape[1] - 1) for stage in _STAGES):
