@@ -84,9 +84,9 @@ def estimate_noise(dataset: Dataset | str | os.PathLike[str], group: str = "trai
     >>> rng = np.random.default_rng(0)
     >>> states = np.stack([np.sin(times), np.cos(times)], axis=1)
     >>> noisy = states + 0.01 * rng.normal(size=states.shape)
-    >>> dataset = vp.import_dataset(noisy, "noisy.h5", step=0.1, split=(400, 0, 0))
+    >>> dataset = vp.import_dataset(noisy, "noisy.h5", step=0.1)
     >>> vp.data.estimate_noise(dataset).texts()
-    ['0.00995 ± 0.0005', '0.0102 ± 0.0005']
+    ['0.0106 ± 0.0006', '0.0106 ± 0.0006']
     """
     dataset = dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
     times = dataset.times(group)

@@ -155,6 +155,11 @@ class Sharing:
         split = self.split or ("trajectory" if count >= _FEW else "time")
         if isinstance(split, str):
             split = Split(split, None if self.fractions is None else tuple(self.fractions))
+        if not isinstance(split, Split):
+            raise InputError(
+                f"split = {split!r}: expected 'trajectory', 'time' or a vpintegrator.data.Split; "
+                "fractions = (0.7, 0.15, 0.15) gives the parts"
+            )
         if split.by == "time":
             cut = consecutive(split.counts(length, fewest=2))
             return split, {group: (np.arange(count), part) for group, part in cut.items()}
