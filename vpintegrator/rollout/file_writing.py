@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import h5py
 
 from vpintegrator.dynamics.state_file import write_header, write_states
 from vpintegrator.errors import printable
 from vpintegrator.rollout.diagnostics import WorkPrecision
-from vpintegrator.rollout.diagnostics.diagnostic import SERIES, TRAJECTORY, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
+from vpintegrator.rollout.results import Results
 from vpintegrator.rollout.run import Run
-from vpintegrator.storage.hdf5 import create_hdf5, fill
-
-if TYPE_CHECKING:
-    from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.variables import TRAJECTORY, Variable
+from vpintegrator.storage.hdf5 import create_hdf5
 
 FORMAT = "vpintegrator-rollout"
 FORMAT_VERSION = 2
@@ -31,8 +29,13 @@ WORK_PRECISION = "work-precision"
 RESERVED = (REFERENCE, WORK_PRECISION)
 
 
-def write_rollout(report: Report, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Write a report; see :meth:`Report.save`."""
+def write_rollout(
+    report: Results,
+    diagnostics: Sequence[Diagnostic],
+    path: str | os.PathLike[str],
+    overwrite: bool = False,
+) -> None:
+    """Write a report with the measurements of its diagnostics; see :meth:`Report.save`."""
     with create_hdf5(path, overwrite) as f:
         write_header(f, FORMAT, FORMAT_VERSION, report.system, report.step)
         f.attrs["title"] = f"Rollout: {printable(report.system.title)}"
@@ -47,20 +50,20 @@ def write_rollout(report: Report, path: str | os.PathLike[str], overwrite: bool 
         times = report.times[: report.reference.shape[1]]
         write_states(group, report.reference, times, report.system)
         title, error = "estimate of the largest error in any component", report.reference_error
-        _write(group, Variable("estimated_error", title, TRAJECTORY, values=error))
+        Variable("estimated_error", title, TRAJECTORY, values=error).write(group)
         for name, run in report.runs.items():
             group = f.create_group(name, track_order=True)
             _write_method(group, run)
             write_states(group, run.states, report.times, report.system)
-            for diagnostic in report.diagnostics:
+            for diagnostic in diagnostics:
                 for variable in diagnostic.stored(run):
-                    _write(group, variable)
+                    variable.write(group)
         if report.work_precision:
             parent = f.create_group(WORK_PRECISION, track_order=True)
             for name, study in report.work_precision.items():
                 group = parent.create_group(name, track_order=True)
                 for variable in _of_study(study):
-                    _write(group, variable)
+                    variable.write(group)
 
 
 def _write_method(group: h5py.Group, run: Run) -> None:
@@ -87,21 +90,3 @@ def _of_study(study: WorkPrecision) -> Iterator[Variable]:
             yield Variable(name, title, dims, values=getattr(study, name))
     if study.order is not None:
         yield Variable("order", "order of accuracy", values=study.order)
-
-
-def _write(group: h5py.Group, variable: Variable) -> None:
-    """Write a number as an attribute of the group, an array as a dataset with its axes."""
-    key, values = variable.key, variable.values
-    if not variable.dims:
-        group.attrs[key] = values
-        return
-    whole = variable.dims[:2] == SERIES  # chunked and checksummed, as the states are
-    dataset = fill(group, key, values) if whole else group.create_dataset(key, data=values)
-    dataset.attrs["long_name"] = variable.title
-    if variable.dims == (key,):
-        dataset.make_scale(key)
-    else:
-        for dimension, axis in zip(dataset.dims, variable.dims, strict=True):
-            dimension.attach_scale(group[axis])
-    for name, value in variable.attributes.items():
-        dataset.attrs[name] = value

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from vpintegrator.errors import InputError, printable
 from vpintegrator.rollout.classical import ClassicalMethod
 from vpintegrator.rollout.compare import compare, prepare_comparison
 from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.variables import Variable, read_variables
 from vpintegrator.rollout.views import frame_of
-from vpintegrator.storage.hdf5 import create_hdf5
+from vpintegrator.storage.hdf5 import create_hdf5, write_words
 from vpintegrator.storage.reading import open_hdf5
 
 if TYPE_CHECKING:
@@ -28,13 +29,17 @@ if TYPE_CHECKING:
 
 FORMAT, FORMAT_VERSION = "vpintegrator-survey", 1
 MOST = 1_000  # conditions
-QUANTITIES = {
-    "first_error": "error one step ahead, median over orbits",
-    "median_error": "root mean square error of a component, median over orbits",
-    "worst_error": "root mean square error of a component, worst orbit",
-    "volume_error": "largest |log|det|| of the derivative of one step",
-    "seconds": "seconds per step and orbit",
-}
+_DIMS = ("combination", "method")
+QUANTITIES = tuple(
+    Variable(name, title, _DIMS, required=True)
+    for name, title in (
+        ("first_error", "error one step ahead, median over orbits"),
+        ("median_error", "root mean square error of a component, median over orbits"),
+        ("worst_error", "root mean square error of a component, worst orbit"),
+        ("volume_error", "largest |log|det|| of the derivative of one step"),
+        ("seconds", "seconds per step and orbit"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ class Survey:
     learned
         Names of those that are models.
     values
-        Measurements by name, (combination, method); the names are in ``QUANTITIES``.
+        Measurements by name, (combination, method): ``first_error``, ``median_error``,
+        ``worst_error``, ``volume_error`` and ``seconds``.
 
     Examples
     --------
@@ -119,10 +125,13 @@ class Survey:
             f.attrs["methods"] = json.dumps(self.methods)
             f.attrs["learned"] = json.dumps(self.learned)
             f.attrs["conditions"] = json.dumps(list(self.conditions))
-            for n, values in enumerate(self.conditions.values()):
-                f.create_dataset(f"condition_{n}", data=values)
-            for name, values in self.values.items():
-                f.create_dataset(name, data=values).attrs["long_name"] = QUANTITIES[name]
+            write_words(f, "method", list(self.methods), "method")
+            numbers = np.arange(len(next(iter(self.conditions.values()))))
+            Variable("combination", "number of the combination", _DIMS[:1], values=numbers).write(f)
+            for n, (name, values) in enumerate(self.conditions.items()):
+                Variable(f"condition_{n}", name, _DIMS[:1], values=values).write(f)
+            for quantity in QUANTITIES:
+                replace(quantity, values=self.values[quantity.name]).write(f)
 
 
 def survey(
@@ -193,7 +202,7 @@ def survey(
         },
         methods={name: run.title for name, run in report.runs.items()},
         learned=[name for name, run in report.runs.items() if run.kind == "learned"],
-        values={name: stacked[:, n] for n, name in enumerate(QUANTITIES)},
+        values={quantity.name: stacked[:, n] for n, quantity in enumerate(QUANTITIES)},
     )
 
 
@@ -275,7 +284,7 @@ def open_survey(path: str | os.PathLike[str]) -> Survey:
         first = root.array("condition_0", (None,))
         if not len(first):
             raise InputError(f"{path}: there are no conditions")
-        shape = (len(first), len(methods))
+        sizes = {"combination": len(first), "method": len(methods)}
         return Survey(
             title=root.text("title"),
             time=root.number("time", positive=True),
@@ -284,5 +293,5 @@ def open_survey(path: str | os.PathLike[str]) -> Survey:
             },
             methods=methods,
             learned=learned,
-            values={name: root.array(name, shape) for name in QUANTITIES},
+            values=read_variables(root, QUANTITIES, sizes),
         )

@@ -9,12 +9,11 @@ import numpy as np
 
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.diagnostics.invariants import series_names
+from vpintegrator.rollout.results import Results
 
 if TYPE_CHECKING:
     import pandas
     import xarray
-
-    from vpintegrator.rollout.report import Report
 
 _ALONG = ("run", "trajectory", "time")
 
@@ -25,7 +24,7 @@ def frame_of(table: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
     return frame
 
 
-def dataset_of(report: Report) -> xarray.Dataset:
+def dataset_of(report: Results) -> xarray.Dataset:
     """Return the dataset of :meth:`vpintegrator.rollout.Report.to_xarray`."""
     runs = list(report.runs.values())
     shape = (len(report.reference), len(report.times), report.system.dim)

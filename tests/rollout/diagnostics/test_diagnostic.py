@@ -14,8 +14,8 @@ from vpintegrator.cli.results import rollout_results
 from vpintegrator.errors import InputError
 from vpintegrator.plotting import csv_table, markdown_table, terminal_table
 from vpintegrator.rollout.diagnostics import Column, Diagnostic, Variable
-from vpintegrator.rollout.diagnostics.diagnostic import SERIES, TRAJECTORY
 from vpintegrator.rollout.observer import Observer, fold
+from vpintegrator.rollout.variables import SERIES, TRAJECTORY
 
 
 class PathObserver(Observer):

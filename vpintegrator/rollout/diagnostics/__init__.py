@@ -18,7 +18,7 @@ from vpintegrator.rollout.diagnostics.cost import (
     count_evaluations,
     evaluations_per_step,
 )
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.invariants import (
@@ -54,6 +54,7 @@ from vpintegrator.rollout.diagnostics.volume import (
     step_log_determinant,
     window_log_determinant,
 )
+from vpintegrator.rollout.variables import Variable
 
 __all__ = [
     "Column",

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from vpintegrator.dynamics import System
-from vpintegrator.rollout.diagnostics.diagnostic import Number, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Number
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow
 from vpintegrator.rollout.period_flow import PeriodFlow
+from vpintegrator.rollout.variables import Variable
 
 
 @dataclass(frozen=True)

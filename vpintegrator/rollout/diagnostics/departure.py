@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.region import TOLERANCE, Departure, Region
 from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import TRAJECTORY, Column, Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.observer import Observer, first_step
+from vpintegrator.rollout.results import Results
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.variables import TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
-
-if TYPE_CHECKING:
-    from vpintegrator.rollout.report import Report
 
 
 class RegionObserver(Observer):
@@ -104,7 +103,7 @@ class DepartureDiagnostic(Diagnostic):
         excess = group.array("region_excess", (each, len(region.names)))
         return {"departure": Departure(region, time, excess)}
 
-    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
         found: Departure | None = run.departure
         return {
             "left_region": None if found is None else found.count,
@@ -112,7 +111,7 @@ class DepartureDiagnostic(Diagnostic):
             "left_region_by": None if found is None else found.farthest,
         }
 
-    def columns(self, report: Report) -> list[Column]:
+    def columns(self, report: Results) -> list[Column]:
         return [
             Column("left region", lambda s: s.left_region, "count", place=2),
             Column("left region at", lambda s: s.left_region_time, "hidden"),

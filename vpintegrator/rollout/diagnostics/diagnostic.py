@@ -9,56 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.observer import Observer
+from vpintegrator.rollout.results import Results, Summary
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.variables import Variable, read_variables
 from vpintegrator.storage.reading import StoredGroup
-
-if TYPE_CHECKING:
-    from vpintegrator.rollout.report import Report, Summary
-
-TRAJECTORY = ("trajectory",)
-SERIES = ("trajectory", "time")
-
-
-@dataclass(frozen=True)
-class Variable:
-    """Array or number in a method's group of a rollout file.
-
-    Attributes
-    ----------
-    name
-        Name of the measurement, and of its array in the file unless ``stored_as`` is given.
-    title
-        Description of the measurement.
-    dims
-        Its axes; those of every group are ``"trajectory"``, ``"time"`` (the stored times) and
-        ``"component"``. A variable whose one axis has its own name is the coordinate of that axis.
-        A number, without axes, becomes an attribute of the group.
-    stored_as
-        Its name in the file, where it is another.
-    required
-        Whether a file without it is damaged; else it was not measured then.
-    values, attributes
-        Numbers to write, and further attributes of the array.
-    """
-
-    name: str
-    title: str
-    dims: tuple[str, ...] = ()
-    stored_as: str = ""
-    required: bool = False
-    values: Any = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """Name of the measurement in the file."""
-        return self.stored_as or self.name
 
 
 @dataclass(frozen=True)
@@ -163,23 +123,13 @@ class Diagnostic(ABC):
         InputError
             If they are damaged or do not fit.
         """
-        found: dict[str, Any] = {}
-        for variable in self.variables:
-            default: Any = {} if variable.required else {"default": None}
-            if not variable.dims:
-                found[variable.name] = group.number(variable.key, **default, finite=False)
-            elif variable.required or variable.key in group:
-                axes = [sizes.get(name) for name in variable.dims]
-                found[variable.name] = group.array(variable.key, axes)
-            else:
-                found[variable.name] = None
-        return found
+        return read_variables(group, self.variables, sizes)
 
-    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
         """Return single numbers of a method by name: attributes of its :class:`Summary`."""
         return {}
 
-    def columns(self, report: Report) -> Sequence[Column]:
+    def columns(self, report: Results) -> Sequence[Column]:
         """Return the columns of the table."""
         return ()
 
@@ -211,8 +161,8 @@ class Number(Diagnostic):
     def measure(self, ensemble: Ensemble) -> dict[str, Any]:
         return {self._name: self._measured(ensemble)}
 
-    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
         return {self._name: getattr(run, self._name)}
 
-    def columns(self, report: Report) -> Sequence[Column]:
+    def columns(self, report: Results) -> Sequence[Column]:
         return (self._column,)

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,21 +15,14 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.magnitude import VANISHING, ensemble_size, terms_of
 from vpintegrator.errors import printable
 from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import (
-    SERIES,
-    TRAJECTORY,
-    Column,
-    Diagnostic,
-    Variable,
-)
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.drift import DriftAccumulator, DriftFit, fit_drift
 from vpintegrator.rollout.diagnostics.trajectory_error import infinite_where_nan
 from vpintegrator.rollout.observer import Observer, fold, larger
+from vpintegrator.rollout.results import Results
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
-
-if TYPE_CHECKING:
-    from vpintegrator.rollout.report import Report
 
 _KINDS = {"relative": "rel. error", "absolute": "abs. error"}
 _ENSEMBLE = "the largest value of any trajectory at the start"
@@ -272,7 +265,7 @@ class InvariantDiagnostic(Diagnostic):
                 found[name] = _in_unit(error, found[name].drift, unit, size)
         return {"invariants": found}
 
-    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
         found: dict[str, InvariantError] = run.invariants
         worst = {
             name: int(np.argmax(np.abs(np.nan_to_num(value.drift.slope))))
@@ -290,7 +283,7 @@ class InvariantDiagnostic(Diagnostic):
             },
         }
 
-    def columns(self, report: Report) -> list[Column]:
+    def columns(self, report: Results) -> list[Column]:
         first = next(iter(report.runs.values())).invariants
         columns: list[Column] = []
         for name, label in report.invariant_labels.items():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.comparison import Ensemble
 from vpintegrator.rollout.diagnostics.correlated import variance_of_fit
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.tangent import (
     TangentHistory,
     tangent_history,
@@ -19,11 +19,10 @@ from vpintegrator.rollout.diagnostics.tangent import (
 )
 from vpintegrator.rollout.flow import NumericalFlow
 from vpintegrator.rollout.observer import Accumulator
+from vpintegrator.rollout.results import Results
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
-
-if TYPE_CHECKING:
-    from vpintegrator.rollout.report import Report
 
 _CAPACITY = 128  # times kept; when they are full every other one is dropped
 _TRANSIENT = 0.2  # share of the time in which the tangent vector turns to the fastest growth
@@ -182,7 +181,7 @@ class LyapunovDiagnostic(Diagnostic):
         time = group.labelled("lyapunov_exponent").number("time")
         return {"lyapunov": Lyapunov(exponent, uncertainty, time)}
 
-    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
         found: Lyapunov | None = run.lyapunov
         if found is None:
             return {"lyapunov": None, "lyapunov_error": None}
@@ -191,7 +190,7 @@ class LyapunovDiagnostic(Diagnostic):
             "lyapunov_error": float(np.median(found.uncertainty)),
         }
 
-    def columns(self, report: Report) -> list[Column]:
+    def columns(self, report: Results) -> list[Column]:
         title = "Lyapunov exponent"
         return [
             Column(title, lambda s: s.lyapunov, rank=3, beside=f"{title} ±"),

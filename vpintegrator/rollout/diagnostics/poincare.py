@@ -13,9 +13,10 @@ from vpintegrator.dynamics import System
 from vpintegrator.dynamics.plot import check_section, read_section
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Diagnostic
 from vpintegrator.rollout.observer import Observer
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
 
 POINTS = 10  # states that the interpolation polynomial goes through

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from vpintegrator.dynamics import System
 from vpintegrator.rollout.comparison import Comparison, Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import TRAJECTORY, Column, Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.exact_map import ExactMap
 from vpintegrator.rollout.observer import Observer
 from vpintegrator.rollout.periodic_points import elliptic_point
+from vpintegrator.rollout.results import Results
 from vpintegrator.rollout.rotation import (
     SUMS,
     TURN,
@@ -24,10 +25,8 @@ from vpintegrator.rollout.rotation import (
     turns_of,
 )
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.variables import TRAJECTORY, Variable
 from vpintegrator.storage.reading import StoredGroup
-
-if TYPE_CHECKING:
-    from vpintegrator.rollout.report import Report
 
 _LEAST = 20  # steps
 _EARLIER = 1e-6  # tolerance of files that do not say it
@@ -167,14 +166,14 @@ class RotationDiagnostic(Diagnostic):
         arrays = {name: group.array(key, each) for name, (key, _) in _ARRAYS.items()}
         return {"rotation": RotationNumbers(centre, **arrays, tolerance=tolerance)}
 
-    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
         found: RotationNumbers | None = run.measurements.get("rotation")
         return {
             "rotation_error": None if found is None else found.error,
             "regular": None if found is None else int(found.regular.sum()),
         }
 
-    def columns(self, report: Report) -> list[Column]:
+    def columns(self, report: Results) -> list[Column]:
         if not any(run.measurements.get("rotation") for run in report.runs.values()):
             return []
         return [

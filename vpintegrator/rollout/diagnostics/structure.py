@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vpintegrator.rollout.diagnostics.diagnostic import Number, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Number
 from vpintegrator.rollout.diagnostics.first_window import first_window_derivative, first_windows
 from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
 from vpintegrator.rollout.flow import NumericalFlow
+from vpintegrator.rollout.variables import Variable
 
 _LARGEST = 128  # components up to which all of D is computed
 _VECTORS = 8  # random tangent vectors beyond: 28 pairs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,18 +12,11 @@ from vpintegrator.arguments import real_array
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import (
-    SERIES,
-    TRAJECTORY,
-    Column,
-    Diagnostic,
-    Variable,
-)
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.observer import Observer, first_step, fold
+from vpintegrator.rollout.results import Results
 from vpintegrator.rollout.run import Run
-
-if TYPE_CHECKING:
-    from vpintegrator.rollout.report import Report
+from vpintegrator.rollout.variables import SERIES, TRAJECTORY, Variable
 
 
 def trajectory_error(states: np.ndarray, reference: np.ndarray) -> np.ndarray:
@@ -237,7 +230,7 @@ class ErrorDiagnostic(Diagnostic):
             "threshold_time": ensemble.time_of(observer.index),
         }
 
-    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
         ended = run.failure_time <= report.reference_time
         last, moving = report.reference[:, -1], report.system.moving
         difference = run.states[:, report.reference.shape[1] - 1] - last
@@ -252,7 +245,7 @@ class ErrorDiagnostic(Diagnostic):
             "threshold_time": float(np.sort(passed)[(len(passed) - 1) // 2]),
         }
 
-    def columns(self, report: Report) -> list[Column]:
+    def columns(self, report: Results) -> list[Column]:
         def of(name: str) -> Any:
             return lambda s: getattr(s, name) if report.is_compared(s.name) else None
 

@@ -13,16 +13,17 @@ from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError
 from vpintegrator.rollout.classical.base import OneStepMethod
 from vpintegrator.rollout.comparison import Ensemble
-from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic, Variable
+from vpintegrator.rollout.diagnostics.diagnostic import Column, Diagnostic
 from vpintegrator.rollout.diagnostics.sampling import affordable, fewer
 from vpintegrator.rollout.diagnostics.tangent import tangent_history
 from vpintegrator.rollout.flow import ClassicalFlow, NumericalFlow, as_flow
+from vpintegrator.rollout.results import Results
 from vpintegrator.rollout.run import Run
+from vpintegrator.rollout.variables import Variable
 from vpintegrator.storage.reading import StoredGroup
 
 if TYPE_CHECKING:
     from vpintegrator.models import Integrator
-    from vpintegrator.rollout.report import Report
 
 # and their words; the last where a chart of the system has another volume
 VOLUMES = {"step": "map volume", "phase-space": "phase-space volume", "measure": "chart volume"}
@@ -296,14 +297,14 @@ class VolumeDiagnostic(Diagnostic):
                 volume[name] = Volume(times, values)
         return {"volume": volume}
 
-    def summary(self, run: Run, report: Report) -> dict[str, Any]:
+    def summary(self, run: Run, report: Results) -> dict[str, Any]:
         known = {key: v for key, v in run.volume.items() if v.largest is not None}
         return {
             "volume": {key: volume.largest for key, volume in known.items()},
             "volume_preserved": {key: volume.is_preserved for key, volume in known.items()},
         }
 
-    def columns(self, report: Report) -> list[Column]:
+    def columns(self, report: Results) -> list[Column]:
         columns = []
         known = {name for run in report.runs.values() for name in run.volume} | {*_ALWAYS}
         for name, words in VOLUMES.items():

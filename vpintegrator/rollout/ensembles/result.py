@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from vpintegrator.errors import InputError, printable
 from vpintegrator.rollout.ensembles.escape import Escape
 from vpintegrator.rollout.ensembles.plan import CENTRES, MOST_CELLS, EnsemblePlan
 from vpintegrator.rollout.rotation import ENOUGH, tolerance_of
+from vpintegrator.rollout.variables import TRAJECTORY, Variable, read_variables
 from vpintegrator.storage.hdf5 import create_hdf5, write_words
 from vpintegrator.storage.reading import LARGEST_UNSTORED, StoredGroup, kind_of, open_hdf5
 
@@ -192,36 +193,33 @@ class EnsembleStatistics:
         f.attrs["off"] = self.off
         plan = self.plan.as_json()
         f.attrs["plan"] = json.dumps(plan)
-        trajectory = f.create_dataset("trajectory", data=np.arange(len(self.left)))
-        trajectory.attrs["long_name"] = "number of the trajectory"
-        trajectory.make_scale("trajectory")
-        component = write_words(f, "component", self.system.components, "component of the state")
+        numbers = np.arange(len(self.left))
+        Variable("trajectory", "number of the trajectory", TRAJECTORY, values=numbers).write(f)
+        write_words(f, "component", self.system.components, "component of the state")
         for name, edges, title in zip(("x", "y"), self.plan.edges(), self.plan.names, strict=True):
-            middle = (edges[1:] + edges[:-1]) / 2
-            scale = f.create_dataset(name, data=middle)
-            scale.attrs["long_name"] = f"{printable(title)} at the middle of a cell"
-            scale.make_scale(name)
+            middle, words = (edges[1:] + edges[:-1]) / 2, f"{title} at the middle of a cell"
+            Variable(name, words, (name,), values=middle).write(f)
         density = _write_density(f, self.density)
         for axis, name in enumerate(("y", "x")):
             density.dims[axis].attach_scale(f[name])
-        initial = f.create_dataset("initial", data=self.initial)
-        initial.attrs["long_name"] = "initial state"
-        initial.dims[1].attach_scale(component)
-        for name, title in _PER_TRAJECTORY.items():
-            if (values := getattr(self, name)) is not None:
-                f.create_dataset(name, data=values).attrs["long_name"] = title
-        for name in ("initial", *_PER_TRAJECTORY):
-            if name in f:
-                f[name].dims[0].attach_scale(trajectory)
+        for variable in _VARIABLES:
+            if (values := getattr(self, variable.name)) is not None:
+                replace(variable, values=values).write(f)
 
 
 _KINDS = ("learned", "classical", "exact")
-_PER_TRAJECTORY = {
-    "left": "first step outside, -1 for none",
-    "left_domain": "first step out of the training domain before that, -1 for none",
-    "rotation": "turns per step, counterclockwise in the plane",
-    "change": "difference of turns per step between the halves of the way",
-}
+_VARIABLES = (
+    Variable("initial", "initial state", ("trajectory", "component"), required=True),
+    Variable("left", "first step outside, -1 for none", TRAJECTORY, required=True, whole=True),
+    Variable(
+        "left_domain",
+        "first step out of the training domain before that, -1 for none",
+        TRAJECTORY,
+        whole=True,
+    ),
+    Variable("rotation", "turns per step, counterclockwise in the plane", TRAJECTORY),
+    Variable("change", "difference of turns per step between the halves of the way", TRAJECTORY),
+)
 
 
 def _write_density(f: h5py.File, density: np.ndarray) -> h5py.Dataset:
@@ -261,19 +259,19 @@ def open_ensemble(path: str | os.PathLike[str]) -> EnsembleStatistics:
         kind = root.text("method_kind")
         if kind not in _KINDS:
             raise InputError(f"{path}: 'method_kind' must be one of {', '.join(_KINDS)}")
-        initial = root.array("initial", (None, system.dim))
-        count = len(initial)
-        left = root.array("left", (count,), "i")
+        count = len(root.dataset("initial", (None, system.dim)))
+        sizes = {"trajectory": count, "component": system.dim}
+        found = read_variables(root, _VARIABLES, sizes)
+        for name in ("left", "left_domain"):
+            if (steps := found[name]) is not None:
+                if not count or steps.min() < -1 or steps.max() > plan.steps:
+                    raise InputError(f"{path}: '{name}' holds impossible steps")
+                found[name] = steps.astype(np.int32)
+        if plan.turning and (found["rotation"] is None or found["change"] is None):
+            raise InputError(f"{path}: the rotation numbers are missing")
         density = root.array("density", (plan.rows, plan.columns), "i")
-        if not count or left.min() < -1 or left.max() > plan.steps or density.min() < 0:
-            raise InputError(f"{path}: its numbers of trajectories, steps or states are impossible")
-        left_domain = rotation = change = None
-        if "left_domain" in root:
-            left_domain = root.array("left_domain", (count,), "i").astype(np.int32)
-            if left_domain.min() < -1 or left_domain.max() > plan.steps:
-                raise InputError(f"{path}: 'left_domain' holds impossible steps")
-        if plan.turning:
-            rotation, change = (root.array(name, (count,)) for name in ("rotation", "change"))
+        if density.min() < 0:
+            raise InputError(f"{path}: its numbers of states are impossible")
         return EnsembleStatistics(
             plan=plan,
             step=root.number("step", positive=True),
@@ -281,13 +279,9 @@ def open_ensemble(path: str | os.PathLike[str]) -> EnsembleStatistics:
             kind=kind,
             title=root.text("method_title"),
             seed=root.whole("seed", None),
-            initial=initial,
             density=density,
             off=root.whole("off"),
-            left=left.astype(np.int32),
-            left_domain=left_domain,
-            rotation=rotation,
-            change=change,
+            **found,
         )
 
 
