@@ -70,21 +70,21 @@ def whole(argument: str, value: Any, least: int = 1, most: int | None = None) ->
 
 def positive(argument: str, value: Any) -> float:
     """Return ``value`` as a float if it is finite and greater than 0, else raise InputError."""
-    if not _is_finite(value) or value <= 0:
+    if not is_number(value) or value <= 0:
         raise InputError(f"{argument} = {value!r} must be positive")
     return float(value)
 
 
 def finite(argument: str, value: Any) -> float:
     """Return ``value`` as a float if it is a finite number, else raise InputError."""
-    if not _is_finite(value):
+    if not is_number(value):
         raise InputError(f"{argument} must be a finite number, not {shown(value)}")
     return float(value)
 
 
 def not_negative(argument: str, value: Any) -> float:
     """Return ``value`` as a float if it is finite and 0 or more, else raise InputError."""
-    if not _is_finite(value) or value < 0:
+    if not is_number(value) or value < 0:
         raise InputError(f"{argument} = {value!r} must be 0 or more")
     return float(value)
 
@@ -129,7 +129,8 @@ def _of_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _is_finite(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether this is one finite real number; true and false are none."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     try:

@@ -1,14 +1,14 @@
 """The data module: recipes, generation of trajectories with SciPy, HDF5 files, windows."""
 
 from vpintegrator.catalogue import list_recipes
-from vpintegrator.data.component_ranges import Ranges, ranges
 from vpintegrator.data.dataset import Dataset, open_dataset
 from vpintegrator.data.extended import ExtendedDataset
 from vpintegrator.data.generation import generate
 from vpintegrator.data.importing import import_dataset, import_pairs
 from vpintegrator.data.noise import Noise, estimate_noise
 from vpintegrator.data.observation import Observation
-from vpintegrator.data.recipe import Recipe, load_recipe
+from vpintegrator.data.recipe import Recipe
+from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.split import Split
 from vpintegrator.data.stratified import Stratification
 from vpintegrator.data.variation import Variation
@@ -19,7 +19,6 @@ __all__ = [
     "ExtendedDataset",
     "Noise",
     "Observation",
-    "Ranges",
     "Recipe",
     "Split",
     "Stratification",
@@ -31,6 +30,5 @@ __all__ = [
     "list_recipes",
     "load_recipe",
     "open_dataset",
-    "ranges",
     "windows",
 ]

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vpintegrator.arguments import as_path, whole_number
+from vpintegrator.arguments import as_path, is_number, whole_number
 from vpintegrator.data.dataset_file import FORMAT, FORMAT_VERSION, condition_variable
 from vpintegrator.data.reattached import check_reproduces
 from vpintegrator.data.split import GROUPS
-from vpintegrator.data.values import is_number
 from vpintegrator.data.variation import STEP
 from vpintegrator.data.view import ShardLayout, View, find_shards, read_layout
 from vpintegrator.dynamics import System

@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from vpintegrator.arguments import is_number
 from vpintegrator.data.split import GROUPS
-from vpintegrator.data.values import is_number, read_fields
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.storage.toml import read_fields
 
 _USUAL_GROUPS = ("train", "validation")  # test states stay exact, for comparison
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.data.values import is_number
+from vpintegrator.arguments import is_number
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.storage.toml import check_keys
 

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.data.values import is_number, read_fields
+from vpintegrator.arguments import is_number
 from vpintegrator.dynamics import InitialConditions
 from vpintegrator.dynamics.initial_conditions import StateSpace
 from vpintegrator.errors import InputError, nearest
+from vpintegrator.storage.toml import read_fields
 
 _STRATA, _MOST_STRATA = 20, 1_000_000
 _QUANTILES = (0.01, 0.99)

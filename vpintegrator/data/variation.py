@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from vpintegrator.data.values import is_number
+from vpintegrator.arguments import is_number
 from vpintegrator.dynamics import System
 from vpintegrator.dynamics.family import STEP
 from vpintegrator.dynamics.varied import VariedEquations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from vpintegrator.arguments import is_number
 from vpintegrator.errors import InputError, nearest
 from vpintegrator.nn.couplings import AdditiveCoupling
 from vpintegrator.nn.formulas import Formulas, with_values
@@ -81,10 +81,10 @@ class FamilyConditions:
         step = stored.get("step")
         if not isinstance(ranges, dict) or not ranges or not all(map(_is_range, ranges.values())):
             raise InputError(f"{where}: conditions must have a least and a largest value each")
-        if not isinstance(coefficients, list) or (STEP in ranges) == _is_number(step):
+        if not isinstance(coefficients, list) or (STEP in ranges) == is_number(step):
             raise InputError(f"{where} must hold coefficients, and a step that varies or is given")
         nominal = stored.get("nominal")
-        if not isinstance(nominal, dict) or not all(map(_is_number, nominal.values())):
+        if not isinstance(nominal, dict) or not all(map(is_number, nominal.values())):
             raise InputError(f"{where}: nominal values of parameters must be numbers")
         found = {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
         conditions = cls(found, coefficients, nominal, None if step is None else float(step))
@@ -142,15 +142,11 @@ class FamilyConditions:
         return found
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and not isinstance(value, bool)
-
-
 def _is_range(value: Any) -> bool:
     return (
         isinstance(value, list)
         and len(value) == 2
-        and all(map(_is_number, value))
+        and all(map(is_number, value))
         and value[0] <= value[1]
     )
 

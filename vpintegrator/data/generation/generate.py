@@ -19,7 +19,8 @@ from vpintegrator.data.generation.plan import Plan
 from vpintegrator.data.generation.shard import Shard, Task, make_shard
 from vpintegrator.data.generation.shards import Shards
 from vpintegrator.data.generation.stacks import integrate
-from vpintegrator.data.recipe import Recipe, load_recipe
+from vpintegrator.data.recipe import Recipe
+from vpintegrator.data.recipe_files import load_recipe
 from vpintegrator.data.view import shard_name
 from vpintegrator.dynamics import System
 from vpintegrator.errors import InputError

@@ -16,8 +16,14 @@ from typing import Any
 import numpy as np
 import scipy  # loads scipy.optimize when it is used
 
+from vpintegrator.data.importing.arguments import Identification
+from vpintegrator.data.importing.arrays import numbers
+from vpintegrator.data.importing.samples import Samples
 from vpintegrator.data.noise import noise_of_states
+from vpintegrator.data.variation import STEP
 from vpintegrator.dynamics import System, solve
+from vpintegrator.dynamics.varied import VariedEquations
+from vpintegrator.dynamics.varied_solve import solve_varied
 from vpintegrator.errors import InputError, nearest
 
 _STARTS = 3000  # solutions in all for the check
@@ -32,6 +38,7 @@ _DIFFERENCE = 1e-6  # relative, for derivatives
 _SINGULAR = 1e-4
 _FLOOR = 1e-10  # relative to the spread: the solver's own error
 _TOLERANCE = 1e-10
+_FAMILY_STEPS = 1000  # steps that are computed where steps or parameters vary
 _FAILED = 1e20  # residual where the equations have no solution
 
 
@@ -155,21 +162,47 @@ def _flow(system: System, initial: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def judge(
-    system: System,
-    states: np.ndarray,
-    train: np.ndarray,
-    step: float,
-    noise: np.ndarray | None,
-    fit: Sequence[str] | None,
+    system: System, given: Identification, samples: Samples, train: np.ndarray
 ) -> tuple[System, dict[str, Any]]:
     """Fit parameters to what is trained on, if asked, and say how well the equations describe all.
+
+    Parameters
+    ----------
+    system
+        The system; nothing is found for one without equations.
+    given
+        Parameters to be fitted, and the noise.
+    samples, train
+        All trajectories, and the states (trajectory, time, dim) of those that are trained on.
 
     Returns
     -------
     System, dict
         The system, with the values fitted; and what was found, to be stored: ``said`` is a
         sentence, and ``fits`` is ``yes``, ``no``, or ``unknown`` where it cannot be told.
+
+    Raises
+    ------
+    InputError
+        If something varies that is no parameter of the system, or options need equations or equal
+        steps that are not there.
     """
+    for name in ("fit", "noise"):
+        if getattr(given, name) is None:
+            continue
+        if samples.varied:
+            raise InputError(
+                f"{name} is for trajectories of equal steps and parameters; these have their own "
+                f"{', '.join(samples.varied)}"
+            )
+        if system.is_measured:
+            raise InputError(f"{name} needs equations; give a system with --system")
+    if system.is_measured:
+        return system, {}
+    if samples.varied:
+        return system, _judge_family(system, samples)
+    noise = None if given.noise is None else _noise(given.noise, system.dim)
+    fit, states, step = given.fit, samples.states, samples.step
     found: dict[str, Any] = {}
     if fit is not None:
         system, values = fit_parameters(system, fit, train, step, noise)
@@ -190,6 +223,48 @@ def judge(
         "noise_given": noise is not None,
     }
     return system, found
+
+
+def _noise(noise: Any, dim: int) -> np.ndarray:
+    """Return the noise given, (dim,)."""
+    found = numbers(noise, "noise").ravel()
+    if len(found) not in (1, dim) or not (np.isfinite(found) & (found > 0)).all():
+        raise InputError(
+            f"noise = {noise}: expected a positive standard deviation, or one for each of the "
+            f"{dim} components"
+        )
+    return np.broadcast_to(found, (dim,)).copy()
+
+
+def _judge_family(system: System, samples: Samples) -> dict[str, Any]:
+    """Return how far a step is from what was observed, relative to the change in it."""
+    names = [name for name in samples.varied if name != STEP]
+    varied = VariedEquations(system, names)
+    seen = np.flatnonzero(np.isfinite(samples.states[:, :2]).all(axis=(1, 2)))
+    chosen = seen[np.unique(np.linspace(0, len(seen) - 1, _FAMILY_STEPS).astype(int))]
+    if not len(chosen):
+        return {"fits": "unknown", "said": "it cannot be told how well they describe them"}
+    pairs, own = samples.states[chosen, :2], samples.conditions[chosen]
+    steps = own[:, 0] if STEP in samples.varied else np.full(len(own), samples.step)
+    parameters = own[:, len(samples.varied) - len(names) :]
+    try:
+        reached = solve_varied(
+            varied,
+            pairs[:, 0],
+            steps,
+            parameters,
+            np.arange(2),
+            rtol=_TOLERANCE,
+            atol=_TOLERANCE,
+        )
+    except InputError as error:
+        said = f"it cannot be told how well they describe the data: {error}"
+        return {"fits": "unknown", "said": said}
+    size = np.abs(pairs[:, 1] - pairs[:, 0]).max(axis=1)
+    misses = np.abs(reached[:, 1] - pairs[:, 1]).max(axis=1) / np.where(size > 0, size, 1.0)
+    median = float(np.median(misses))
+    said = f"one step of them misses the next state by {median:.2g} of the change in it (median)"
+    return {"fits": "unknown", "said": said, "relative_residual": median}
 
 
 def _sentence(system: System, misfit: Misfit, given: bool, fit: Sequence[str] | None) -> str:

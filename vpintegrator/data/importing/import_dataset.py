@@ -20,7 +20,6 @@ from vpintegrator.data.importing.arguments import Identification, Reading, Shari
 from vpintegrator.data.importing.array_files import read_arrays
 from vpintegrator.data.importing.arrays import Arrays, choose, each_state, numbers
 from vpintegrator.data.importing.columns import in_radians, plain_name
-from vpintegrator.data.importing.family_identification import judge_family
 from vpintegrator.data.importing.identification import judge
 from vpintegrator.data.importing.questions import questions
 from vpintegrator.data.importing.samples import Samples, arrange, step_of, times_of
@@ -104,10 +103,7 @@ def import_dataset(
         told.append(f"angles that jumped by their period are continued over it: {angles}")
     known = _with_constants(known, samples, told)
     parts = {name: states[which][:, span] for name, (which, span) in samples.groups.items()}
-    if samples.varied:
-        known, judged = judge_family(known, identification, samples)
-    else:
-        known, judged = _judged(known, identification, states, parts["train"], step)
+    known, judged = judge(known, identification, samples, parts["train"])
     axis = 0 if samples.split.by == "trajectory" or samples.origins is not None else 1
     record = _record(source, arrays, names)
     tables: dict[str, Mapping[str, Any]] = {
@@ -174,34 +170,6 @@ def _with_constants(system: System, samples: Samples, told: list[str]) -> System
     if not own:
         return system
     return System(system.text, system.name, {**system.definitions, **own})
-
-
-def _judged(
-    system: System,
-    given: Identification,
-    states: np.ndarray,
-    train: np.ndarray,
-    step: float,
-) -> tuple[System, dict[str, Any]]:
-    """Return the system with what was fitted, and how well it describes the states."""
-    if system.is_measured:
-        for name in ("fit", "noise"):
-            if getattr(given, name) is not None:
-                raise InputError(f"{name} needs equations; give a system with --system")
-        return system, {}
-    noise = None if given.noise is None else _noise(given.noise, system.dim)
-    return judge(system, states, train, step, noise, given.fit)
-
-
-def _noise(noise: Any, dim: int) -> np.ndarray:
-    """Return the noise given, (dim,)."""
-    found = numbers(noise, "noise").ravel()
-    if len(found) not in (1, dim) or not (np.isfinite(found) & (found > 0)).all():
-        raise InputError(
-            f"noise = {noise}: expected a positive standard deviation, or one for each of the "
-            f"{dim} components"
-        )
-    return np.broadcast_to(found, (dim,)).copy()
 
 
 def _arrays(source: Any, given: Reading) -> Arrays:

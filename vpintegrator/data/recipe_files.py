@@ -1,0 +1,166 @@
+"""Loading of recipes: from the catalogue, a file, or the defaults of a system."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vpintegrator.catalogue import DATASETS, SYSTEMS, catalogue, list_systems
+from vpintegrator.data.observation import Observation
+from vpintegrator.data.recipe import Recipe
+from vpintegrator.data.split import GROUPS, Split
+from vpintegrator.data.stratified import Stratification
+from vpintegrator.data.variation import Variation
+from vpintegrator.dynamics import System, load_system
+from vpintegrator.dynamics.load import find_description, is_path
+from vpintegrator.errors import InputError, nearest
+from vpintegrator.storage.toml import check_keys, read_toml
+
+_SOLVER = ("method", "rtol", "atol")
+_RETURN_TOLERANCE = 1e-13
+_TABLES: dict[str, Any] = {
+    "stratified": Stratification.from_table,
+    "split": Split.from_table,
+    "observation": Observation.from_table,
+    "vary": Variation.from_table,
+}
+
+
+def load_recipe(source: str | os.PathLike[str] | Recipe | System, /, **overrides: Any) -> Recipe:
+    """Load a recipe, or make one for a system.
+
+    Parameters
+    ----------
+    source
+        A name in the catalogue (:func:`vpintegrator.list_recipes`), the path of a TOML file, TOML
+        text, or the same for a system, whose defaults then make the recipe; or a system that is
+        loaded.
+    **overrides
+        ``step``, ``steps``, ``seed``, ``method``, ``rtol``, ``atol``, ``trajectories``,
+        ``initial_conditions``: values that replace the recipe's; ``stratified``, ``split``,
+        ``observation``, ``vary``: the same, or dictionaries that replace some of their entries;
+        ``count``: trajectories in all; ``parameters``: a dictionary of the system's parameters.
+
+    Raises
+    ------
+    InputError
+        If there is no such recipe or system, or it cannot be understood.
+
+    Examples
+    --------
+    >>> vp.load_recipe("rigid-body").system.name
+    'rigid-body'
+    """
+    overrides = {key: value for key, value in overrides.items() if value is not None}
+    count = overrides.pop("count", None)
+    parameters = overrides.pop("parameters", {})
+    tables = {key: overrides.pop(key) for key in _TABLES if key in overrides}
+    if "step" not in overrides and (middle := _middle_step(tables.get("vary"), "recipe")):
+        overrides["step"] = middle
+    if isinstance(source, Recipe):
+        if parameters:
+            overrides["system"] = source.system.with_parameters(parameters)
+        recipe = dataclasses.replace(source, **overrides)
+    elif isinstance(source, System):
+        system = source.with_parameters(parameters) if parameters else source
+        recipe = _for_system(system, source.name, overrides)
+    else:
+        text, name, folder = _find(source)
+        label = f"{name}.toml" if folder is not None else name
+        table = read_toml(text, label)
+        if "state" in table or "system" not in table:
+            recipe = _for_system(System(text, name, parameters, source=label), label, overrides)
+        else:
+            recipe = _read(table, label, folder, parameters, overrides)
+    recipe = _with_tables(recipe, tables)
+    return recipe if count is None else recipe.with_count(count)
+
+
+def _find(source: str | os.PathLike[str]) -> tuple[str, str, Path | None]:
+    """Return text, name and folder (of a file) of what the user means."""
+    known = {**catalogue(SYSTEMS), **catalogue(DATASETS)}  # a dataset comes before its system
+    text, name, path = find_description(source, known, "dataset or system")
+    return text, name or "text", path.parent if path else None
+
+
+def _for_system(system: System, label: str, overrides: Mapping[str, Any]) -> Recipe:
+    system.require_equations("integrating")
+    step = overrides.get("step", system.defaults.get("step"))
+    if step is None:
+        raise InputError(f"{label} suggests no step; give one with --step (step=... in Python)")
+    rest = {key: value for key, value in overrides.items() if key != "step"}
+    rest.setdefault("steps", system.defaults.get("steps", 100))
+    if system.flow is not None:  # a step is a whole solution, whose errors add up
+        rest = {"rtol": _RETURN_TOLERANCE, "atol": _RETURN_TOLERANCE, **rest}
+    return Recipe(system=system, step=step, title=system.title, source=label, **rest)
+
+
+def _read(
+    table: Mapping[str, Any],
+    label: str,
+    folder: Path | None,
+    parameters: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+) -> Recipe:
+    names = [field.name for field in dataclasses.fields(Recipe)]
+    plain = [name for name in names if name not in (*_SOLVER, *_TABLES, "system", "source")]
+    known = [*plain, *_TABLES, "system", "system_name", "parameters", "solver"]
+    check_keys(table, known, label)
+    for key in ("parameters", "trajectories", "initial_conditions", "solver", *_TABLES):
+        if not isinstance(table.get(key, {}), Mapping):
+            raise InputError(f"{label}: '{key}' must be a table, written [{key}]")
+    for key in ("title", "reference", "system", "system_name"):
+        if not isinstance(table.get(key, ""), str):
+            raise InputError(f"{label}, {key}: expected text in quotes, found {table[key]!r}")
+    solver = table.get("solver", {})
+    check_keys(solver, _SOLVER, f"{label}, [solver]")
+    name = table["system"]
+    values = {**table.get("parameters", {}), **parameters}
+    # a path in a recipe is meant from the recipe's own folder
+    target: str | Path = folder / name if folder is not None and is_path(name) else name
+    if "\n" in name:
+        system = System(name, table.get("system_name") or None, values, source=f"{label}, system")
+    elif is_path(name) or name in list_systems():
+        system = load_system(target, **values)
+    else:
+        hint = nearest(name, list_systems()) or f"; there are {', '.join(list_systems())}"
+        raise InputError(f"{label}, system: there is no system '{name}' in the catalogue{hint}")
+    values = {
+        "step": _middle_step(table.get("vary"), label) or system.defaults.get("step"),
+        "steps": system.defaults.get("steps", 100),
+        **{key: table[key] for key in plain if key in table},
+        **solver,
+        **{key: read(table[key], label) for key, read in _TABLES.items() if key in table},
+        **overrides,
+    }
+    return Recipe(system=system, source=label, **values)
+
+
+def _middle_step(vary: Any, where: str) -> float | None:
+    """Return the middle of the steps, where they vary: the step that stands for all of them."""
+    if isinstance(vary, Mapping):
+        vary = Variation.from_table(vary, where)
+    return vary.of_step.middle if isinstance(vary, Variation) and vary.of_step else None
+
+
+def _with_tables(recipe: Recipe, tables: Mapping[str, Any]) -> Recipe:
+    """Return the recipe with entries of such tables replaced."""
+    changes: dict[str, Any] = {}
+    for key, given in tables.items():
+        if not isinstance(given, Mapping):
+            changes[key] = given
+            continue
+        own = getattr(recipe, key)
+        table = {} if own is None else dict(own.table)
+        for alternatives in (("noise", "relative_noise"), ("range", "quantiles"), GROUPS):
+            if any(name in given for name in alternatives):
+                table = {k: v for k, v in table.items() if k not in alternatives}
+        changes[key] = _TABLES[key]({**table, **given}, "recipe")
+    split = changes.get("split", recipe.split)
+    if split.by == "trajectory" and split.fractions is not None:
+        counts = split.counts(recipe.count)
+        changes |= {"split": Split(), "trajectories": dict(zip(GROUPS, counts, strict=True))}
+    return dataclasses.replace(recipe, **changes) if changes else recipe
